@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak crash bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak crash crash-spark bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -92,6 +92,13 @@ KILLS ?= 300
 crash: ## a node with durable queues, killed at random KILLS=300 times; each message counted; build/crash/crash.json
 	@tools/setup.sh dev
 	$(BIN)/python -m tests.crash.run --kills $(KILLS) --json build/crash/crash.json
+
+RUNS ?= 100
+SEED ?= 0
+crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 SEED=0; each message counted
+	@tools/setup.sh dev java
+	@echo "crash-spark: about ten seconds a run, more on a busy machine; the figures go to build/crash-spark.json"
+	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --runs $(RUNS) --seed $(SEED)
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
 	@tools/bare.sh

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from rstreams.errors import PeerClosed
+from rstreams.errors import Condition, PeerClosed, SessionEnded
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Frame
+from rstreams.protocol.frames import Attach, Frame, Lost
+from rstreams.protocol.life import Life, ReceiverPhase, SenderPhase
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import offer
 from rstreams.protocol.states import State
+
+_FINAL: Final = frozenset(
+    {
+        Condition.DECODE_ERROR.value,
+        Condition.INTERNAL_ERROR.value,  # the publisher itself has failed
+        Condition.INVALID_FIELD.value,
+        Condition.LINK_MESSAGE_SIZE_EXCEEDED.value,
+        Condition.LINK_REDIRECT.value,
+        Condition.LINK_STOLEN.value,
+        Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value,
+        Condition.NOT_ALLOWED.value,
+        Condition.NOT_IMPLEMENTED.value,
+        Condition.UNAUTHORIZED_ACCESS.value,
+    }
+)
+"""The conditions after which another link would have the same end."""
+
+
+_LASTS: Final = (
+    ReceiverPhase.LIVE,
+    ReceiverPhase.APART,
+    SenderPhase.LIVE,
+    SenderPhase.ENDING,
+    SenderPhase.LEAVING,
+)
+"""The phases in which a link that the peer has ended may be replaced."""
 
 
 class End:
@@ -21,14 +49,40 @@ class End:
             it.
         attach_later: Attaches the end again later, for the reason that the peer gave; None: its connection does not
             return.
+        outlives_detach: Whether it is attached again if the peer detaches its link, also when the connection stays.
     """
 
     def __init__(self, pack_items: int) -> None:
         """Start without a link; a delivery may carry `pack_items` items if the peer knows packs."""
         self.place: Callable[[], str] = str
         self.attach_later: Callable[[PeerClosed], None] | None = None
+        self.outlives_detach = False
         self._pack_items = pack_items
         self._link: Link | None = None
+        self._life: Life[Any, Any]
+
+    def _survives(self, error: PeerClosed) -> bool:
+        """Return whether it is attached again after the peer has ended its link: it was attached, and is wanted."""
+        lasts = self._life.phase in _LASTS and error.condition not in _FINAL
+        return lasts and self.outlives_detach and self.attach_later is not None
+
+    def _survived_end_of_session(self, frame: Lost) -> PeerClosed | None:
+        """Return the reason if only the session has ended, and the end is attached again after that."""
+        error = frame.error
+        if isinstance(error, SessionEnded) and not frame.returns and self._survives(error):
+            return error
+        return None
+
+    def _return_after(self, error: BaseException | None) -> None:
+        """Have the end attached again later, if it still wants a link, and the peer has ended the last one."""
+        if isinstance(error, PeerClosed) and self.wants_link and self.attach_later is not None:
+            self.attach_later(error)
+
+    @property
+    @abstractmethod
+    def wants_link(self) -> bool:
+        """Whether a lost link should be replaced."""
+        ...
 
     def properties(self) -> dict[str, Any]:
         """Return the properties about packs in this side's attach."""

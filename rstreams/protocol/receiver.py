@@ -39,7 +39,7 @@ from rstreams.protocol.end import End
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
-from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverPhase
+from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverLife, ReceiverPhase
 from rstreams.protocol.link import Link, ReceivingLink
 from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.signals import Signals
@@ -119,7 +119,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         self._oldest = oldest
         self.window_bytes = window_bytes
         self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
-        self._life = Life(RECEIVING, ReceiverPhase.ATTACHING)
+        self._life: ReceiverLife = Life(RECEIVING, ReceiverPhase.ATTACHING)
         self._subscriber = subscriber
         self._signals = Signals(subscriber, self._life, on_raised, self._wake)
         self._outcomes = IncomingOutcomes(self.ledger, on_failure, give_up=self._fail, wake=self._wake, settles=settles)
@@ -382,6 +382,11 @@ class LinkSubscription(End, Scannable, Generic[T]):
             error = LinkDetached(Condition.LINK_DETACH_FORCED.value, f"the peer {did}")
         if error is not None:
             error.place = self.place()
+        if error is not None and not frame.announces_close and self._survives(error):
+            self._send(self._goodbye)
+            self.on_lost(Lost(error, returns=True))
+            self._return_after(error)
+            return
         if error is None or self.attach_later is None or not frame.announces_close:
             self._end(error)
             return
@@ -397,6 +402,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         reason, self._reason = self._reason, None
         if self._life.phase is not ReceiverPhase.PARTING or not isinstance(frame.error, SessionEnded):
             reason = None  # otherwise the connection lives: the session has ended, which is the announced loss
+        reason = self._survived_end_of_session(frame) or reason
         if frame.returns or reason is not None:
             self._life.on(ReceiverEvent.LOSE)
         else:
@@ -406,10 +412,6 @@ class LinkSubscription(End, Scannable, Generic[T]):
         self._forget_link()
         self.work()
         self._return_after(reason)
-
-    def _return_after(self, reason: PeerClosed | None) -> None:
-        if reason is not None and self.wants_link and self.attach_later is not None:
-            self.attach_later(reason)
 
     def work(self) -> None:
         """Hand over, settle, grant and end: do all that has become possible."""

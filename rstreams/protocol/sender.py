@@ -31,7 +31,7 @@ from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.end import End
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Settlement
-from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderPhase
+from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_holds import end_each
@@ -128,7 +128,7 @@ class LinkSubscriber(End, Generic[T]):
         settled = settlement is Settlement.AT_MOST_ONCE
         self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
         self._told_starved = (0, 0)  # deliveries begun and items unsettled at the last such message to the receiver
-        self._life = Life(SENDING, SenderPhase.ATTACHING)
+        self._life: SenderLife = Life(SENDING, SenderPhase.ATTACHING)
         self._items = OutgoingItems(
             publisher,
             self.ledger,
@@ -285,16 +285,18 @@ class LinkSubscriber(End, Generic[T]):
             error.place = self.place()
         if self.state is State.DETACH_RECEIVED:
             self._send(Detach())
-        if error is not None and frame.announces_close and self.attach_later is not None:
+        announced = error is not None and frame.announces_close and self.attach_later is not None
+        if error is not None and (announced or self._survives(error)):
             self._lose(error, returns=True)
-            if self.wants_link:
-                self.attach_later(error)
+            self._return_after(error)
             return
         self._finish(error, left=error is None and not self._awaits_outcomes)
 
     def on_lost(self, frame: Lost) -> None:
         """Handle the loss of the link: unsettled items are sent again if it returns, else their outcome is unknown."""
-        self._lose(frame.error, returns=frame.returns)
+        reason = self._survived_end_of_session(frame)
+        self._lose(frame.error, returns=frame.returns or reason is not None)
+        self._return_after(reason)
 
     def work(self) -> None:
         """Send, request, answer a drain and end: do all that has become possible."""

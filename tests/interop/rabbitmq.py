@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,12 +22,14 @@ class RabbitMQ:
         version: RabbitMQ's own.
     """
 
-    def __init__(self, root: Path, *, plugins: str = "") -> None:
+    def __init__(self, root: Path, *, plugins: str = "", certificates: Sequence[Path] = ()) -> None:
         """Prepare a broker installed in `root`.
 
         Args:
             root: A Debian with the package rabbitmq-server.
             plugins: Names of plugins to enable, with commas between.
+            certificates: The files with the authority's certificate, the broker's certificate and its key, for TLS at
+                `tls_port`; none: no TLS.
         """
         self.version = next((root / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*")).name.partition("-")[2]
         self._root = root
@@ -54,6 +56,10 @@ class RabbitMQ:
             "RABBITMQ_ALLOW_INPUT": "1",  # run the server itself and no shell around it: its pid is ours to end
             "RABBITMQ_SERVER_START_ARGS": "-noinput",
         }
+        self.tls_port = free_port() if certificates else 0
+        if certificates:
+            self._environment["RABBITMQ_CONFIG_FILE"] = f"{inside}/rabbitmq.conf"
+            self._listen_with_tls(inside, certificates)
         log = self._state / "output"
         self._epmd = Server(
             chrooted(root, "/usr/bin/epmd", "-port", str(epmd_port), "-address", "127.0.0.1"),
@@ -115,6 +121,14 @@ class RabbitMQ:
     def evaluate(self, expression: str) -> str:
         """Evaluate an Erlang expression in the broker."""
         return self._control("eval", expression)
+
+    def _listen_with_tls(self, inside: str, certificates: Sequence[Path]) -> None:
+        names = ("cacertfile", "certfile", "keyfile")
+        for name, file in zip(names, certificates, strict=True):
+            shutil.copyfile(file, self._state / name)
+        lines = [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", "ssl_options.verify = verify_none"]
+        lines += [f"ssl_options.{name} = {inside}/{name}" for name in names]
+        (self._state / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
 
     def _start_server(self) -> None:
         self._server.start()

@@ -1,7 +1,9 @@
 """A node in a process of its own, for the tests: `python node_process.py QUEUE...`.
 
 Its first line of output is its port. Beside the queues it has `small`, a queue for 10, and serves `counted`, 500
-numbered messages, and `counted/most`, the most of them that were ever granted or unsettled. With `--users` it wants a
+numbered messages, and `counted/most`, the most of them that were ever granted or unsettled. It also serves `bounded`,
+queue of 500 messages, and `detached`, one of 20, whose link it detaches once, behind the first 10, both with `/most`.
+`asked` answers requests. With `--users` it wants a
 password or a certificate, and with `--tls=FOLDER` it speaks TLS by the certificates there. It ends when its standard
 input closes, or by a signal.
 """
@@ -10,12 +12,15 @@ from __future__ import annotations
 
 import ssl
 import sys
+import tempfile
 from pathlib import Path
 
 import trio
 
+from adapters.spark.tests.crash.broker import Journaled, Subscription
 from rstreams import Message, Node, Stream
 from rstreams.abc import Hold, Subscriber
+from rstreams.errors import LinkDetached
 from rstreams.tls import server_context
 
 USERS = {"ada": "se/cr@et"}
@@ -67,13 +72,26 @@ class Counted:
         self._outstanding -= 1
 
 
+class Detached(Journaled):
+    """A queue that is deleted when 10 messages are sent, and declared again at once."""
+
+    deleted = False
+
+    def sent(self, subscription: Subscription) -> bool:
+        if self.deleted or len(self.ready) > 10:
+            return False
+        self.deleted = True
+        subscription.end(LinkDetached("amqp:resource-deleted", "the queue was deleted"))
+        return True
+
+
 def tls_of(folder: Path) -> ssl.SSLContext:
     return server_context(
         folder / "node.pem", folder / "node.key", client_ca=folder / "ca.pem", require_client_certificate=False
     )
 
 
-async def main() -> None:
+async def main(journals: Path) -> None:
     guarded = "--users" in sys.argv
     async with Node(
         users=USERS if guarded else None,
@@ -87,6 +105,11 @@ async def main() -> None:
         counted = Counted(500)
         node.serve("counted", counted)
         node.serve("counted/most", Stream.defer(lambda: Stream.of(counted.most)))
+        queues = {"bounded": Journaled(journals / "bounded", 500), "detached": Detached(journals / "detached", 20)}
+        for name, queue in queues.items():
+            node.serve(name, queue)
+            node.serve(f"{name}/most", Stream.defer(lambda queue=queue: Stream.of(queue.most)))
+        node.respond("asked", lambda question: question)
         node.serve("three", Stream.of(b"1", b"2", b"3"))
         folder = next((Path(name.partition("=")[2]) for name in sys.argv if name.startswith("--tls=")), None)
         listener = await node.listen("127.0.0.1:0", tls=None if folder is None else tls_of(folder))
@@ -96,4 +119,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    with tempfile.TemporaryDirectory() as journals:
+        trio.run(main, Path(journals))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,6 +124,67 @@ def test_without_reconnect_a_loss_fails_at_once(node: NodeProcess) -> None:
         with pytest.raises(SourceFailed, match="ConnectionLost: "):
             while True:
                 receiver.collect(0, 10)
+
+
+def test_a_link_that_the_peer_detaches_is_attached_again_and_nothing_is_doubled(
+    node: NodeProcess, capfd: pytest.CaptureFixture[str], eventually: Eventually
+) -> None:
+    with receiving(node.url, address="detached", maxmessagespertrigger="10", maxtriggerdelay="1h") as receiver:
+        got = eventually(lambda: bodies(receiver.collect(0, 10)), "a batch")
+        assert got == [b"%d" % n for n in range(10)]
+        got += eventually(lambda: bodies(receiver.collect(10, 10)), "the other ten have come")
+    assert got == [b"%d" % n for n in range(20)]
+    assert node.first("detached/most") == 10
+    assert "the peer has detached the link, and it is attached again for up to 600 s" in capfd.readouterr().err
+
+
+@contextmanager
+def broker(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run a node whose queue `in-0` has 20 messages and survives its end."""
+    program = Path(__file__).with_name("crash") / "broker.py"
+    command = [sys.executable, str(program), str(port), str(folder), "1", "20"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def test_a_node_that_drains_and_comes_back_ends_nothing(tmp_path: Path) -> None:
+    with broker(tmp_path, 0) as (node, port):
+        url = f"amqp://127.0.0.1:{port}"
+        with receiving(url, address="in-0", maxmessagespertrigger="5", maxreconnecttime="60s") as receiver:
+            got = bodies(receiver.collect(0, 5))
+            node.terminate()
+            while node.poll() is None:
+                got += bodies(receiver.collect(len(got), 5))
+            with broker(tmp_path, port):
+                while len(got) < 20:
+                    got += bodies(receiver.collect(len(got), 5))
+    assert got == [b"%d" % n for n in range(20)]
+
+
+def test_without_reconnect_a_detached_link_ends_the_source(node: NodeProcess) -> None:
+    with (
+        receiving(node.url, address="detached", maxmessagespertrigger="10", reconnect="false") as receiver,
+        pytest.raises(SourceFailed, match=r"LinkDetached: .*the queue was deleted"),
+    ):
+        while True:
+            receiver.collect(0, 10)
+
+
+def test_the_bound_holds_through_losses(node: NodeProcess, eventually: Eventually) -> None:
+    with (
+        proxy_to(node.port) as proxy,
+        receiving(f"amqp://127.0.0.1:{proxy.port}", address="bounded", maxmessagespertrigger="20") as receiver,
+    ):
+        committed = 0
+        for resets in range(1, 5):
+            committed += len(receiver.collect(committed, 20))
+            proxy.reset()
+            eventually(lambda resets=resets: proxy.accepted == resets + 1, "it is there again")
+            assert node.first("bounded/most") == 20
 
 
 class Checkpoint:

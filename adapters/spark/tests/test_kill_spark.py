@@ -131,8 +131,11 @@ def test_killing_the_runner_fails_the_query_and_loses_nothing(
     eventually(lambda: node.queue("in")["accepted"] >= 100, "some batches committed", 180)
     (runner,) = runners() - before
     os.kill(runner, signal.SIGKILL)
-    with pytest.raises(StreamingQueryException):
+    with pytest.raises(StreamingQueryException) as caught:
         query.awaitTermination(180)
+    assert f": rstreams source, address 'in' at 127.0.0.1:{node.port}: its process {runner} was killed, " in str(
+        caught.value
+    ), "a witness says what it cannot say itself"
     counters = eventually(lambda: (now := node.queue("in"))["consumers"] == 0 and now, "the link is gone", 5)
     assert counters["unsettled"] == 0
 

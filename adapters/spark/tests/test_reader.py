@@ -28,8 +28,8 @@ class PlayedReceiver:
     made: ClassVar[list[PlayedReceiver]] = []
     batches: ClassVar[list[list[Message]]] = []
 
-    def __init__(self, _options: SourceOptions, _on_orphaned: object, known: Iterable[str] = ()) -> None:
-        self.known = set(known)
+    def __init__(self, _options: SourceOptions, _on_orphaned: object, known: Iterable[str] | None = None) -> None:
+        self.known = set(known or ())
         self.settled: list[int] = []
         self.calls: list[tuple[str, int, int]] = []
         self.planned: list[tuple[dict[str, object], int]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -28,8 +29,8 @@ class Queue:
         self.accepted: list[bytes] = []
         self.receivers: list[PlayedReceiver] = []
 
-    def receiver(self, _options: object, _on_orphaned: object, known: Iterable[str] = ()) -> PlayedReceiver:
-        self.receivers.append(PlayedReceiver(self, set(known)))
+    def receiver(self, _options: object, _on_orphaned: object, known: Iterable[str] | None = None) -> PlayedReceiver:
+        self.receivers.append(PlayedReceiver(self, set(known or ())))
         return self.receivers[-1]
 
     def lose(self) -> None:
@@ -102,10 +103,11 @@ def test_a_batch_is_settled_as_soon_as_it_is_logged(queue: Queue, tmp_path: Path
     reader = reader_in(tmp_path)
     start = reader.initialOffset()
     first = reader.latestOffset(start, LIMIT)
-    assert queue.accepted == [b"0", b"1", b"2"]
+    assert queue.accepted == [], "no executor has shown that it sees the folder"
     assert files(tmp_path) == ["0-3.arrow"]
     assert read(reader, start, first) == [b"0", b"1", b"2"]
     second = reader.latestOffset(first, LIMIT)
+    assert queue.accepted == [b"%d" % n for n in range(6)], "this batch before Spark has got it"
     assert files(tmp_path) == ["0-3.committed", "3-6.arrow"]
     third = reader.latestOffset(second, LIMIT)
     assert files(tmp_path) == ["3-6.committed", "6-7.arrow"]
@@ -199,11 +201,71 @@ def test_another_query_is_refused(queue: Queue, tmp_path: Path) -> None:
     assert told(lambda other: other.latestOffset(first | {"messages": 2}, LIMIT)) == (
         "it has no batch that begins at 2, where the checkpoint is, but later ones"
     )
+    none = {"messages": 0, "address": "a"}
+    assert told(lambda other: other.latestOffset(none, LIMIT)) == anew, "the checkpoint of a query without a walDir"
     options = {"url": "amqp://h", "address": "a"}
     with pytest.raises(
         ConfigError, match=r"^option walDir is missing: the checkpoint belongs to a query with a walDir"
     ):
         QueueReader(SourceOptions.parse(options)).latestOffset(first, LIMIT)
+
+
+def test_a_first_batch_that_executors_have_read_is_settled_when_the_runner_stops(queue: Queue, tmp_path: Path) -> None:
+    reader = reader_in(tmp_path)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, LIMIT)
+    assert read(reader, start, end) == [b"0", b"1", b"2"]
+    reader.stop()
+    assert queue.accepted == [b"0", b"1", b"2"]
+
+
+def test_a_folder_that_executors_do_not_see_is_told_of_and_nothing_is_settled(queue: Queue, tmp_path: Path) -> None:
+    reader = reader_in(tmp_path)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, LIMIT)
+    [part] = reader.partitions(start, end)
+    (tmp_path / "wal").rename(tmp_path / "elsewhere")  # as an executor sees it
+    with pytest.raises(SourceFailed, match=r"Option walDir must name a folder that the driver and all executors see$"):
+        list(reader.read(part))
+    (tmp_path / "elsewhere").rename(tmp_path / "wal")
+    reader.stop()
+    queue.lose()
+    assert queue.accepted == []
+
+    reader = reader_in(tmp_path)  # now they see it
+    assert read(reader, start, end) == [b"0", b"1", b"2"]
+    assert read(reader, end, reader.latestOffset(end, LIMIT)) == [b"3", b"4", b"5"]
+    assert queue.accepted == [b"%d" % n for n in range(6)]
+    reader.stop()
+
+
+def test_messages_that_come_again_after_their_batch_is_deleted_are_known_for_a_day(
+    queue: Queue, tmp_path: Path
+) -> None:
+    reader = reader_in(tmp_path)
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, LIMIT)
+    assert read(reader, start, first) == [b"0", b"1", b"2"]
+    reader.stop()
+    late = [Message(body=b"%d" % n, id=f"m-{n}") for n in range(3)]  # the peer did not get their outcomes
+    offsets = [first]
+    for _ in range(2):
+        reader = reader_in(tmp_path)
+        offsets.append(reader.latestOffset(offsets[-1], LIMIT))
+        reader.stop()
+    assert files(tmp_path) == ["0-3.ids", "3-6.committed", "3-6.ids", "6-7.arrow"]
+    queue.ready += late
+    reader = reader_in(tmp_path)
+    assert reader.latestOffset(offsets[-1], LIMIT) == offsets[-1]
+    assert queue.ready == []
+    reader.stop()
+
+    os.utime(tmp_path / "wal" / "0-3.ids", (1, 1))
+    reader = reader_in(tmp_path)
+    reader.latestOffset(offsets[-1], LIMIT)
+    assert "m-0" not in queue.receivers[-1].known
+    assert "m-3" in queue.receivers[-1].known
+    reader.stop()
 
 
 class Stopping:

@@ -138,6 +138,7 @@ class Links:
         self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
         if self.carrier.returns:
             end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
+            end.outlives_detach = self.carrier.keeps_links
         self.carrier.attach(end, frame)
 
     def send(

@@ -181,6 +181,7 @@ async def paired_requests(links: Links, call: str, address: str, peer: str) -> A
     )
     links.attach(sending, Attach(name, Role.SENDER, name, address, once, properties=_PAIRED))
     links.attach(receiving, Attach(name, Role.RECEIVER, address, name, once, properties=_PAIRED))
+    sending.outlives_detach = receiving.outlives_detach = False  # a reply that was on its way would never come
     try:
         await replies.started()
         yield ManagementRequests(peer, sender, replies)

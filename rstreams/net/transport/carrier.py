@@ -53,6 +53,11 @@ class Carrier(Protocol):
         ...
 
     @property
+    def keeps_links(self) -> bool:
+        """Whether a link that the peer detaches is attached again."""
+        ...
+
+    @property
     def status(self) -> ConnectionStatus:
         """The last change of the connection."""
         ...

@@ -123,6 +123,7 @@ class Pump:
         self.opened = trio.Event()
         self.error: RStreamsError | None = None
         self.returns = False
+        self.keeps_links = False
         self._on_attach = on_attach
         self._share = share
         self._unfinished = unfinished

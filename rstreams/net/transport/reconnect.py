@@ -9,6 +9,9 @@ A peer that is about to close the connection may announce that for each link, by
 amqp:connection:forced. Such links wait in the same way: for the next connection, or for the next attempt on this one,
 because the peer may close it late, or never. These attempts have the delays of the policy and no limit.
 
+With `links_s` every link that has been attached waits in this way when the peer detaches it: its queue may be declared
+again. There are conditions after which another link would have the same end (`protocol/end.py`); these are final.
+
 A peer may accept each connection and drop it. Therefore a connection counts as a failed attempt in two cases:
 
 - It lasted less long than the next delay. Thus the delays grow, and another url has its turn.
@@ -21,7 +24,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 
@@ -43,6 +46,8 @@ from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.opening import OpeningOptions, open_connection
 from rstreams.net.transport.pump import Pump
 from rstreams.protocol.frames import Attach, Lost
+
+V = TypeVar("V")
 
 logger = logging.getLogger("rstreams.net")
 
@@ -72,6 +77,10 @@ class Reconnect:
         max_attempts: Failed attempts in a row after which it gives up; None: never.
         start_jitter_s: The longest random time to wait before the very first connection, in seconds.
         at_start: Whether the first connection is also tried again; otherwise `connect` raises its failure at once.
+        links_s: For how many seconds a link that the peer has detached is attached again and again, although the
+            connection lives: its queue may be deleted and declared again. None: only a link that the peer detaches
+            because it is about to close the connection, and that for any time.
+        on_detached: Called with the error of the peer when a link is to be attached again; as `on_status`.
         on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. An exception
             that it raises is logged.
 
@@ -86,6 +95,8 @@ class Reconnect:
     start_jitter_s: float = 0.0
     at_start: bool = False
     on_status: Callable[[ConnectionStatus], object] | None = None
+    links_s: float | None = None
+    on_detached: Callable[[PeerClosed], object] | None = None
 
     def __post_init__(self) -> None:
         """Check each option."""
@@ -99,12 +110,15 @@ class Reconnect:
         if attempts is not None and (not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1):
             msg = f"Reconnect(max_attempts={attempts!r}): it must be None or a whole number of 1 or more"
             raise ConfigError(msg)
-        if self.on_status is not None and not callable(self.on_status):
-            msg = f"Reconnect(on_status={self.on_status!r:.80}): it must be None or a function"
-            raise ConfigError(msg)
-        if is_async(self.on_status):
-            msg = f"Reconnect(on_status={self.on_status!r:.80}): it must be a plain function, not an async one"
-            raise ConfigError(msg)
+        if self.links_s is not None:
+            _check("links_s", self.links_s, 0.0, math.inf, "None, or 0 or more seconds")
+        for option, function in (("on_status", self.on_status), ("on_detached", self.on_detached)):
+            if function is not None and not callable(function):
+                msg = f"Reconnect({option}={function!r:.80}): it must be None or a function"
+                raise ConfigError(msg)
+            if is_async(function):
+                msg = f"Reconnect({option}={function!r:.80}): it must be a plain function, not an async one"
+                raise ConfigError(msg)
 
     def delay_s(self, attempt: int, random: float) -> float:
         """Return the seconds before an attempt.
@@ -186,6 +200,7 @@ class KeptConnection:
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
         self._refused = 0  # attempts in a row to attach again links that the peer has detached
         self._attached_at = -math.inf  # when the last one was made
+        self._apart_since = -math.inf  # when the first of these attempts became necessary
         self._closing = False
         self._over: RStreamsError | None = None
 
@@ -193,6 +208,11 @@ class KeptConnection:
     def peer(self) -> str:
         """The host and port of the peer, or of the last one."""
         return self._status.peer
+
+    @property
+    def keeps_links(self) -> bool:
+        """Whether a link that the peer detaches is attached again, although the connection lives."""
+        return self._policy.links_s is not None
 
     @property
     def status(self) -> ConnectionStatus:
@@ -240,12 +260,20 @@ class KeptConnection:
         if not pump.waiting:
             self._nursery.start_soon(self._attach_waiting, pump, error)
         pump.waiting.append((end, frame))
+        self._call("on_detached", self._policy.on_detached, error)
 
     async def _attach_waiting(self, pump: Pump, error: PeerClosed) -> None:
         """Attach again, after a delay, links that the peer has detached, unless the connection has ended by then."""
         lasted_s = trio.current_time() - self._attached_at
         self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
+        if self._refused == 0:
+            self._apart_since = trio.current_time()
         delay_s = self._policy.delay_s(self._refused + 1, self._random())
+        left_s = self._links_s - (trio.current_time() - self._apart_since)
+        if left_s <= 0:
+            self._give_up(pump, error)
+            return
+        delay_s = min(delay_s, left_s)
         logger.warning("%s ends links, attaching them again in %.3g s: %s", pump.peer, delay_s, error)
         await trio.sleep(delay_s)
         if pump.ended.is_set():
@@ -253,6 +281,17 @@ class KeptConnection:
         self._attached_at = trio.current_time()
         waiting, pump.waiting = pump.waiting, []
         self._attach_each(pump, waiting)
+
+    @property
+    def _links_s(self) -> float:
+        return math.inf if self._policy.links_s is None else self._policy.links_s
+
+    def _give_up(self, pump: Pump, error: PeerClosed) -> None:
+        """Tell the links that wait for `pump` that they are not attached again."""
+        waiting, pump.waiting = pump.waiting, []
+        for end, _ in waiting:
+            if end.wants_link:
+                end.on_lost(Lost(error))
 
     async def close(self) -> None:
         """Close the connection in order; links that wait for the next connection hear of it."""
@@ -380,11 +419,14 @@ class KeptConnection:
         self._status = status
         if status.state != "lost":
             logger.info("the connection to %s is %s", status.peer, status.state)
-        if self._policy.on_status is not None:
+        self._call("on_status", self._policy.on_status, status)
+
+    def _call(self, option: str, function: Callable[[V], object] | None, value: V) -> None:
+        if function is not None:
             try:
-                self._policy.on_status(status)
+                function(value)
             except Exception:  # user code, which must not end the connection
-                logger.exception("on_status raised")
+                logger.exception("%s raised", option)
 
 
 def _check(option: str, value: object, least: float, most: float, allowed: str) -> None:

@@ -98,6 +98,7 @@ class RowIntake:
         self._committed = 0
         self._lost_ids: dict[MessageId, int] = {}  # message ids that may come again, and their places among all taken
         self._forget_at = 0  # how many messages have been received when these are forgotten
+        self._forgets = True
         self._set_aside: list[Hold] = []  # of the message that ended the stream, and of all behind it
         self._first_came_at = 0.0
         self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
@@ -176,7 +177,7 @@ class RowIntake:
     def _takes_place_of_lost(self, message_id: MessageId | None, hold: Hold) -> bool:
         """Return whether the message is in a batch already; its hold then takes the place of the lost one."""
         lost = self._lost_ids
-        if self._received > self._forget_at:
+        if self._forgets and self._received > self._forget_at:
             lost.clear()  # lost messages come first; a later one with such an id is another message
         if message_id is None:
             return False
@@ -206,7 +207,8 @@ class RowIntake:
         self._set_aside.clear()
         self._unparsable = None
         first = self._taken - len(self._ids)
-        self._lost_ids = {message_id: place for message_id, place in self._lost_ids.items() if place < 0} | {
+        kept = 0 if self._forgets else first
+        self._lost_ids = {message_id: place for message_id, place in self._lost_ids.items() if place < kept} | {
             message_id: place for place, message_id in enumerate(self._ids, first) if message_id is not None
         }
         self._forget_at = self._received + 2 * self._limit
@@ -234,9 +236,13 @@ class RowIntake:
             raise SourceFailed(msg)
 
     def know(self, ids: Iterable[str]) -> None:
-        """Accept messages with these ids, and do not hand them out: they are in batches of an earlier run."""
+        """Accept messages with these ids, and do not hand them out: they are in batches of an earlier run.
+
+        From now on each id counts as that of one message, however late it comes again: a peer that has not noticed the
+        end of an old connection keeps its messages until then.
+        """
         self._lost_ids = dict.fromkeys(ids, -1)
-        self._forget_at = 2 * self._limit
+        self._forgets = False
 
     def take_only(self, count: int) -> None:
         """From now on hand out `count` messages, and then none: so many are there, by the peer's own count."""
@@ -343,7 +349,7 @@ class RowIntake:
         subscription: Drains = self._subscription  # type: ignore[assignment]
 
         def on_drained() -> None:
-            self._draining = False
+            self._draining = self._away = False
             self._news.set()
 
         self._draining = True

@@ -1,4 +1,9 @@
-"""Lost connections: they are opened again, for as long as the options allow."""
+"""Lost connections and links: they are opened again, for as long as the options allow.
+
+A connection that is accepted and dropped again and again is lost all the time. Therefore a loss ends only when the next
+connection has lasted for a while. A link that the peer detaches while the connection stays is attached again by the
+connection itself (`Reconnect.links_s`).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,13 @@ from typing import Any, Final
 import trio
 
 from rstreams import Reconnect
-from rstreams.errors import ConnectionLost
+from rstreams.errors import ConnectionLost, PeerClosed
 from rstreams_spark._log import say
 
 _LONGEST_PAUSE_S: Final = 10.0
+
+LASTING_S: Final = 1.0
+"""How long a connection must last to end a loss."""
 
 
 class Losses:
@@ -24,7 +32,7 @@ class Losses:
     Args:
         limit_s: How many seconds a loss may last; 0: the connection is not opened again.
         where: Names the connection in the log.
-        on_away: Called at a loss.
+        on_away: Called at a loss of the connection or of a link.
         on_back: Called when the connection has come back.
         on_given_up: Called with the last reason when it gives up.
 
@@ -44,7 +52,14 @@ class Losses:
         on_back: Callable[[], None] = lambda: None,
         on_given_up: Callable[[ConnectionLost], None],
     ) -> None:
-        self.policy = Reconnect(max_delay_s=_LONGEST_PAUSE_S, on_status=self._on_status) if limit_s > 0 else None
+        self.policy: Reconnect | None = None
+        if limit_s > 0:
+            self.policy = Reconnect(
+                max_delay_s=_LONGEST_PAUSE_S,
+                links_s=limit_s,
+                on_status=self._on_status,
+                on_detached=self._on_detached,
+            )
         self.scope = trio.CancelScope()
         self._limit_s = limit_s
         self._where = where
@@ -52,6 +67,7 @@ class Losses:
         self._on_back = on_back
         self._on_given_up = on_given_up
         self._open = False
+        self._opened_at = self._lost_at = 0.0
         self._lost = trio.Event()
         self._found: trio.Event | None = None  # while the connection is lost
         self._why = ""
@@ -61,12 +77,12 @@ class Losses:
         while True:
             await self._lost.wait()
             self._lost = trio.Event()
-            found, lost_at = self._found, trio.current_time()
+            found = self._found
             if found is None:
                 continue
-            with trio.move_on_after(self._limit_s):
+            with trio.move_on_at(self._lost_at + self._limit_s):
                 await found.wait()
-                say(f"{self._where}: connected again, {trio.current_time() - lost_at:.1f} s after the loss")
+                say(f"{self._where}: connected again, {trio.current_time() - self._lost_at:.1f} s after the loss")
                 continue
             text = f"no connection for {self._limit_s:g} s (option maxReconnectTime): {self._why}"
             self._on_given_up(ConnectionLost(text))
@@ -76,14 +92,26 @@ class Losses:
     def _on_status(self, status: Any) -> None:  # noqa: ANN401 - a `ConnectionStatus`
         if status.error is not None:
             self._why = f"{type(status.error).__name__}: {status.error}"
+        now = trio.current_time()
         if status.state == "lost" and self._open:
             self._open = False
+            if not self._lost_at or now - self._opened_at >= LASTING_S:
+                self._lost_at = now
+                say(f"{self._where}: the connection was lost, and is opened again: {self._why}")
             self._found = trio.Event()
             self._lost.set()
             self._on_away()
         elif status.state == "connected":
             self._open = True
+            self._opened_at = now
             if self._found is not None:
                 self._found.set()
                 self._found = None
                 self._on_back()
+
+    def _on_detached(self, error: PeerClosed) -> None:
+        say(
+            f"{self._where}: the peer has detached the link, and it is attached again for up to {self._limit_s:g} s "
+            f"(option maxReconnectTime): {type(error).__name__}: {error}"
+        )
+        self._on_away()

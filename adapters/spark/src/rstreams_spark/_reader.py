@@ -32,7 +32,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
+from rstreams_spark._first_line import reason_first
 from rstreams_spark._garbage import no_garbage_collection
+from rstreams_spark._last_words import Witness
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
@@ -65,9 +67,10 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
-        if self._options.wal_dir is not None:
-            self._in_runner().begin()
-        return self._offset(0)
+        with reason_first():
+            if self._options.wal_dir is not None:
+                self._in_runner().begin()
+            return self._offset(0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the batch limit, which is also the link's credit."""
@@ -75,7 +78,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """From now on read only queued messages, and end when a drain has found the queue empty."""
-        self._in_runner().queued_only = True
+        with reason_first():
+            self._in_runner().queued_only = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Settle committed messages, and return the offset of the next batch; `start` if there are no new messages.
@@ -83,27 +87,30 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Errors: `SourceFailed` if the connection or the link is gone; `UnparsableMessage`; `ConfigError` with trigger
             once, which would never settle its batch: Spark does not tell a source that it was committed.
         """
-        if isinstance(limit, ReadAllAvailable):
-            msg = (
-                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, and "
-                "every run would get the same messages. Use trigger(availableNow=True)"
-            )
-            raise ConfigError(msg)
-        most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
-        most = most or self._options.max_messages_per_trigger
-        return self._offset(self._in_runner().advance(self._position(start), most))
+        with reason_first():
+            if isinstance(limit, ReadAllAvailable):
+                msg = (
+                    "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, and "
+                    "every run would get the same messages. Use trigger(availableNow=True)"
+                )
+                raise ConfigError(msg)
+            most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
+            most = most or self._options.max_messages_per_trigger
+            return self._offset(self._in_runner().advance(self._position(start), most))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the parts of a batch; none if an earlier runner had it."""
-        first, last = self._position(start), self._position(end)
-        return self._in_runner().partitions(first, last, logged=_WAL in end)
+        with reason_first():
+            first, last = self._position(start), self._position(end)
+            return self._in_runner().partitions(first, last, logged=_WAL in end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
         from rstreams_spark._spool import SpooledRange, read_range
 
         assert isinstance(partition, SpooledRange)
-        return read_range(partition)
+        with reason_first():
+            yield from read_range(partition)
 
     def stop(self) -> None:
         """Give back messages that are not settled, close the connection, delete the spool: within a second."""
@@ -143,6 +150,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _in_runner(self) -> _Runner:
         if self._runner is None:
             self._runner = _Runner(self._options)
+            self._runner.take_witness()
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _end_process)
         return self._runner
@@ -157,27 +165,33 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
 
 class _Runner:
@@ -195,8 +209,17 @@ class _Runner:
         self._checked = False
         self._receiver: Receiver | None = None
         self._begun = False
+        self._witness: Witness | None = None
         self._base = 0  # the position of the first message of the receiver
         self.queued_only = False
+
+    def take_witness(self) -> None:
+        """Have Spark told the reason if this process is killed."""
+        self._witness = Witness(
+            f"rstreams source, address {self._options.address!r} at {self._options.peer}: its process {os.getpid()} "
+            "was killed, for example because the machine had no memory left; messages that Spark has not committed "
+            "are delivered again when the query is started again"
+        )
 
     def begin(self) -> None:
         if self._wal is not None:
@@ -222,17 +245,26 @@ class _Runner:
         with no_garbage_collection():
             end = self._spool.write(start, collect(start - self._base, most))
         if end > start and self._wal is not None:
-            receiver.settle(end - self._base)
+            self._settle_logged()
         elif end > start:
             receiver.settle_when_committed(self.offset(end), end - self._base)
         return end
+
+    def _settle_logged(self) -> None:
+        """Settle the messages that are in the log, if executors are known to see it.
+
+        The first batch of a folder is settled when it is committed, or its runner stops.
+        """
+        assert self._wal is not None
+        if self._receiver is not None and self._spool.end is not None and self._wal.is_seen():
+            self._receiver.settle(self._spool.end - self._base)
 
     def _receiving(self, start: int) -> Receiver:
         """Return the receiver; the first time it connects, and counts the messages that `availableNow` means."""
         if self._receiver is None:
             from rstreams_spark._receiver import Receiver
 
-            known = self._wal.message_ids() if self._wal is not None else ()
+            known = self._wal.message_ids() if self._wal is not None else None
             self._receiver = Receiver(self._options, self._die, known)
             self._base = start
             if self.queued_only:
@@ -261,9 +293,13 @@ class _Runner:
         return []
 
     def close(self) -> None:
+        if self._wal is not None:
+            self._settle_logged()
         if self._receiver is not None:
             self._receiver.close()
         self._spool.close()
+        if self._witness is not None:
+            self._witness.dismiss()
 
     def _die(self) -> None:
         """End the process: the driver's JVM is dead, and the link is closed."""

@@ -46,14 +46,16 @@ class Receiver:
     Context: One thread that is not the connection's, for every method; they block.
     """
 
-    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None], known: Iterable[str] = ()) -> None:
+    def __init__(
+        self, options: SourceOptions, on_orphaned: Callable[[], None], known: Iterable[str] | None = None
+    ) -> None:
         """Start the thread and connect.
 
         Args:
             options: The options of the source.
             on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
-
-            known: The ids of messages that are in a batch already: one that comes is accepted and not handed out.
+            known: The ids of messages that are in a batch already: one that comes is accepted and not handed out. None:
+                message ids need not be unique.
 
         Errors: `SourceFailed` if there is no connection, or no link to the address.
         """
@@ -150,7 +152,8 @@ class Receiver:
         self._stop = trio.Event()
         self._planned = trio.Event()
         self._intake = RowIntake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
-        self._intake.know(self._known)
+        if self._known is not None:
+            self._intake.know(self._known)
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,

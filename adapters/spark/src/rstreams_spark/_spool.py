@@ -34,6 +34,7 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 _PREFIX: Final = "rstreams-spool-"
 _LOCK: Final = "lock"
 
+SEEN: Final = "seen"
 FINISHED: Final = ".arrow"
 UNFINISHED: Final = ".part"
 _ABANDONED_S: Final = 7 * 24 * 3600.0
@@ -48,6 +49,8 @@ class SpooledRange(InputPartition):
     last: int
     host: str
     """The machine on which it was written."""
+    option: str = "spoolDir"
+    """The option that names its folder."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,13 @@ class Spool:
                 step = -(-batch.record_batches // self._num_partitions)
                 firsts = range(0, batch.record_batches, step)
                 return [
-                    SpooledRange(str(batch.path), first, min(first + step, batch.record_batches), os.uname().nodename)
+                    SpooledRange(
+                        str(batch.path),
+                        first,
+                        min(first + step, batch.record_batches),
+                        os.uname().nodename,
+                        self._option,
+                    )
                     for first in firsts
                 ]
         return None
@@ -183,15 +192,26 @@ def read_range(part: SpooledRange) -> Iterator[pa.RecordBatch]:
     try:
         source = pa.memory_map(part.path)
     except OSError as error:
-        msg = (
-            f"the batch spooled at {part.path} on {part.host} cannot be read on {os.uname().nodename}: {error}. The "
-            "default spool is a private temporary folder, which only local masters can use: set option spoolDir to a "
-            "folder that the driver and all executors see"
-        )
+        why = {
+            "spoolDir": "The default spool is a private temporary folder, which only local masters can use: set option "
+            "spoolDir to a folder that the driver and all executors see",
+            "walDir": "Option walDir must name a folder that the driver and all executors see",
+        }[part.option]
+        msg = f"the batch spooled at {part.path} on {part.host} cannot be read on {os.uname().nodename}: {error}. {why}"
         raise SourceFailed(msg) from None
+    if part.option == "walDir":
+        mark_seen(Path(part.path).parent)
     with source, pa.ipc.open_file(source) as reader:
         for index in range(part.first, part.last):
             yield reader.get_batch(index)
+
+
+def mark_seen(folder: Path) -> None:
+    """Show the runner that executors see the folder of a write-ahead log."""
+    mark = folder / SEEN
+    if not mark.exists():
+        with suppress(OSError):  # they may see it without the right to write
+            mark.touch()
 
 
 def _runs(messages: Sequence[Message], most: int) -> Iterator[Sequence[Message]]:

@@ -6,8 +6,15 @@
     4. When Spark has committed it, the file is renamed to `START-END.committed`; it is deleted when the next one is.
 
 A runner that starts finds at most one file that Spark has not committed. Either Spark knows the batch and asks for it
-again, or it does not know it yet. In both cases the batch is the next one. Messages of the last files may come again,
-because their runner ended between step 1 and step 2. They are known by their message ids.
+again, or it does not know it yet. In both cases the batch is the next one.
+
+Messages of the last files may come again, because their runner ended between step 1 and step 2, or its last outcomes
+did not reach the peer. They are known by their message ids. They may come late: a peer that has not noticed the end of
+the old connection keeps them until then. Therefore a runner that starts writes the ids of these files to
+`START-END.ids`, and they are known for a day.
+
+Executors must see the folder. The first one that has read a batch leaves the file `seen`. Without that file no batch is
+settled before it is committed (`_reader.py`).
 
 The folder belongs to one query: `source.json` has an id, which is also in all offsets of the query.
 """
@@ -28,10 +35,12 @@ from typing import Final, NoReturn
 import pyarrow as pa
 
 from rstreams.errors import ConfigError
-from rstreams_spark._spool import FINISHED, UNFINISHED, Spool, SpooledBatch
+from rstreams_spark._spool import FINISHED, SEEN, UNFINISHED, Spool, SpooledBatch
 from rstreams_spark.errors import SourceFailed
 
 _COMMITTED: Final = ".committed"
+_IDS: Final = ".ids"
+_KNOWN_S: Final = 24 * 3600.0
 _SOURCE: Final = "source.json"
 _LOCK: Final = "lock"
 _LOCK_LOOK_S: Final = 0.1
@@ -67,6 +76,7 @@ class Wal(Spool):
             for path in self._place.glob(f"*{UNFINISHED}"):
                 path.unlink()
             self._batches.extend(sorted(self._found(), key=lambda batch: batch.start))
+            self._keep_ids()
         except OSError as error:
             self.close()
             msg = f"option walDir={folder!r}: {error}"
@@ -80,8 +90,11 @@ class Wal(Spool):
 
         Errors: `ConfigError` if another query has used it.
         """
-        used = any(self._place.glob(f"*{_COMMITTED}")) or any(batch.start for batch in self._batches)
-        if used:
+        self._check_unused(0)
+
+    def _check_unused(self, start: int) -> None:
+        """Check that it has no batch, or one that an earlier runner of this query has logged and not told Spark of."""
+        if any(self._place.glob(f"*{_COMMITTED}")) or any(batch.start != start for batch in self._batches):
             self._refuse("a query with another checkpoint has used it; a new query needs an empty folder")
 
     def check(self, wal: object, start: int) -> None:
@@ -93,16 +106,33 @@ class Wal(Spool):
 
         Errors: `ConfigError` if not.
         """
-        if wal is not None and wal != self.id:
+        if wal is None:
+            self._check_unused(start)
+        elif wal != self.id:
             self._refuse("it belongs to another query than the checkpoint")
         ahead = [batch for batch in self._batches if batch.end > start]
         if ahead and ahead[0].start != start:
             self._refuse(f"it has no batch that begins at {start}, where the checkpoint is, but later ones")
 
     def message_ids(self) -> set[str]:
-        """Return the message ids of all batches in the folder, of those that were committed last, too."""
-        paths = [batch.path for batch in self._batches] + list(self._place.glob(f"*{_COMMITTED}"))
-        return {message_id for path in paths for message_id in _ids_in(path) if message_id is not None}
+        """Return the ids of all messages that were in the folder when this runner or an earlier one began."""
+        return {each for path in self._place.glob(f"*{_IDS}") for each in json.loads(path.read_text("utf-8"))}
+
+    def is_seen(self) -> bool:
+        """Return whether an executor has read a batch here."""
+        return (self._place / SEEN).exists()
+
+    def _keep_ids(self) -> None:
+        """Write down the ids of the messages that may come again, and forget those of a day ago."""
+        for path in self._place.glob(f"*{_IDS}"):
+            if time.time() - path.stat().st_mtime > _KNOWN_S:
+                path.unlink()
+        for path in (*self._place.glob(f"*{FINISHED}"), *self._place.glob(f"*{_COMMITTED}")):
+            kept = path.with_suffix(_IDS)
+            if not kept.exists():
+                new = path.with_suffix(".new")
+                new.write_text(json.dumps([each for each in _ids_in(path) if each is not None]), "utf-8")
+                new.rename(kept)
 
     def drop(self, committed: int) -> int:
         """Mark the batches that end at `committed` or before, and delete those that were marked earlier."""
@@ -137,7 +167,10 @@ class Wal(Spool):
             os.close(folder)
 
     def _lock_it(self) -> None:
-        """Lock the folder; a runner that was stopped just before may take a moment to let go of it."""
+        """Lock the folder; a runner that was stopped just before may take a moment to let go of it.
+
+        `flock` has no time limit of its own. Therefore this asks again and again.
+        """
         self._lock = (self._place / _LOCK).open("ab")
         deadline = time.monotonic() + LOCK_WAIT_S
         while True:

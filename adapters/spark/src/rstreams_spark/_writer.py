@@ -93,11 +93,12 @@ def _send_all(
     id_prefix: str | None,
     producer: RowNumbering | None = None,
 ) -> RowsAccepted:
+    from rstreams_spark._first_line import reason_first
     from rstreams_spark._garbage import no_garbage_collection
     from rstreams_spark._outbox import Outbox
 
     sent = 0
-    with no_garbage_collection(), Outbox(options, task, producer) as outbox:
+    with reason_first(), no_garbage_collection(), Outbox(options, task, producer) as outbox:
         for record_batch in record_batches:
             if record_batch.num_rows:
                 outbox.put(_by_address(options, record_batch, sent, task, id_prefix))

@@ -1,0 +1,326 @@
+"""One run of the crash matrix: a query copies numbered messages, and a fault is done to it at one step of a batch.
+
+    RUN = mode x fault x step
+
+Theory of operation. The query runs in a driver of its own, and reaches the broker through a `FaultyNetwork`. A step is
+reached in one of two ways. Frames are seen by the network: a transfer, a disposition. All other steps are places of
+`points`, where a process of the query stops itself. When the step is reached the fault is done; a stopped process that
+lives goes on. If the query has ended it is started again from its checkpoint. It must come to its end, and then each
+message is counted where the query wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+import rstreams
+from adapters.spark.tests.crash.processes import HERE, Child, Driver, go_on, kill
+from rstreams.testing import FaultyNetwork
+
+MESSAGES: Final = 48
+LIMIT: Final = 12
+WAIT_S: Final = 240.0
+REACH_WAIT_S: Final = 60.0
+
+MODES: Final = ("wal", "sink", "queue")
+FAULTS: Final = ("jvm", "runner", "worker", "broker", "cut", "stall")
+FRAMES: Final = {
+    # By the frame: its kind, its direction, its number from the time when the fault is armed, and the place.
+    "receive.before": ("transfer", "to_client", 1, "before"),
+    "receive.middle": ("transfer", "to_client", LIMIT // 2, "inside"),
+    "receive.after": ("transfer", "to_client", LIMIT, "after"),
+    "settle.before": ("disposition", "to_peer", 1, "before"),
+    "settle.after": ("disposition", "to_peer", 1, "after"),
+}
+PLACES: Final = (
+    "spool.before",
+    "spool.after",
+    "sync.before",
+    "sync.after",
+    "offset.before",
+    "offset.after",
+    "commit.before",
+    "commit.after",
+)
+STEPS: Final = (*FRAMES, *PLACES)
+RANDOM: Final = "random time"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mode, a fault and a step."""
+
+    mode: str
+    fault: str
+    step: str
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is such a step: only the write-ahead log is synced."""
+        return not (self.mode == "queue" and self.step.startswith("sync"))
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        cell: What was done.
+        reached: Whether the step was reached, and the fault done.
+        missing: How many messages are not in the result.
+        doubled: How many messages are in the result more than once.
+        most: The most messages granted or unsettled at one time, as the broker saw it.
+        starts: How many times the query was started.
+        errors: The first line of each failure of the query.
+        seconds: How long it took.
+    """
+
+    cell: Cell
+    reached: bool = False
+    missing: int = MESSAGES
+    doubled: int = 0
+    most: int = 0
+    starts: int = 0
+    errors: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    unfinished: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether it shows what it must show."""
+        exact = self.cell.mode != "queue"
+        return not (self.missing or self.unfinished or (exact and self.doubled) or self.most > LIMIT)
+
+
+class Matrix:
+    """The processes that all runs share.
+
+    Context: One trio task.
+    """
+
+    def __init__(self, folder: Path, runs: int, seed: int) -> None:
+        """Start nothing yet.
+
+        Args:
+            folder: For all files; it is empty.
+            runs: How many runs there will be, at most.
+            seed: Of random times.
+        """
+        self._folder = folder
+        self._random = random.Random(seed)  # noqa: S311 - no secret
+        self._runs = runs
+        self._number = -1
+        self._broker = Child(HERE / "broker.py")
+        self._sink = Child(HERE.parent / "node_process.py", *(f"out-{n}" for n in range(runs)))
+        self.driver = Driver(folder / "driver.log")
+        self._port = "0"
+        self._sink_port = "0"
+
+    async def start(self) -> None:
+        """Start both brokers."""
+        await self._start_broker()
+        self._sink_port = await self._sink.start()
+
+    async def stop(self) -> None:
+        """End all processes."""
+        for child in (self.driver, self._broker, self._sink):
+            await child.kill()
+
+    async def run(self, cell: Cell) -> Outcome:
+        """Do one run."""
+        self._number += 1
+        outcome = Outcome(cell)
+        began = trio.current_time()
+        folder = self._folder / f"run-{self._number}"
+        folder.mkdir()
+        run = _Run(self, cell, self._number, folder, outcome)
+        try:
+            with trio.fail_after(WAIT_S):
+                async with (
+                    FaultyNetwork(int(self._port)) as run.network,
+                    FaultyNetwork(int(self._sink_port)) as run.sink_network,
+                ):
+                    await run.go()
+        except (trio.TooSlowError, RuntimeError, OSError) as error:
+            outcome.unfinished = f"{type(error).__name__}: {error}"
+            await self.driver.kill()
+        copied = await self._copied(cell, folder)
+        outcome.missing = MESSAGES - len(copied)
+        outcome.doubled = sum(count > 1 for count in copied.values())
+        outcome.most = await self._most()
+        outcome.seconds = round(trio.current_time() - began, 1)
+        return outcome
+
+    def accepted(self) -> int:
+        """Return how many messages of the present run were accepted."""
+        with suppress(FileNotFoundError):
+            return len(set((self._folder / f"in-{self._number}.accepted").read_text().split()))
+        return 0
+
+    def random(self) -> float:
+        """Return a random number from 0 to 1."""
+        return self._random.random()
+
+    async def restart_broker(self) -> None:
+        """Kill the broker, and start it again at its port."""
+        await self._broker.kill()
+        await self._start_broker()
+
+    async def _start_broker(self) -> None:
+        self._port = await self._broker.start(self._port, str(self._folder), str(self._runs), str(MESSAGES))
+
+    async def _most(self) -> int:
+        with trio.move_on_after(10):
+            async with rstreams.connect(f"amqp://127.0.0.1:{self._port}") as connection:
+                return int(await connection.stream(f"in-{self._number}/most").first_or_none() or 0)
+        return -1
+
+    async def _copied(self, cell: Cell, folder: Path) -> Counter[str]:
+        if cell.mode != "sink":
+            return Counter(_in_table(folder / "table"))
+        async with rstreams.connect(f"amqp://127.0.0.1:{self._sink_port}") as connection:
+            statistics: Any = await connection.stream("$statistics").first_or_none()
+            count = int(statistics["queues"][f"out-{self._number}"]["ready"])
+            if not count:
+                return Counter()
+            messages = await connection.messages(f"out-{self._number}").take(count).to_list()
+        return Counter(str(message.id) for message in messages)
+
+
+class _Run:
+    def __init__(self, matrix: Matrix, cell: Cell, number: int, folder: Path, outcome: Outcome) -> None:
+        self._matrix = matrix
+        self._driver = matrix.driver
+        self._cell = cell
+        self._number = number
+        self._folder = folder
+        self._outcome = outcome
+        self.network: FaultyNetwork
+        self.sink_network: FaultyNetwork
+
+    async def go(self) -> None:
+        await self._start()
+        await self._until((self._folder / "checkpoint" / "commits" / "0").exists)
+        pid = await self._reach()
+        self._outcome.reached = pid is not None
+        if pid is not None:
+            await self._fault(pid)
+            if pid:
+                go_on(pid)
+        await self._finish()
+
+    async def _start(self) -> None:
+        self._outcome.starts += 1
+        await self._driver.ask(
+            do="start",
+            mode=self._cell.mode,
+            folder=str(self._folder),
+            source=self.network.url,
+            address=f"in-{self._number}",
+            sink=self.sink_network.url,
+            out=f"out-{self._number}",
+            limit=LIMIT,
+        )
+
+    async def _reach(self) -> int | None:
+        """Wait for the step; return the process that has stopped there, 0 if none has; None if it is not reached."""
+        step = self._cell.step
+        if step == RANDOM:
+            await trio.sleep(self._matrix.random() * 1.5)
+            return 0
+        with trio.move_on_after(REACH_WAIT_S):
+            if step in FRAMES:
+                kind, direction, nth, place = FRAMES[step]
+                trigger = self.network.when(kind, direction=direction, nth=nth, at=place)  # type: ignore[arg-type]
+                if self._cell.fault == "cut":
+                    trigger.reset()
+                else:
+                    trigger.stall()  # what comes behind the place does not pass before the process has died
+                try:
+                    await trigger.done()
+                finally:
+                    trigger.cancel()  # if it is not reached in time, it must not stall the rest
+                return 0
+            (self._folder / "arming").write_text(step)
+            (self._folder / "arming").rename(self._folder / "armed")
+            reached = self._folder / "reached"
+            await self._until(reached.exists)
+            return int(reached.read_text())
+        (self._folder / "armed").unlink(missing_ok=True)
+        return None
+
+    async def _fault(self, pid: int) -> None:
+        """Do the fault; `pid` is the process that has stopped at the step, 0 if none has."""
+        fault, driver = self._cell.fault, self._driver
+        match fault:
+            case "jvm":
+                await driver.kill()
+            case "runner":
+                kill(driver.runner())
+            case "worker":
+                for worker in [pid] if pid and pid != driver.runner() else driver.workers():
+                    kill(worker)
+            case "broker":
+                await self._matrix.restart_broker()
+            case "stall":
+                await self._stall(pid)
+        if fault in ("cut", "stall") or self._cell.step in FRAMES:
+            self._cut()  # what was held back is lost with the process that was killed
+
+    def _networks(self) -> Sequence[FaultyNetwork]:
+        return (self.network, self.sink_network) if self._cell.mode == "sink" else (self.network,)
+
+    async def _stall(self, pid: int) -> None:
+        for network in self._networks():
+            network.stall()
+        if pid:
+            go_on(pid)
+        await trio.sleep(0.3 + self._matrix.random())
+
+    def _cut(self) -> None:
+        for network in self._networks():
+            for connection in list(network.live):
+                connection.reset()
+            network.heal()
+
+    async def _finish(self) -> None:
+        """Start the query again as often as it fails, until all is copied."""
+        while True:
+            state: dict[str, Any] = {"active": False, "error": ""}
+            if self._driver.process is not None:
+                if self._matrix.accepted() == MESSAGES:
+                    state = await self._driver.ask(do="finish")
+                    if not state["error"]:
+                        return
+                else:
+                    state = await self._driver.ask(do="state")
+            if state["error"]:
+                self._outcome.errors.append(str(state["error"]).partition("\n")[0][:300])
+            if not state["active"]:
+                (self._folder / "armed").unlink(missing_ok=True)
+                await self._start()
+            await trio.sleep(0.05)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():  # noqa: ASYNC110 - what another process does
+            await trio.sleep(0.01)
+
+
+def _in_table(table: Path) -> list[str]:
+    """Return the ids in a table of Spark's file sink: in the files that its log names."""
+    files: set[str] = set()
+    for log in (table / "_spark_metadata").glob("*"):
+        if log.name.startswith("."):
+            continue
+        for line in log.read_text().splitlines()[1:]:
+            files.add(json.loads(line)["path"].removeprefix("file://"))
+    return [json.loads(line)["message_id"] for file in files for line in Path(file).read_text().splitlines()]

@@ -1,0 +1,108 @@
+"""Runs the crash matrix and prints a table: `python -m adapters.spark.tests.crash.run --runs 100`.
+
+The first runs are one of each cell, fault by step, with the modes in turns; the others have random times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from adapters.spark.tests.crash.matrix import FAULTS, LIMIT, MESSAGES, MODES, RANDOM, STEPS, Cell, Matrix, Outcome
+
+
+def cells(runs: int, seed: int) -> list[Cell]:
+    """Return what to do in `runs` runs: each cell before any is done again with another mode."""
+    shuffled = random.Random(seed)  # noqa: S311 - no secret
+    places = [(fault, step) for fault in FAULTS for step in STEPS]
+    found: list[Cell] = []
+    for turn in range(len(MODES)):
+        some = [Cell(MODES[(index + turn) % len(MODES)], *place) for index, place in enumerate(places)]
+        shuffled.shuffle(some)
+        found += [cell for cell in some if cell.possible]
+        found += [Cell(MODES[(turn + index) % len(MODES)], fault, RANDOM) for index, fault in enumerate(FAULTS * 4)]
+    while len(found) < runs:
+        found.append(Cell(shuffled.choice(MODES), shuffled.choice(FAULTS), RANDOM))
+    return found[:runs]
+
+
+async def run_cells(todo: Sequence[Cell], seed: int, folder: Path, done: Callable[[Outcome], None]) -> None:
+    """Do these runs, print a line for each, and call `done` with its outcome."""
+    matrix = Matrix(folder, len(todo), seed)
+    try:
+        await matrix.start()
+        for number, cell in enumerate(todo):
+            outcome = await matrix.run(cell)
+            done(outcome)
+            told = "good" if outcome.good else "BAD"
+            sys.stdout.write(
+                f"{number:3} {cell.mode:6} {cell.fault:7} {cell.step:15} {told:5} missing {outcome.missing} doubled "
+                f"{outcome.doubled} most {outcome.most} starts {outcome.starts} {outcome.seconds:5.1f} s"
+                f"{'' if outcome.reached else ' NOT REACHED'} {outcome.unfinished} {outcome.errors[:1] or ''}\n"
+            )
+            sys.stdout.flush()
+    finally:
+        with trio.CancelScope(shield=True):
+            await matrix.stop()
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the table of all runs: a row for each step, a column for each fault."""
+    lines = [f"runs/missing/doubled  {''.join(f'{fault:>12}' for fault in FAULTS)}"]
+    for mode in MODES:
+        lines.append(f"{mode}:")
+        for step in (*STEPS, RANDOM):
+            shown = []
+            for fault in FAULTS:
+                some = [row for row in rows if (row["mode"], row["fault"], row["step"]) == (mode, fault, step)]
+                text = f"{len(some)}/{sum(row['missing'] for row in some)}/{sum(row['doubled'] for row in some)}"
+                shown.append(f"{text if some else '-':>12}")
+            lines.append(f"  {step:20}{''.join(shown)}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Do what the arguments say; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=100, help="how many")
+    parser.add_argument("--seed", type=int, default=0, help="of their order and of random times")
+    parser.add_argument("--first", type=int, default=0, help="leave out this many of the first")
+    parser.add_argument("--json", type=Path, default=Path("build/crash-spark.json"), help="where to write")
+    parser.add_argument("--add", action="store_true", help="add to what is there")
+    given = parser.parse_args()
+    todo = cells(given.first + given.runs, given.seed)[given.first :]
+    rows: list[dict[str, Any]] = []
+    if given.add and given.json.exists():
+        rows += json.loads(given.json.read_text())["runs"]
+    given.json.parent.mkdir(parents=True, exist_ok=True)
+
+    def done(outcome: Outcome) -> None:
+        row = asdict(outcome) | asdict(outcome.cell) | {"good": outcome.good}
+        del row["cell"]
+        rows.append(row)
+        given.json.write_text(json.dumps({"messages": MESSAGES, "limit": LIMIT, "runs": rows}, indent=1))
+
+    with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder, suppress(KeyboardInterrupt):
+        trio.run(run_cells, todo, given.seed + given.first, Path(folder), done)
+    bad = [row for row in rows if not row["good"]]
+    exact = sum(row["doubled"] for row in rows if row["mode"] != "queue")
+    sys.stdout.write(
+        f"{table(rows)}\ncrash-spark: {len(rows)} runs, {sum(row['reached'] for row in rows)} with their fault done, "
+        f"{sum(row['missing'] for row in rows)} missing, {exact} doubled with walDir or through the sink, "
+        f"{sum(row['doubled'] for row in rows) - exact} doubled without, {len(bad)} bad\n"
+    )
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""A link that the peer detaches while the connection stays, for instance because its queue was deleted: it returns."""
+
+from __future__ import annotations
+
+import pytest
+
+from rstreams.errors import LinkDetached, PeerClosed, PublisherFailed, SessionEnded
+from rstreams.protocol.delivery import ACCEPTED
+from rstreams.protocol.frames import Detach, Flow, Lost
+from tests.protocol.played import REFUSED_BY_RECEIVER, REFUSED_BY_SENDER, PlayedReceiver, PlayedSender
+from tests.protocol.test_announced_losses import attached_again, returning
+
+DELETED = Detach(condition="amqp:resource-deleted", description="the queue was deleted")
+MISSING = Detach(condition="amqp:not-found", description="no such queue")
+
+
+def lasting(played: PlayedReceiver | PlayedSender) -> list[PeerClosed]:
+    """Say that the link outlives a detach; return the reasons for which it is to be attached later."""
+    played.end.outlives_detach = True
+    return returning(played)
+
+
+def test_a_detach_is_answered_at_once_and_what_was_handed_over_keeps_its_place() -> None:
+    played = PlayedReceiver(request=3, hold=True)
+    told = lasting(played)
+    played.transfer(2)
+    played.driver.receive(DELETED)
+    assert (played.probe.ended, played.detach) == (False, Detach())
+    [error] = told
+    assert isinstance(error, LinkDetached)
+    assert attached_again(played).sent == [Flow(1)], "two of three are still in hand"
+    for hold in played.probe.holds:
+        hold.done()
+    assert (played.end.late, played.probe.ended) == (2, False)
+
+
+def test_a_refusal_after_that_is_waited_out() -> None:
+    played = PlayedReceiver(request=2)
+    told = lasting(played)
+    played.driver.receive(DELETED)
+    driver = attached_again(played)
+    driver.receive(MISSING)
+    assert (len(told), played.probe.ended) == (2, False)
+    assert attached_again(played).sent == [Flow(2)]
+
+
+def test_the_first_refusal_ends_it() -> None:
+    played = PlayedReceiver(request=2, attached=False)
+    told = lasting(played)
+    played.driver.receive(REFUSED_BY_SENDER, MISSING)
+    assert isinstance(played.probe.error, LinkDetached)
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "condition", ["amqp:unauthorized-access", "amqp:not-allowed", "amqp:not-implemented", "amqp:internal-error"]
+)
+def test_conditions_that_another_link_would_meet_again_end_it(condition: str) -> None:
+    played = PlayedReceiver(request=2)
+    told = lasting(played)
+    played.driver.receive(Detach(condition=condition))
+    assert isinstance(played.probe.error, PublisherFailed if condition == "amqp:internal-error" else LinkDetached)
+    assert told == []
+
+
+def test_a_publisher_that_completes_ends_it() -> None:
+    played = PlayedReceiver(request=2)
+    told = lasting(played)
+    played.driver.receive(Detach())
+    assert (played.probe.completed, told) == (True, [])
+
+
+def test_without_the_option_a_detach_ends_it() -> None:
+    played = PlayedReceiver(request=2)
+    told = returning(played)
+    played.driver.receive(DELETED)
+    assert isinstance(played.probe.error, LinkDetached)
+    assert told == []
+
+
+def test_the_end_of_the_session_is_waited_out_too() -> None:
+    for played in (PlayedReceiver(request=2), PlayedSender()):
+        told = lasting(played)
+        error = SessionEnded("amqp:not-found", "no such queue")
+        played.link.lose(Lost(error))
+        assert told == [error]
+
+
+def test_a_sender_sends_again_what_was_not_settled() -> None:
+    played = PlayedSender(resends=True)
+    told = lasting(played)
+    played.grant(3)
+    played.source.next(0, 1, 2)
+    played.driver.turn()
+    played.settle(ACCEPTED, 0)
+    played.driver.receive(DELETED)
+    assert (played.finished, played.detach, len(told)) == ([], Detach(), 1)
+    driver = attached_again(played)
+    driver.receive(MISSING)
+    assert (played.finished, len(told)) == ([], 2)
+    attached_again(played)
+    played.grant(5)
+    assert played.transferred == [1, 2]
+
+
+def test_the_first_refusal_ends_a_sender() -> None:
+    played = PlayedSender(resends=True, attached=False)
+    told = lasting(played)
+    played.driver.receive(REFUSED_BY_RECEIVER, MISSING)
+    assert isinstance(played.finished[0], LinkDetached)
+    assert told == []
