@@ -87,7 +87,7 @@ def test_messages_that_cannot_expire_have_no_lifetime(
     run = [encode_item(message) for message in some]
     for functions in (FUNCTIONS, IN_PYTHON):
         for encoded in (*run, *(each[:at] + noise + each[at:] for each in run), noise):
-            with suppress(Malformed):
+            with suppress(*Malformed):
                 lifetime = functions.lifetime_of(encoded)
                 assert functions.may_expire([encoded]) or lifetime == (math.inf, None)
         assert functions.may_expire(kind(run)) is any(functions.may_expire([encoded]) for encoded in run)
