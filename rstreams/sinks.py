@@ -284,7 +284,7 @@ class BufferSink(Sink[T]):
     """Keeps up to `window` items for a consumer that takes them in their order.
 
     It requests the whole window at first. It fills the window up again when half of it is neither outstanding nor kept,
-    or when no item is kept and at most half of the window is outstanding.
+    and when no item is kept and at most one more than half of the window is outstanding.
     Kept and outstanding items together are never more than the window. With a window of 1 it requests the next item
     when the consumer wants it, and not before. The item is then as new as it can be. From a source whose items can be
     drawn it draws up to a window of them when the consumer wants some.
@@ -411,7 +411,7 @@ class BufferSink(Sink[T]):
             return True
         if self._draw is not None and not self.ended:
             kept.put(self._draw(min(self._window, SLICE)))
-        elif self.outstanding <= self._window // 2 and not self.ended:
+        elif self.outstanding < self._window and self.outstanding <= self._window // 2 + 1 and not self.ended:
             self.request(self._window - self.outstanding)
         return bool(kept)
 

@@ -152,6 +152,8 @@ class OpenItems(Items[T]):
         wanted = sink.want()
         if self._given >= SLICE or sink.asked or system_clock.now() >= self._turn.ends:
             self._most = 1 if self._given < _MANY else self._most
+            if sink.asked:
+                await self._pause(self._ground.checkpoint)  # a turn more: in the first one the link may come last
             await self._pause(self._ground.checkpoint)
             wanted = sink.want()  # items may have come meanwhile, and their bell has rung for nobody
         while not wanted:
