@@ -65,16 +65,16 @@ class Way:
 
 
 CONSUMING: Final = {
-    "for_each": Way(250_000, 60_000),
-    "async_for": Way(80_000, 40_000),
-    "messages": Way(60_000, 40_000, ("bytes", "dict")),  # full messages come as such in every way
-    "manual": Way(60_000, 40_000, SOME),
-    "consume": Way(80_000, 40_000),
-    "consume_async": Way(80_000, 40_000, SOME),
+    "for_each": Way(250_000, 120_000),
+    "async_for": Way(200_000, 120_000),
+    "messages": Way(150_000, 90_000, ("bytes", "dict")),  # full messages come as such in every way
+    "manual": Way(80_000, 60_000, SOME),
+    "consume": Way(120_000, 80_000),
+    "consume_async": Way(120_000, 80_000, SOME),
     "map_async": Way(45_000, 35_000),
-    "blocking_for": Way(70_000, 40_000),
+    "blocking_for": Way(120_000, 80_000),
 }
-PUBLISHING: Final = {"publish": Way(0, 80_000), "submit": Way(0, 30_000, SOME), "send": Way(0, 30_000, SOME)}
+PUBLISHING: Final = {"publish": Way(0, 150_000), "submit": Way(0, 80_000, SOME), "send": Way(0, 40_000, SOME)}
 _PRODUCING: Final = {"served": "serve", "queue": "feed"}
 
 _BESIDE: Final = {

@@ -11,7 +11,7 @@
 
 #include "_bound.h"
 
-enum { IN_PYTHON = 7 };
+enum { IN_PYTHON = 8 };
 
 /* The state of the module `_values`: what its `bind` is given. */
 typedef struct {

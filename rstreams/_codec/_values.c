@@ -32,7 +32,7 @@ static PyObject *with_position(PyObject *value, const source_t *source)
 }
 
 /* The functions in Python that those below call, by their place in `values_t`. */
-enum { READ_LIST, READ_MAP, READ_SECTION, SKIP_VALUE, SPLIT_ITEMS, WITH_ANNOTATIONS, LIFETIME_OF };
+enum { READ_LIST, READ_MAP, READ_SECTION, SKIP_VALUE, SPLIT_ITEMS, WITH_ANNOTATIONS, LIFETIME_OF, MAY_EXPIRE };
 
 static PyObject *in_python(const values_t *values, int which, PyObject *const *args, Py_ssize_t count)
 {
@@ -304,6 +304,52 @@ static PyObject *lifetime_of(PyObject *module, PyObject *encoded)
     return lifetime != NULL ? lifetime : in_python(values, LIFETIME_OF, &encoded, 1);
 }
 
+/* Return whether the message may have a time to live or an expiry time; what is not usual may have them. */
+static bool may_have_lifetime(source_t *source)
+{
+    for (int code = 0; source->at < source->size;) {
+        Py_ssize_t count = 0, end = 0, index;
+        code = take_section(source, code);
+        if (code == 0 || code > PROPERTIES)
+            return code == 0;
+        if (code != HEADER && code != PROPERTIES) {
+            if (!skip(source))
+                return true;
+            continue;
+        }
+        const unsigned char *list = take(source, 1);
+        if (list == NULL || (*list != 0xC0 && *list != 0xD0) || !enter_compound(source, *list == 0xD0, &count, &end))
+            return true;
+        index = code == HEADER ? TTL : EXPIRY;
+        for (Py_ssize_t i = 0; count > index && i < index; i++)
+            if (!skip(source))
+                return true;
+        if (count > index && (source->at >= end || source->bytes[source->at] != 0x40))
+            return true;
+        source->at = end;
+    }
+    return false;
+}
+
+PyDoc_STRVAR(may_expire_doc, "may_expire(messages): as in forwarding_in_python, and False for more messages.");
+
+static PyObject *may_expire(PyObject *module, PyObject *messages)
+{
+    const values_t *values = PyModule_GetState(module);
+    bool is_list = PyList_CheckExact(messages);
+    if (!is_list && !PyTuple_CheckExact(messages))
+        return in_python(values, MAY_EXPIRE, &messages, 1);
+    for (Py_ssize_t i = 0; i < (is_list ? PyList_Size(messages) : PyTuple_Size(messages)); i++) {
+        PyObject *encoded = is_list ? PyList_GetItem(messages, i) : PyTuple_GetItem(messages, i);
+        if (!PyBytes_CheckExact(encoded))
+            Py_RETURN_TRUE;
+        source_t source = source_of(encoded, values);
+        if (source.size < 3 || (source.bytes[2] <= PROPERTIES && may_have_lifetime(&source)))
+            Py_RETURN_TRUE;
+    }
+    Py_RETURN_FALSE;
+}
+
 /* ------------------------------------------------------------------------------------------------------------- bind */
 
 /* Return where objects of `type` keep the attribute `name`, a slot, in bytes; -1 with an exception if nowhere.
@@ -354,6 +400,7 @@ static PyMethodDef of_values[] = {
     {"split_items", FAST(split_items), METH_FASTCALL, split_items_doc},
     {"with_annotations", FAST(with_annotations), METH_VARARGS | METH_KEYWORDS, with_annotations_doc},
     {"lifetime_of", lifetime_of, METH_O, lifetime_of_doc},
+    {"may_expire", may_expire, METH_O, may_expire_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -363,10 +410,10 @@ PyDoc_STRVAR(bind_doc, "bind(types, uuid_slots, read_value, in_python, max_depth
 static PyObject *bind(PyObject *module, PyObject *args)
 {
     values_t *values = PyModule_GetState(module), told = {0};
-    if (!PyArg_ParseTuple(args, "(OO!OOO)(nn)O(OOOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
+    if (!PyArg_ParseTuple(args, "(OO!OOO)(nn)O(OOOOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
                           &told.datetime_type, &told.utc, &told.uuid_int_slot, &told.uuid_safety_slot, &told.read_in_python,
                           &told.in_python[0], &told.in_python[1], &told.in_python[2], &told.in_python[3],
-                          &told.in_python[4], &told.in_python[5], &told.in_python[6],
+                          &told.in_python[4], &told.in_python[5], &told.in_python[6], &told.in_python[7],
                           &told.max_depth))
         return NULL;
     if (values->symbol_type != NULL)
@@ -402,7 +449,7 @@ static PyMethodDef methods[] = {
 };
 
 /* decode.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 1 };
+enum { INTERFACE = 2 };
 
 static int add_constants(PyObject *module)
 {

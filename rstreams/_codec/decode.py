@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID, SafeUUID
@@ -13,7 +13,7 @@ from uuid import UUID, SafeUUID
 from rstreams._codec import decode_in_python
 from rstreams._codec.c_modules import load
 from rstreams._codec.decode_in_python import Malformed, decode_value, malformed, read_items, read_value
-from rstreams._codec.forwarding_in_python import lifetime_of, with_annotations
+from rstreams._codec.forwarding_in_python import lifetime_of, may_expire, with_annotations
 from rstreams._codec.sections_in_python import read_section
 from rstreams._codec.types import MAX_DEPTH, Symbol
 
@@ -40,6 +40,7 @@ class Functions(NamedTuple):
     split_items: Callable[[bytes, int, int], list[bytes]]
     with_annotations: Callable[..., bytes]
     lifetime_of: Callable[[bytes], tuple[float, datetime | None]]
+    may_expire: Callable[[Sequence[bytes]], bool]
 
 
 IN_PYTHON: Final = Functions(
@@ -50,12 +51,13 @@ IN_PYTHON: Final = Functions(
     decode_in_python.split_items,
     with_annotations,
     lifetime_of,
+    may_expire,
 )
 
 
 def _bind() -> tuple[Any, Functions]:
     """Return the module in C, bound, and its functions; None and those in Python if there is none."""
-    values = load("_values", 1)
+    values = load("_values", 2)
     if values is None:
         return None, IN_PYTHON
     try:

@@ -7,7 +7,7 @@ Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.2 (delivery annotations) and 3.2.4 (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -32,6 +32,9 @@ _TO: Final = 2
 
 lifetime_of: Final[Callable[[bytes], tuple[float, datetime | None]]] = FUNCTIONS.lifetime_of
 """As `forwarding_in_python.lifetime_of`; in C where that was built."""
+
+may_expire: Final[Callable[[Sequence[bytes]], bool]] = FUNCTIONS.may_expire
+"""As `forwarding_in_python.may_expire`. In C, where that was built, it looks into the sections, and is quick."""
 
 
 def without_delivery_annotations(encoded: bytes) -> bytes:

@@ -6,7 +6,7 @@ Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.3 (message annotations) and 3.2.4 (p
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from datetime import datetime
 
 from rstreams._codec.decode_in_python import read_list, read_map, skip_value, split_items
@@ -15,6 +15,7 @@ from rstreams._codec.sections_in_python import HEADER, MESSAGE_ANNOTATIONS, PROP
 
 _TTL = 2
 _EXPIRY = 8
+_PROPERTIES_CODE = bytes([PROPERTIES])
 
 
 def with_annotations(encoded: bytes, added: Mapping[str, bytes], removed: Collection[str] = ()) -> bytes:
@@ -71,3 +72,11 @@ def lifetime_of(encoded: bytes) -> tuple[float, datetime | None]:
             at = skip_value(encoded, at)
         before = code
     return ttl_s, expiry
+
+
+def may_expire(messages: Sequence[bytes]) -> bool:
+    """Return False if it is certain that `lifetime_of` finds no time to live and no expiry time in any of the messages.
+
+    In Python it only looks which section is the first one of each message.
+    """
+    return any(encoded[2:3] <= _PROPERTIES_CODE for encoded in messages)

@@ -3,6 +3,7 @@
     handing over   a source over an iterator gives the iterator to its subscriber, which draws from it
     drawing        a subscription lets items be drawn many at a time, inside one call
     runs           a publisher hands many items to its subscriber in one call
+    unmade runs    it does that before the items are made; the subscriber makes them when it wants them
     held runs      it does that with a hold on each item, because the subscriber keeps them all
     later          a subscription says that its items never come inside `request`
 
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from rstreams._core.holds import HoldRun
+from rstreams._core.kept_items import UnmadeRun
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -86,6 +88,24 @@ def runs_of(subscriber: object) -> Callable[[Iterator[Any]], None] | None:
     """Return the function of a subscriber that takes many items, or None if it takes them one by one."""
     on_run: Callable[[Iterator[Any]], None] | None = getattr(subscriber, "on_run", None)
     return on_run
+
+
+class TakesUnmadeRuns(Protocol):
+    """A subscriber that keeps items for later, and may take many of them before they are made."""
+
+    @property
+    def on_unmade_run(self) -> Callable[[UnmadeRun], None] | None:
+        """The function that keeps a run of items, which were requested; claims on all of them are kept after the call.
+
+        Other items may come by `on_next` and `on_run`, and keep their place in the order. None: it takes only those.
+        """
+        ...
+
+
+def unmade_runs_of(subscriber: object) -> Callable[[UnmadeRun], None] | None:
+    """Return the function of a subscriber that keeps items which are not made, or None if it takes none."""
+    on_unmade_run: Callable[[UnmadeRun], None] | None = getattr(subscriber, "on_unmade_run", None)
+    return on_unmade_run
 
 
 class TakesHeldRuns(Protocol):

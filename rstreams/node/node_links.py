@@ -30,6 +30,7 @@ from rstreams.node.relay import Relay
 from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
+from rstreams.protocol.outgoing_items import as_is
 from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
@@ -240,7 +241,7 @@ class NodeLinks:
         name = _name_of(client, driver, frame)
         make = KeptSubscriber[Any] if supply.keep_s else LinkSubscriber[Any]
         stamps = bool(supply.keep_s) and ONCE in frame.properties and not supply.encoded
-        encode: Callable[[Any], bytes] = _as_is if supply.encoded else encode_item
+        encode: Callable[[Any], bytes] = as_is if supply.encoded else encode_item
         end: LinkSubscriber[Any] = make(
             supply.publisher,
             encode=Stamper(str(uuid.uuid4())).stamping(encode) if stamps else encode,
@@ -380,10 +381,6 @@ def _answer(frame: Attach, role: Role, properties: Mapping[str, Any]) -> Attach:
         settles_second=frame.settles_second and role is Role.SENDER,
         properties=properties if knows else {},
     )
-
-
-def _as_is(encoded: bytes) -> bytes:
-    return encoded
 
 
 def _log_raised(error: BaseException) -> None:

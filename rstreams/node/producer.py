@@ -99,6 +99,11 @@ class Producer(Scannable):
             self._drawing.end(self._end)
 
     @property
+    def draws(self) -> bool:
+        """Whether it draws its items as soon as they are requested."""
+        return self._drawing is not None
+
+    @property
     def stores(self) -> bool:
         """Whether the next message is stored, and not dropped because it was not requested."""
         return self.outstanding > 0 and not self.ended

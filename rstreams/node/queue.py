@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._codec.forwarding import may_expire
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name, require_capacity
@@ -253,11 +254,12 @@ class Queue(Address):
     def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
         self._room.store(producer, len(run))
         self._enqueued += len(run)
-        for encoded in run:
-            if encoded[2:3] > b"s" or (deadline := self._clock.deadline(encoded)) == math.inf:  # 0x73: the properties
-                self._fresh.append(encoded)
-            else:
-                self._fresh.append(self._lasting_message(encoded, deadline))
+        if may_expire(run):
+            for encoded in run:
+                deadline = self._clock.deadline(encoded)
+                self._fresh.append(encoded if deadline == math.inf else self._lasting_message(encoded, deadline))
+        else:
+            self._fresh.extend(run)
         self._dispatch()
         self._room.top_up(producer)
         if self._room.is_short:

@@ -10,12 +10,13 @@ these rules:
     a producer that uses its credit           is topped up when half of its limit is used: credit travels in batches
                                               and not message by message
 
-    limit of a producer = min(window, quarter)
+    limit of a producer = min(window, part)
 
     window     small at first (capacity // 128, at least 1), and growing as it is topped up: a producer that never
                sends holds little
-    quarter    of the places that are free or its own (less if more than four wait), at least 1: the next producer
-               finds room, and each of N busy producers gets capacity / (N + 3)
+    part       a quarter of the places that are free or its own (less if more than four wait), at least 1: the next
+               producer finds room, and each of N busy producers gets capacity / (N + 3). A producer whose items are
+               drawn uses its places at once. Therefore it shares them only with those that wait.
 
 Credit above that, because others came or the queue became fuller, is not taken back. It is used up as
 the producer sends.
@@ -118,7 +119,7 @@ class Room:
     def _most(self, producer: Producer) -> int:
         """Return the limit of `producer`, which has a place or finds a free one."""
         own_or_free = self.places + producer.outstanding
-        part = own_or_free // max(4, len(self._waiting))
+        part = own_or_free // max(1 if producer.draws else 4, len(self._waiting))
         return min(producer.window, max(1, part))
 
     def _grant(self, producer: Producer, most: int) -> None:

@@ -22,8 +22,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._core.fast_paths import runs_of
+from rstreams._core.fast_paths import runs_of, unmade_runs_of
 from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.kept_items import UnmadeRun
 from rstreams.abc import Hold, Subscriber
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.delivery import DeliveryHold, FailureStrategy
@@ -45,6 +46,9 @@ _GATHERED: Final = SharedHold(())
 """Stands for the hold on an item that is gathered and not held otherwise."""
 
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
+
+_BODIES_AT_ONCE: Final = (PackedMessages, JoinedMessage)
+"""The sequences of messages whose bodies can be had all at once, if they are bytes."""
 
 
 class IncomingItems(Generic[T]):
@@ -72,6 +76,7 @@ class IncomingItems(Generic[T]):
         "_on_failure",
         "_on_raised",
         "_on_run",
+        "_on_unmade_run",
         "_outcomes",
         "_payload",
         "_run",
@@ -96,6 +101,7 @@ class IncomingItems(Generic[T]):
         decode: Callable[[bytes], T],
         decodes_body: bool,
         on_failure: FailureStrategy,
+        decodes_at_once: bool,
         give_up: Callable[[BaseException], None],
         on_raised: Callable[[BaseException], None],
         slice_is_over: Callable[[], bool],
@@ -111,6 +117,7 @@ class IncomingItems(Generic[T]):
             decode: Makes an item from an encoded message.
             decodes_body: Whether `decode` returns the body of the message and does nothing else.
             on_failure: Decides the outcome of an item whose processing failed.
+            decodes_at_once: Whether an item must be decoded while it is in hand.
             give_up: Ends the subscription with an error.
             on_raised: Called with an exception that the subscriber raised.
             slice_is_over: Tells whether other links should have their turn.
@@ -138,6 +145,8 @@ class IncomingItems(Generic[T]):
         self._shared: SharedHold | None = None  # the holds on the item in hand, if it is held
         self._gathering: Gathers | None = None  # the present gathering, or the last one
         self._on_run = runs_of(subscriber)
+        may_wait = not decodes_at_once and on_failure.forward is None and ledger.bound is None
+        self._on_unmade_run = unmade_runs_of(subscriber) if may_wait else None
         self._run: tuple[Run, Iterator[Any]] | None = None  # the run that `_on_run` is taking
         self._run_from = 0  # the first item of the run that is not ended; only this one may be held
         self._skipped = 0  # items that could not be decoded, if the subscription goes on
@@ -175,6 +184,8 @@ class IncomingItems(Generic[T]):
         if self.emitting or not buffer or life.phase is _SILENT:
             return
         hand_over = self._hand_over_each if self._on_run is None else self._hand_over_run
+        if self._on_unmade_run is not None:
+            hand_over = self._hand_over_unmade
         wanted = all_wanted = ledger.deliver()
         self._skipped = 0
         self.emitting = True
@@ -267,6 +278,44 @@ class IncomingItems(Generic[T]):
             self._let_go_before(handed)
             self._run = self._current = None
             self._count_handed(run, handed)
+
+    def _hand_over_unmade(self, run: Run) -> None:
+        """Hand a run over to a subscriber that keeps the items, and decodes them when it wants them."""
+        assert self._on_unmade_run is not None, "asked for before"
+        payloads, gathering = run[1], self._gathering
+        keeps_each = gathering is not None and not gathering.whole_runs
+        if keeps_each or (self._decodes_body and type(payloads) in _BODIES_AT_ONCE):
+            self._hand_over_run(run)
+            return
+        size = len(payloads)
+        self._run, self._run_from = (run, iter(())), 0
+        try:
+            self._on_unmade_run(UnmadeRun(map(self._decode, payloads), size, self._refuse_unmade))
+        except BaseException as error:
+            self._on_raised(error)
+            raise
+        finally:
+            self._let_go_before(size)
+            self._run = self._current = None
+            self._count_handed(run, size)
+
+    def _refuse_unmade(self, error: BaseException) -> bool:
+        """Handle an item that its subscriber could not decode; return whether the subscription goes on."""
+        goes_on = self._note_undecodable(error)
+        if goes_on and self._life.phase is not _SILENT:
+            self.delivered -= 1
+            self._ledger.request(1)
+            self._wake()
+        return goes_on
+
+    def _note_undecodable(self, error: BaseException) -> bool:
+        """Treat an item that could not be decoded, whose hold has failed; return whether the subscription goes on."""
+        strategy = self._on_failure
+        if strategy.ends:
+            self._give_up(error)
+        elif strategy.on_undecodable is not None:
+            strategy.on_undecodable(error)
+        return not strategy.ends
 
     def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
         """Return an iterator that knows how many items are left, and the items, which advance it."""
@@ -377,11 +426,7 @@ class IncomingItems(Generic[T]):
     def _refuse_current(self, error: Exception) -> None:
         """End an item that could not be decoded; the subscriber, if it goes on, is owed another one."""
         self._settle_current(error)
-        strategy = self._on_failure
-        if strategy.ends:
-            self._give_up(error)
-        elif strategy.on_undecodable is not None:
-            strategy.on_undecodable(error)
+        self._note_undecodable(error)
         if self._life.phase is not _SILENT:
             self._skipped += 1
 

@@ -53,6 +53,11 @@ _OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
 """The phases in which more items may come from the publisher."""
 
 
+def as_is(encoded: bytes) -> bytes:
+    """Return the message, for publishers whose items are encoded; a run of them costs no call for each."""
+    return encoded
+
+
 class OutgoingItems(Scannable, Generic[T]):
     """The items from the publisher of a `LinkSubscriber`, and their subscriber; see the text of this module.
 
@@ -312,9 +317,10 @@ class OutgoingItems(Scannable, Generic[T]):
             return None
         self._encode_held()
         may_stream = largest < 0 and Message in set(map(type, items))
+        encode = self._encode_any if may_stream else self._encode
         payloads: list[bytes] = []
         try:
-            payloads.extend(self._encoded(items) or map(self._encode_any if may_stream else self._encode, items))
+            payloads.extend(self._encoded(items, largest) or map(encode, items))
         except Exception as error:  # the caller's own encoder may raise anything
             count = len(payloads)
             self.payloads += payloads
@@ -329,8 +335,10 @@ class OutgoingItems(Scannable, Generic[T]):
         self.holds.put(holds)
         return None
 
-    def _encoded(self, items: list[Any]) -> list[bytes]:
-        """Return the messages of a run that several links get, which the first of them has encoded; else none."""
+    def _encoded(self, items: list[Any], largest: int) -> list[bytes]:
+        """Return the messages of a run that are encoded already, also by another link that gets it; else none."""
+        if self._encode is as_is and largest >= 0:
+            return items
         if isinstance(items, SharedRun) and self._encode is encode_item and items.can_be_made_by(encode_item):
             return items.made
         return []

@@ -131,6 +131,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
             decode=decode,
             decodes_body=decodes_body,
             on_failure=on_failure,
+            decodes_at_once=self.streams or settles is not None,
             give_up=self._fail,
             on_raised=self._signals.raised,
             slice_is_over=self._slice_is_over,

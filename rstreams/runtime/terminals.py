@@ -123,8 +123,8 @@ class OpenItems(Items[T]):
     body ended well, and failed if the body raised or was cancelled. Kept items that were never given out are released.
 
     The loop takes items in batches, of 1 at first, and of twice as many each time, up to 256. Between two batches it
-    looks at the clock. It lets other tasks run after 5 ms or 1,024 items. Behind slow items the batches begin with 1
-    again.
+    looks at the clock. It lets other tasks run after 5 ms or 1,024 items, and when a link has been asked for more: the
+    link answers while the loop goes on. Behind slow items the batches begin with 1 again.
 
     Context: One task at a time.
     """
@@ -150,8 +150,10 @@ class OpenItems(Items[T]):
             msg = "another task is waiting for the next item of this stream"
             raise self._ground.busy(msg)
         wanted = sink.want()
-        if self._given >= SLICE or system_clock.now() >= self._turn.ends:
+        if self._given >= SLICE or sink.asked or system_clock.now() >= self._turn.ends:
             self._most = 1 if self._given < _MANY else self._most
+            if sink.asked:
+                await self._pause(self._ground.checkpoint)  # a turn more: in the first one the link may come last
             await self._pause(self._ground.checkpoint)
             wanted = sink.want()  # items may have come meanwhile, and their bell has rung for nobody
         while not wanted:
@@ -176,6 +178,7 @@ class OpenItems(Items[T]):
         finally:
             self._waiting = False
         self._given = 0
+        self._sink.asked = False
         self._turn.begin()
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import pickle
 import random
 import struct
@@ -114,7 +115,11 @@ def _compare_annotations(encoded: bytes, draw: random.Random) -> None:
 
 
 def _compare_lifetime(encoded: bytes, _draw: random.Random) -> None:
-    compare("lifetime_of", IN_PYTHON.lifetime_of, FUNCTIONS.lifetime_of, encoded)
+    lifetime = compare("lifetime_of", IN_PYTHON.lifetime_of, FUNCTIONS.lifetime_of, encoded)
+    for functions in (IN_PYTHON, FUNCTIONS):
+        if not functions.may_expire([encoded]) and lifetime not in (None, (math.inf, None)):
+            msg = f"may_expire([{encoded.hex()}]) is False, and lifetime_of finds {lifetime!r}"
+            raise Difference(msg)
 
 
 def _compare_parts(encoded: bytes, draw: random.Random) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from proton import Message as ProtonMessage
 
 from rstreams import Message
 from rstreams._codec import Symbol, encode_value
+from rstreams._codec.decode import FUNCTIONS, IN_PYTHON, Functions, Malformed
 from rstreams._codec.encode import encode_fields
 from rstreams._codec.forwarding import address_of, once_acquired, without_delivery_annotations
 from rstreams.errors import RemoteProtocolError
@@ -75,3 +78,37 @@ def test_each_way_to_write_the_flag_is_known(flag: bytes) -> None:
     encoded = HEADER + encode_fields(fields) + encode_item("b")
     message = decode_message(once_acquired(encoded))
     assert (message.first_acquirer, message.durable, message.delivery_count) == (False, True, 3)
+
+
+@given(st.lists(messages, max_size=3), st.binary(max_size=20), st.integers(0, 60), st.sampled_from([list, tuple]))
+def test_messages_that_cannot_expire_have_no_lifetime(
+    some: list[Message], noise: bytes, at: int, kind: type[list[bytes]]
+) -> None:
+    run = [encode_item(message) for message in some]
+    for functions in (FUNCTIONS, IN_PYTHON):
+        for encoded in (*run, *(each[:at] + noise + each[at:] for each in run), noise):
+            with suppress(*Malformed):
+                lifetime = functions.lifetime_of(encoded)
+                assert functions.may_expire([encoded]) or lifetime == (math.inf, None)
+        assert functions.may_expire(kind(run)) is any(functions.may_expire([encoded]) for encoded in run)
+
+
+@pytest.mark.parametrize("functions", [FUNCTIONS, IN_PYTHON])
+def test_messages_that_can_expire_are_found_among_others(functions: Functions) -> None:
+    now = datetime.now(UTC)
+    for lasting in (
+        Message(ttl_s=1.5),
+        Message(ttl_s=0.0),
+        Message(id="a", expiry_time=now),
+        Message(b"x" * 999, ttl_s=3.0),
+    ):
+        assert functions.may_expire([encode_item(b"body"), encode_item(lasting), encode_item("text")])
+    assert not functions.may_expire([encode_item(b"body"), encode_item(Message(properties={"a": 1}))])
+    assert not functions.may_expire(())
+    assert functions.may_expire([b""])
+
+
+@pytest.mark.skipif(FUNCTIONS is IN_PYTHON, reason="in Python every message with properties is looked at")
+def test_fields_before_and_behind_the_lifetime_do_not_matter_in_c() -> None:
+    message = Message(b"x", id="i", subject="s", priority=3, durable=True, group_id="g", annotations={"x-opt-a": 1})
+    assert not FUNCTIONS.may_expire([encode_item(message)] * 3)

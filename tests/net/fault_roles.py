@@ -158,12 +158,12 @@ class Sending(Role):
 
         async def send(first: int) -> None:
             for number in range(first, ITEMS, 2):
+                self.sent.append(number)  # before it waits: messages leave in the order in which tasks come with them
                 try:
-                    receipt = await sender.submit(number)
+                    receipts[number] = await sender.submit(number)
                 except RStreamsError:
+                    self.sent.remove(number)
                     return  # the block says so, too
-                self.sent.append(number)
-                receipts[number] = receipt
 
         settlement: Any = "effectively_once" if self.once else "at_least_once"
         try:

@@ -53,7 +53,8 @@ def test_what_comes_before_an_error_is_stored() -> None:
     assert (queue.statistics().ready, queue.statistics().producers) == (5, 0)
 
 
-def test_a_fast_source_and_a_consumer_that_takes_all_leave_others_their_turn() -> None:
+@pytest.mark.parametrize("capacity", [1, 2, 3, 7, 700])
+def test_a_fast_source_and_a_consumer_that_takes_all_leave_others_their_turn(capacity: int) -> None:
     seen: list[int] = []
     with VirtualScheduler() as scheduler:
 
@@ -62,7 +63,7 @@ def test_a_fast_source_and_a_consumer_that_takes_all_leave_others_their_turn() -
             if len(seen) < 6:
                 scheduler.call_later(0, look)
 
-        queue = Queue("q", 700)
+        queue = Queue("q", capacity)
         probe = ProbeSubscriber[bytes](UNBOUNDED)
         queue.subscribe(probe)
         Stream.range(5 * SLICE).map(encode_item).subscribe(queue.producer())

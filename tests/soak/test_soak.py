@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.soak import loops
 from tests.soak.run import _count_lost, _growth
 
 
@@ -24,6 +25,15 @@ def test_nothing_is_lost_and_nothing_doubled_and_memory_is_flat(seconds: int, lo
     faults, sent = re.search(r"([0-9,]+) faults, ([0-9,]+) sent, 0 lost, 0 doubled", done.stdout).groups()  # type: ignore[union-attr]
     assert int(faults.replace(",", "")) >= seconds
     assert int(sent.replace(",", "")) >= 100 * seconds
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("leaving", [False, True])
+@pytest.mark.parametrize(
+    "items", [4_000, pytest.param(40_000, marks=pytest.mark.slow), pytest.param(400_000, marks=pytest.mark.soak)]
+)
+def test_loops_with_small_and_large_windows_get_each_item_once(items: int, leaving: bool) -> None:  # noqa: FBT001
+    loops.run(items, leaving=leaving)
 
 
 def test_what_no_consumer_saw_of_a_producer_is_counted_as_lost() -> None:

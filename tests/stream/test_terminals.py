@@ -9,8 +9,9 @@ import trio.testing
 import rstreams
 from rstreams import Stream
 from rstreams._core.demand import SLICE
+from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
-from rstreams.abc import Subscriber
+from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, SpecViolation
 from rstreams.testing import ManualPublisher
 
@@ -322,3 +323,72 @@ async def test_required_2_13_no_error_is_an_error() -> None:
         async with rstreams.connect(listener.url) as connection:
             with pytest.raises(SpecViolation, match=r"rule 2\.13"):
                 await connection.publish("jobs", Failing())
+
+
+class Later:
+    """Answers a request when other tasks have run, as a link does; `asked` has the requests."""
+
+    signals_later = True
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.asks = trio.Event()
+
+    def subscribe(self, subscriber: Subscriber[int]) -> None:
+        self.subscriber = subscriber
+        subscriber.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        self.asked.append(n)
+        self.asks.set()
+
+    def cancel(self) -> None: ...
+
+    def hold(self) -> Hold:
+        return NO_HOLD
+
+    async def answer(self) -> None:
+        while True:
+            await self.asks.wait()
+            self.asks = trio.Event()
+            for number in range(self.asked[-1]):
+                self.subscriber.on_next(number)
+
+
+@pytest.mark.parametrize("window", [128, 256, 1000])
+async def test_a_link_is_asked_and_can_answer_while_the_loop_works_on_half_of_a_large_window(window: int) -> None:
+    source, given = Later(), 0
+    seen: list[int] = []  # how many items had been given when the next ones came
+
+    async def look() -> None:
+        while len(source.asked) < 4:
+            before = len(source.asked)
+            await trio.lowlevel.checkpoint()
+            seen.extend([given] * (len(source.asked) - before))
+
+    async with Stream(source).open(window) as items, trio.open_nursery() as nursery:
+        nursery.start_soon(source.answer)
+        nursery.start_soon(look)
+        async for _ in items:
+            given += 1
+            if given == 2 * window:
+                break
+        nursery.cancel_scope.cancel()
+    assert source.asked[0] == window
+    assert all(window // 2 <= asked < window for asked in source.asked[1:])
+    assert seen[0] <= window // 2 + 1
+
+
+async def test_a_loop_that_has_given_out_all_items_asks_for_what_its_window_allows() -> None:
+    source = Later()
+    async with Stream(source).open(8) as items:
+        for number in range(3):
+            source.subscriber.on_next(number)
+        assert [await anext(items) for _ in range(3)] == [0, 1, 2]
+        assert source.asked == [8]
+        with trio.move_on_after(0):
+            await anext(items)
+        assert source.asked == [8, 3]
+        source.subscriber.on_next(3)
+        assert await anext(items) == 3
+        assert source.asked == [8, 3]

@@ -111,13 +111,20 @@ def _nobody(receipt: Receipt) -> None:
 
 
 class _Waiter:
-    """A task that waits for credit."""
+    """A task whose message waits for credit.
 
-    __slots__ = ("has_credit", "turn")
+    Attributes:
+        message: The message.
+        receipt: Its receipt, when it has been sent.
+        turn: Set when it has been sent, or never will be.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("message", "receipt", "turn")
+
+    def __init__(self, message: object) -> None:
+        self.message = message
+        self.receipt: Receipt | None = None
         self.turn = trio.Event()
-        self.has_credit = False
 
 
 class Sender:
@@ -188,17 +195,15 @@ class Sender:
         encoded = self._checked(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         self._check_open()
-        if self._demand and not self._waiters:
-            self._demand -= 1
-            self._calls += 1
-            if self._calls >= TURN_CALLS or system_clock.now() >= self._turn_ends:
-                await trio.lowlevel.cancel_shielded_checkpoint()
-                self._begin_turn()
-        else:
-            await self._wait_for_credit()
+        if not self._demand or self._waiters:
+            return await self._sent_in_turn(encoded)
+        self._demand -= 1
+        receipt = self._sent(encoded)
+        self._calls += 1
+        if self._calls >= TURN_CALLS or system_clock.now() >= self._turn_ends:
+            await trio.lowlevel.cancel_shielded_checkpoint()  # behind the message: none overtakes it
             self._begin_turn()
-        self._check_open()
-        return self._sent(encoded)
+        return receipt
 
     def _checked(self, item: object) -> object:
         error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
@@ -227,26 +232,30 @@ class Sender:
             msg = f"a message to {self.address!r}: {error}"
             raise ConfigError(msg) from error
 
-    async def _wait_for_credit(self) -> None:
-        waiter = _Waiter()
+    async def _sent_in_turn(self, encoded: object) -> Receipt:
+        """Wait until the message has been sent, behind those that waited before."""
+        waiter = _Waiter(encoded)
         self._waiters.append(waiter)
         if self._on_wait is not None:
             self._on_wait()
         try:
             await waiter.turn.wait()
         except trio.Cancelled:
-            if waiter.has_credit:
-                self._demand = add_demand(self._demand, 1)
-                self._serve()
-            elif waiter in self._waiters:
+            if waiter in self._waiters:
                 self._waiters.remove(waiter)
             raise
+        self._begin_turn()
+        if waiter.receipt is None:
+            self._check_open()
+        assert waiter.receipt is not None, "it was sent, or the sender is closed"
+        return waiter.receipt
 
     def _serve(self) -> None:
+        """Send messages that wait. Their tasks could run in any order, therefore no task sends its own."""
         while self._demand and self._waiters:
             self._demand -= 1
             waiter = self._waiters.popleft()
-            waiter.has_credit = True
+            waiter.receipt = self._sent(waiter.message)
             waiter.turn.set()
 
     def _check_open(self) -> None:

@@ -9,8 +9,10 @@ import trio
 
 import rstreams
 from rstreams import Message
+from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
-from rstreams.net.links.sender import MessageHold, Receipt, SenderPublisher
+from rstreams.message import decode_body
+from rstreams.net.links.sender import TURN_CALLS, MessageHold, Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
 from rstreams.protocol.sender import LinkSubscriber
@@ -66,6 +68,57 @@ async def test_tasks_wait_for_credit_in_their_order_and_nothing_is_buffered() ->
             assert sorted(got) == list(range(8))
             await until(lambda: len(sent) == 8)
         assert queue.statistics().enqueued == 8
+
+
+class _Received:
+    """A subscriber that keeps the bodies of the messages, in their order."""
+
+    def __init__(self) -> None:
+        self.bodies: list[object] = []
+
+    def on_subscribe(self, subscription: Subscription) -> None: ...
+
+    def on_next(self, item: bytes) -> None:
+        self.bodies.append(decode_body(item))
+
+    def on_error(self, error: BaseException) -> None:
+        raise error
+
+    def on_complete(self) -> None: ...
+
+
+async def test_messages_that_wait_for_credit_leave_in_the_order_of_their_tasks() -> None:
+    sender, received = SenderPublisher("work"), _Received()
+    sender.subscribe(received)
+    async with trio.open_nursery() as nursery:
+        for number in range(1, 33):  # trio may run tasks that become ready together in any order
+            nursery.start_soon(sender.submit, number)
+            await until(lambda: sender.waiting == 1)
+            nursery.start_soon(sender.submit, -number)
+            await until(lambda: sender.waiting == 2)
+            sender.request(3)
+            assert received.bodies == [number, -number]
+            await sender.submit("behind them")
+            assert received.bodies.pop() == "behind them"
+            received.bodies.clear()
+
+
+async def test_no_message_overtakes_one_whose_task_lets_others_run() -> None:
+    for _ in range(16):  # as above
+        sender, received = SenderPublisher("work"), _Received()
+        sender.subscribe(received)
+        sender.request(1000)
+        begun: list[int] = []
+        async with trio.open_nursery() as nursery:
+            for numbers in (range(TURN_CALLS), range(TURN_CALLS, 2 * TURN_CALLS)):
+                nursery.start_soon(_submit_each, sender, numbers, begun)
+        assert received.bodies == begun
+
+
+async def _submit_each(sender: SenderPublisher, numbers: range, begun: list[int]) -> None:
+    for number in numbers:
+        begun.append(number)
+        await sender.submit(number)
 
 
 async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alone() -> None:
