@@ -38,6 +38,7 @@ MODULES: dict[str, str] = {
     "rstreams.node": "A node in your program, its addresses, its users, and the address of its statistics.",
     "rstreams.node.config": "A node as data, such as a config file. [Guide](guides/node.md)",
     "rstreams.node.statistics": "The counters of a node, from `node.statistics()` and from the address `STATISTICS`.",
+    "rstreams.store": "The store of a node, for kinds of address that remember.",
     "rstreams.tls": "Contexts for TLS. [Guide](guides/security.md)",
     "rstreams.aio": "Connections, nodes and streams for asyncio. [Guide](guides/asyncio.md)",
     "rstreams.blocking": "Connections and streams for threads. [Guide](guides/asyncio.md#threads)",
