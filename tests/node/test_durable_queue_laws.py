@@ -98,8 +98,8 @@ def play(chance: random.Random, model: Model, queue: DurableQueue, takers: list[
         settle(model, taker, chance.choice(list(taker.held)), outcome)
 
 
-def subscribed(model: Model, queue: DurableQueue) -> tuple[list[Taker], list[ManualPublisher[bytes]]]:
-    takers = [Taker(model), RunTaker(model)]
+def subscribed(model: Model, queue: DurableQueue, *, runs: bool) -> tuple[list[Taker], list[ManualPublisher[bytes]]]:
+    takers = [RunTaker(model), RunTaker(model) if runs else Taker(model)]  # one that takes no runs stops all runs
     for taker in takers:
         queue.subscribe(taker)
     links = [ManualPublisher[bytes]() for _ in range(2)]
@@ -116,7 +116,7 @@ def test_what_is_safe_outlives_a_crash_and_what_has_left_does_not_come_back(tmp_
     for life in range(3):
         with bench(path) as here:
             queue = here.queue(capacity=None, in_memory=chance.choice((8, 16, 1000)))
-            takers, links = subscribed(model, queue)
+            takers, links = subscribed(model, queue, runs=seed % 2 == 0)
             for _ in range(STEPS):
                 play(chance, model, queue, takers, links)
                 if chance.random() < 0.4:
