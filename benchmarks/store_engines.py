@@ -154,8 +154,9 @@ class Segments:
         self._left: dict[int, set[int]] = {}
         self._place: dict[int, int] = {}
         self._file, self._number, self._size = -1, max((int(each.name) for each in path.iterdir()), default=-1), 0
-        for number, _ in self.read():
-            self._place[number] = 0
+        for name in sorted(int(each.name) for each in path.iterdir()):
+            self._left[name] = {first for first, _ in self._scan(name)}
+            self._place.update(dict.fromkeys(self._left[name], name))
         self._next()
 
     def _next(self) -> None:
@@ -188,17 +189,20 @@ class Segments:
             (self._path / str(number)).unlink()
 
     def read(self) -> Iterator[tuple[int, bytes]]:
-        for name in sorted((each.name for each in self._path.iterdir()), key=int):
-            data = (self._path / name).read_bytes()
-            at = 0
-            while at < len(data):
-                head = data[at + 4 : at + 20]
-                body = data[at + 20 : at + 20 + int.from_bytes(head[:8], "big")]
-                if zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "big") != data[at : at + 4]:
-                    break  # torn
-                if body:
-                    yield int.from_bytes(head[8:], "big"), body
-                at += 20 + len(body)
+        for name in sorted(int(each.name) for each in self._path.iterdir()):
+            yield from self._scan(name)
+
+    def _scan(self, name: int) -> Iterator[tuple[int, bytes]]:
+        data = (self._path / str(name)).read_bytes()
+        at = 0
+        while at < len(data):
+            head = data[at + 4 : at + 20]
+            body = data[at + 20 : at + 20 + int.from_bytes(head[:8], "big")]
+            if zlib.crc32(body, zlib.crc32(head)).to_bytes(4, "big") != data[at : at + 4]:
+                break  # torn
+            if body:
+                yield int.from_bytes(head[8:], "big"), body
+            at += 20 + len(body)
 
     def close(self) -> None:
         os.close(self._file)

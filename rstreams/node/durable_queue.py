@@ -70,6 +70,10 @@ class DurableQueue(Queue):
         when_full: What becomes of messages that come to a full queue.
         options: As for `Queue`.
 
+    Attributes:
+        comes_later: Whether messages are being read from the disk. A consumer may get some without asking again.
+        safe_end: The position behind the last message that is safe.
+
     Errors: If the store fails, messages on their way are rejected, and no more links are let in. The log has the
         reason.
     Context: As `Queue`, except that messages which are on disk only come later; see `comes_later`.
@@ -107,7 +111,7 @@ class DurableQueue(Queue):
         self._refused = 0
         self._dropped = 0
         self._failed: StoreError | None = None
-        self._reading = False
+        self.comes_later = False
         self.safe_end = partition.next
         self._recovered_end = partition.next  # messages below may have been at consumers when the process ended
         self._loaded_end = partition.first  # messages from here on are on disk only, or unsafe
@@ -169,11 +173,6 @@ class DurableQueue(Queue):
     def left(self) -> int:
         """Return 0: no message is lost with the node."""
         return 0
-
-    @property
-    def comes_later(self) -> bool:
-        """Whether messages are being read from the disk, so that a consumer may get some without asking again."""
-        return self._reading
 
     # producers call these
 
@@ -243,7 +242,7 @@ class DurableQueue(Queue):
             return
         producer.accept(count + repeated)
         self.safe_end = first + count
-        if not self._on_disk and not self._reading and self._waiting + count <= self._most_waiting:
+        if not self._on_disk and not self.comes_later and self._waiting + count <= self._most_waiting:
             self._loaded_end = self.safe_end
             for position, encoded in enumerate(run, first):
                 self._come_in(Durable(position, encoded, self._clock.deadline(encoded)))
@@ -305,17 +304,17 @@ class DurableQueue(Queue):
         super()._dispatch()
         for browser in list(self._disk_browsers) if self._disk_browsers else ():
             browser.show()
-        if self._on_disk and not self._reading:
+        if self._on_disk and not self.comes_later:
             self._read_on()
 
     def _read_on(self) -> None:
         """Read messages if half of the room in memory is free."""
-        if not self._reading and self._on_disk and self._failed is None and 2 * self._waiting <= self._most_waiting:
-            self._reading = True
+        if not self.comes_later and self._on_disk and self._failed is None and 2 * self._waiting <= self._most_waiting:
+            self.comes_later = True
             self._partition.read(self._loaded_end, self._on_read)
 
     def _on_read(self, answer: Chunk | StoreError) -> None:
-        self._reading = False
+        self.comes_later = False
         if isinstance(answer, StoreError):
             self._fail(answer)
             return
@@ -336,7 +335,7 @@ class DurableQueue(Queue):
             self._room.free(self._on_disk)
             self._on_disk = 0
         self._dispatch()
-        if not self._reading:
+        if not self.comes_later:
             for consumer in list(self._takers.waiting):
                 look_again = getattr(consumer.subscriber, "look_again", None)
                 if look_again is not None:

@@ -81,6 +81,7 @@ class Queue(Address):
     kind = "queue"
     table = "queues"
     takes_dead_letters = True
+    comes_later = False  # messages that are here already; see `Consumer.comes_later`
 
     def __init__(
         self,
@@ -238,11 +239,6 @@ class Queue(Address):
         for due in self._delayed.take_due(now):
             self._backlog.put_back(due)
         self._dispatch()
-
-    @property
-    def comes_later(self) -> bool:
-        """Whether a consumer may get messages without asking again that are here already; see `Consumer`."""
-        return False
 
     # producers call these
 

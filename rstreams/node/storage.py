@@ -58,6 +58,8 @@ class Storage:
         """Carry out all changes and close the store."""
         if self._store is not None:
             with trio.CancelScope(shield=True):
+                while await trio.to_thread.run_sync(self._store.flush):
+                    self._store.finish()  # a message may go on to another queue, and then leave this one
                 await trio.to_thread.run_sync(self._store.close)
             self._store.finish()
 

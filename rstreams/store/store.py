@@ -38,6 +38,39 @@ _A_CHANGE: Final = 16 * 1024
 logger = logging.getLogger("rstreams.store")
 
 
+class _Batch:
+    """What the thread does in one turn.
+
+    Attributes:
+        changes: What goes into the commit.
+        questions: What is answered behind it.
+        waiting: What is set behind that.
+        size: The bytes of the messages.
+        ends: Whether the store is to be closed.
+    """
+
+    def __init__(self) -> None:
+        self.changes: list[Modification] = []
+        self.questions: list[Read | Seek] = []
+        self.waiting: list[threading.Event] = []
+        self.size = 0
+        self.ends = False
+
+    def add(self, change: Change | threading.Event | None) -> bool:
+        """Add one; return whether there is room for more."""
+        if change is None:
+            self.ends = True
+        elif isinstance(change, threading.Event):
+            self.waiting.append(change)
+        elif isinstance(change, Read | Seek):
+            self.questions.append(change)
+        else:
+            self.changes.append(change)
+            if isinstance(change, Append):
+                self.size += sum(map(len, change.messages))
+        return not self.ends and self.size < _COMMIT_BYTES
+
+
 class Store:
     """A directory of partitions. A thread of its own reads and writes the files.
 
@@ -47,8 +80,8 @@ class Store:
 
     Errors: `StoreError` if the store is used by another process, damaged, of another version, or cannot be written, or
         if the directory is not a store's. No file has been changed then.
-    Context: The constructor and `close` wait for the disk. The other methods do not; the owner calls them in one
-        thread.
+    Context: The constructor, `flush` and `close` wait for the disk. The other methods do not; the owner calls them in
+        one thread.
     """
 
     def __init__(self, path: str | os.PathLike[str], notify: Callable[[], None] = lambda: None) -> None:
@@ -77,7 +110,7 @@ class Store:
         self._records = state.records
         self._partitions: dict[str, Partition] = {}
         self._known = dict(state.ledgers.items())
-        self._inbox: SimpleQueue[Change | None] = SimpleQueue()
+        self._inbox: SimpleQueue[Change | threading.Event | None] = SimpleQueue()
         self._finished: deque[Callable[[], None]] = deque()
         self._sync_at = math.inf
         self._log_bytes = 0
@@ -108,17 +141,25 @@ class Store:
         return partition
 
     def take(self, change: Change) -> None:
-        """Carry out a change soon; a part of `Partition`."""
+        """Carry out a change soon, or refuse it if the store is closed; a part of `Partition`."""
         if self._closed:
-            msg = f"store {self.path!r} is closed"
-            raise StoreError(msg)
-        self._inbox.put(change)
+            self._refuse([change], StoreError(f"store {self.path!r} is closed"))
+        else:
+            self._inbox.put(change)
 
     def finish(self) -> None:
         """Call the functions `done` and `answer` whose changes are through, in their order."""
         finished = self._finished
         while finished:
             finished.popleft()()
+
+    def flush(self) -> bool:
+        """Wait until all changes so far are carried out; return whether `finish` has something to do."""
+        through = threading.Event()
+        if not self._closed:
+            self._inbox.put(through)
+            through.wait()
+        return bool(self._finished)
 
     def close(self) -> None:
         """Carry out all changes, and close the files. The functions that are left are called by `finish` afterwards."""
@@ -152,33 +193,21 @@ class Store:
         except Empty:
             self._commit([], sync=True)
             return True
-        changes: list[Modification] = []
-        questions: list[Read | Seek] = []
-        size = 0
-        goes_on = True
-        while True:
-            if change is None:
-                goes_on = False
-                break
-            if isinstance(change, Read | Seek):
-                questions.append(change)
-            else:
-                changes.append(change)
-                if isinstance(change, Append):
-                    size += sum(map(len, change.messages))
-                    if size >= _COMMIT_BYTES:
-                        break
-            try:
+        batch = _Batch()
+        try:
+            while batch.add(change):
                 change = self._inbox.get_nowait()
-            except Empty:
-                break
-        self._log_bytes += size
-        if changes:
-            sync = self._error is None and any(not change.sync_s for change in changes)
-            self._commit(changes, sync=sync or time.monotonic() >= self._sync_at)
-        for question in questions:
+        except Empty:
+            pass
+        self._log_bytes += batch.size
+        if batch.changes:
+            sync = any(not change.sync_s for change in batch.changes)
+            self._commit(batch.changes, sync=sync or time.monotonic() >= self._sync_at)
+        for question in batch.questions:
             self._answer(question)
-        return goes_on
+        for each in batch.waiting:
+            each.set()
+        return not batch.ends
 
     def _commit(self, changes: list[Modification], *, sync: bool) -> None:
         """Make commits of the changes, until none is left over."""
@@ -245,7 +274,10 @@ class Store:
                 if change is None:
                     self._inbox.put(None)
                     return waiting
-                waiting.append(change)
+                if isinstance(change, threading.Event):
+                    change.set()
+                else:
+                    waiting.append(change)
         except Empty:
             return waiting
 

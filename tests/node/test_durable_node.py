@@ -165,6 +165,15 @@ async def test_dead_letters_of_a_durable_queue_are_durable(tmp_path: Path) -> No
         assert (letter.body, letter.annotations["x-opt-rstreams-failure"]) == ("stale", "expired")
 
 
+async def test_what_is_under_way_when_the_node_ends_is_carried_out(tmp_path: Path) -> None:
+    for at in range(5):
+        async with connected(store=tmp_path / "s") as (node, connection):
+            dead = node.queue("dead", durable=True)
+            jobs = node.queue("jobs", durable=True, dead_letters="dead")
+            assert (dead.statistics().ready, jobs.statistics().ready) == (at, 0)
+            await connection.publish("jobs", Stream.of(Message(at, ttl_s=0.0)))
+
+
 # options
 
 

@@ -119,8 +119,21 @@ def test_a_store_belongs_to_one_process(tmp_path: Path) -> None:
         pass
 
 
-def test_a_closed_store_takes_no_changes(tmp_path: Path) -> None:
+def test_a_closed_store_refuses_changes(tmp_path: Path) -> None:
     with opened(tmp_path / "s") as used:
-        partition = used.partition()
-    with pytest.raises(StoreError, match="closed"):
-        partition.append([b"a"])
+        used.partition("q").append([b"a"])
+    error = used.wait(lambda done: used.partition().append([b"b"], done))
+    assert "is closed" in str(error)
+    with opened(tmp_path / "s") as used:
+        assert used.all() == [(0, b"a")]
+
+
+def test_flush_waits_until_all_is_carried_out(tmp_path: Path) -> None:
+    with opened(tmp_path / "s") as used:
+        told: list[object] = []
+        used.partition().append([b"a"], told.append)
+        assert used.store.flush()
+        assert not told
+        used.store.finish()
+        assert told == [None]
+        assert not used.store.flush()
