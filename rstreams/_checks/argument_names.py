@@ -68,7 +68,7 @@ _OURS: Final = {word: ours.split() for words, ours in _WORDS for word in words.s
 _CREDENTIALS: Final = "user and password stand in the url: 'amqp://user:password@host'"
 _WITHOUT: Final = {
     "credentials": _CREDENTIALS,
-    "durable": "a node keeps its queues in memory; see docs/guides/delivery.md",
+    "durable": "only the queues of a node with a store can be durable; see docs/guides/durable.md",
     "password": _CREDENTIALS,
     "persistent": "a node keeps its queues in memory; see docs/guides/delivery.md",
     "timeout": "a time limit is put around the call: `with trio.fail_after(seconds):`",
