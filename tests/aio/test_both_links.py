@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
-from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -49,13 +49,14 @@ async def test_items_of_a_served_stream_come_in_order(on: Loop) -> None:
 
 
 @over_both_loops
-async def test_a_durable_queue_outlives_its_node(on: Loop, tmp_path: Path) -> None:
-    for ready in (2, 3):
-        async with connected(on, store=tmp_path / "s") as (node, connection):
-            queue = node.queue("q", durable=True)
-            await connection.publish("q", on.Stream.of("a", "b"))
-            assert kept(queue) == ready
-            assert len(await connection.stream("q").take(1).to_list()) == 1
+async def test_a_durable_queue_outlives_its_node(on: Loop) -> None:
+    with TemporaryDirectory() as folder:
+        for ready in (2, 3):
+            async with connected(on, store=f"{folder}/store") as (node, connection):
+                queue = node.queue("q", durable=True)
+                await connection.publish("q", on.Stream.of("a", "b"))
+                assert kept(queue) == ready
+                assert len(await connection.stream("q").take(1).to_list()) == 1
 
 
 @over_both_loops
