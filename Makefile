@@ -78,6 +78,7 @@ bench: ## measure against others; build/bench/*.json
 	$(BIN)/python -m benchmarks.bound --json build/bench/bound.json
 	$(BIN)/python -m benchmarks.codec --json build/bench/codec.json
 	$(BIN)/python -m benchmarks.asyncio --json build/bench/asyncio.json
+	$(BIN)/python -m benchmarks.node --json build/bench/node.json
 
 interop: ## against real AMQP peers: rhea, RabbitMQ, ...; installs them under build/interop, as root
 	@tools/setup.sh dev

@@ -12,6 +12,7 @@ import pytest
 from tests.crash.accounts import Account
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_killed_node_loses_nothing_that_it_accepted(tmp_path: Path) -> None:
     table = tmp_path / "crash.json"
