@@ -31,6 +31,7 @@ from rstreams.store import Store
 RUN: Final = 256
 MESSAGE_BYTES: Final = 1024
 SOME: Final = 100_000
+"""Messages that a client moves at the end."""
 MAX_MIB: Final = 300
 MAX_START_S: Final = 5
 MAX_FIRST_S: Final = 1

@@ -165,6 +165,15 @@ async def test_dead_letters_of_a_durable_queue_are_durable(tmp_path: Path) -> No
         assert (letter.body, letter.annotations["x-opt-rstreams-failure"]) == ("stale", "expired")
 
 
+async def test_a_node_that_is_drained_does_not_lose_durable_messages(tmp_path: Path) -> None:
+    async with connected(store=tmp_path / "s") as (node, connection):
+        node.queue("kept", durable=True)
+        node.queue("lost")
+        for name in ("kept", "lost"):
+            await connection.publish(name, Stream.range(5))
+        assert (await node.drain_and_close()).left == 5
+
+
 async def test_what_is_under_way_when_the_node_ends_is_carried_out(tmp_path: Path) -> None:
     for at in range(5):
         async with connected(store=tmp_path / "s") as (node, connection):
