@@ -8,20 +8,17 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import trio
 
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id
 from rstreams._checks.numbers import require_count, require_seconds
-from rstreams.abc import Publisher
 from rstreams.errors import Condition, ConfigError, ConnectionLost
-from rstreams.message import decode_body
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until
-from rstreams.net.links.encoding import require_encode
 from rstreams.net.links.home import Home
 from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
@@ -34,7 +31,6 @@ from rstreams.net.options.limits import (
     ConnectionLimits,
     require_unsettled,
 )
-from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.net.transport.accounts import Accounts, Client, UserLimits, require_limits
 from rstreams.net.transport.listener import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
@@ -49,26 +45,15 @@ from rstreams.net.transport.listener import (
 from rstreams.net.transport.passwords import PasswordHash, require_users
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import Access, Permission
-from rstreams.node.address import Address, NodeServices, require_address_name
+from rstreams.node.address import Address, NodeServices
 from rstreams.node.administration import AdministeredNode
 from rstreams.node.deadlines import Deadlines
-from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, WhenFull
-from rstreams.node.log import LogAddress
-from rstreams.node.log_keys import DEFAULT_KEY, Key
-from rstreams.node.log_options import LogOptions
 from rstreams.node.management.address import MANAGEMENT, ManagementAddress
 from rstreams.node.management.operations import Operations
-from rstreams.node.multicast import MulticastAddress
+from rstreams.node.node_addresses import NodeAddresses
 from rstreams.node.node_links import CLOSING, NodeLinks
-from rstreams.node.queue import Queue
-from rstreams.node.queue_options import Fsync, QueueOptions, find_dead_letters
 from rstreams.node.rates import Rates
-from rstreams.node.redelivery import RedeliveryDelay
-from rstreams.node.request_address import RequestAddress
-from rstreams.node.seen_messages import DEFAULT_PRODUCERS
-from rstreams.node.served import Served
 from rstreams.node.statistics_address import StatisticsAddress
-from rstreams.node.storage import Storage
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
@@ -84,7 +69,7 @@ T = TypeVar("T")
 A = TypeVar("A", bound=Address)
 
 
-class Node(AdministeredNode):
+class Node(NodeAddresses, AdministeredNode):
     """An AMQP 1.0 peer inside this process, for the length of an `async with` block.
 
     Addresses are added by `serve`, `queue`, `multicast`, `respond` and `add`, before or while it listens.
@@ -177,7 +162,6 @@ class Node(AdministeredNode):
         )
         self._access = Access(permissions)
         self._expose_errors = expose_errors
-        self._storage = Storage(store)
         statistics = StatisticsAddress(self.statistics)
         self._addresses = {statistics.name: statistics}
         self._links = NodeLinks(
@@ -191,6 +175,7 @@ class Node(AdministeredNode):
             rates=Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call)),
         )
         self._listeners = []
+        self._storage = Storage(store)
         self._deadlines = Deadlines(self._addresses)
         self._services = NodeServices(
             now=trio.current_time,
@@ -240,268 +225,6 @@ class Node(AdministeredNode):
         """Close every connection and every address, then end the scope."""
         self._open = False
         return await self._exits.__aexit__(kind, error, traceback)
-
-    def serve(
-        self,
-        address: str,
-        publisher: Publisher[T],
-        *,
-        encode: Callable[[T], object] | None = None,
-        keep_s: float = 0.0,
-    ) -> None:
-        """Serve a stream: each link that a peer attaches to `address` gets its own subscription.
-
-        With `keep_s`, a subscription outlives its connection. A peer with the same container id that attaches a link of
-        the same name in this time goes on with it: first come the items that were not settled, then the next ones.
-        A client with a `Reconnect` policy does this by itself. With settlement "at_least_once" no item is missing; with
-        "effectively_once" also none comes twice. A client of "effectively_once" that returns too late gets an error,
-        because the stream would begin again; other clients get the stream from its first item.
-
-        Args:
-            address: The name that peers attach to.
-            publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
-            encode: Returns the `Message` or the body for an item, as for `Connection.publish`.
-            keep_s: How long a subscription is kept after its connection is lost, in seconds; 0: it is cancelled at
-                once. At most 1,024 subscriptions of a node are kept at a time, within `total_unsettled_bytes`. Beyond,
-                those that have been away longest are ended.
-
-        Demand: Each link's credit reaches `publisher` as the demand of its subscription.
-        Errors: `ConfigError` for a name that is taken or not allowed, or a `publisher` that is not a Publisher. An item
-            that cannot be encoded or sent ends its subscription, and the log says which item it was.
-        """
-        require_encode("serve", encode)
-        self.add(Served(address, publisher, encode, keep_s=keep_s))
-
-    def queue(
-        self,
-        name: str,
-        *,
-        capacity: int | None = 1024,
-        dead_letters: str | None = None,
-        max_deliveries: int | None = None,
-        redelivery_delay_s: float = 0.0,
-        redelivery_delay_factor: float = 2.0,
-        max_redelivery_delay_s: float = 60.0,
-        dedup_producers: int = DEFAULT_PRODUCERS,
-        when_full: WhenFull = "block",
-        durable: bool = False,
-        capacity_bytes: int | None = None,
-        capacity_in_memory: int = DEFAULT_IN_MEMORY,
-        fsync: Fsync = "always",
-        fsync_interval_s: float = 1.0,
-    ) -> Queue:
-        """Add a queue: messages wait for one of its competing consumers.
-
-        A message is not delivered after its time to live or its expiry time.
-
-        Args:
-            name: The name that producers and consumers attach to.
-            capacity: The most messages stored and granted to producers together; None: any number, if it is durable.
-            dead_letters: The name of another queue, made before this one, for messages that are rejected, have failed
-                `max_deliveries` times or are too old; annotations tell the reason. None: they are dropped and counted.
-            max_deliveries: How many attempts to deliver a message may fail; the loss of a link counts as one for each
-                message that its consumer had. None: any number.
-            redelivery_delay_s: How long a message waits after its first failed attempt, in seconds; 0: it is handed
-                over again at once. Other messages may pass it. It keeps its place in the capacity.
-            redelivery_delay_factor: The factor by which the wait grows with each further failed attempt; at least 1.
-            max_redelivery_delay_s: The longest wait, in seconds.
-            dedup_producers: How many producers of "effectively_once" are remembered. For one more, the one that has
-                been silent longest is forgotten.
-            when_full: "block": producers get no credit while the queue is full. "reject": messages are rejected.
-                "drop_oldest": the oldest message that no consumer has is dropped. "drop_newest": the message that comes
-                is accepted and dropped. Dropped messages are counted, and do not become dead letters.
-            durable: Whether the messages are in the node's store, and come back when the node starts again.
-            capacity_bytes: The most bytes stored, about, if it is durable; None: any number.
-            capacity_in_memory: If it is durable, the most messages that wait in memory, and on their way to the disk.
-            fsync: When a message of a durable queue is accepted. "always": when it is synced to the disk. "interval"
-                and "never": when the operating system has it; a loss of power may then lose messages.
-            fsync_interval_s: For "interval": after how many seconds at most messages are synced.
-
-        Errors: `ConfigError` for a name that is taken or not allowed, a number below 1, or a `dead_letters` that the
-            node does not have yet (dead letters cannot go in a circle), or options that contradict each other.
-        """
-        options = QueueOptions(
-            capacity=capacity,
-            capacity_bytes=capacity_bytes,
-            capacity_in_memory=capacity_in_memory,
-            when_full=when_full,
-            durable=durable,
-            fsync=fsync,
-            fsync_interval_s=fsync_interval_s,
-            max_deliveries=max_deliveries,
-            redelivery=RedeliveryDelay(redelivery_delay_s, redelivery_delay_factor, max_redelivery_delay_s),
-            expose_errors=self._expose_errors,
-            dedup_producers=dedup_producers,
-        )
-        return self.add(options.make(name, find_dead_letters(self._addresses, name, dead_letters), self._storage))
-
-    def multicast(
-        self, name: str, *, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256
-    ) -> MulticastAddress:
-        """Add a multicast: each subscriber gets its own copy of the items that are sent while it is subscribed.
-
-        Args:
-            name: The name that publishers and subscribers attach to.
-            overflow: "block": the publishers' credit is the slowest subscriber's. "drop_oldest": they always have
-                credit, and a slow subscriber loses its oldest items, which are counted.
-            capacity: The most items granted to publishers, or kept for one subscriber.
-
-        Errors: `ConfigError` for a name that is taken or not allowed, another overflow, or a capacity below 1.
-        """
-        return self.add(MulticastAddress(name, overflow, capacity))
-
-    def log(
-        self,
-        name: str,
-        *,
-        partitions: int = 1,
-        key: Key = DEFAULT_KEY,
-        retention_s: float | None = None,
-        retention_bytes: int | None = None,
-        retention_items: int | None = None,
-        compact: bool = False,
-        tombstones_s: float = 86400.0,
-        fsync: Fsync = "always",
-        fsync_interval_s: float = 1.0,
-    ) -> LogAddress:
-        """Add a log: messages stay when they have been read, and are read from any offset, as often as wanted.
-
-        Producers attach to the log. Readers attach to it with `Connection.stream(name, start=...)`; with several
-        partitions to one of them, `name-0`, `name-1` and so on. Members of a group attach to the log with
-        `Connection.stream(name, group=...)` and share the partitions. The log is in the node's store. Without a store
-        it is in memory, and needs a limit.
-
-        Args:
-            name: The name that producers, readers and members attach to.
-            partitions: How many partitions there are. The order of messages holds within each.
-            key: Where the key of a message is, by which its partition is found: the name of a message annotation, or a
-                function of the `Message`. A message without a key goes to the partition whose turn it is.
-            retention_s: How long messages are kept, in seconds; None: for ever.
-            retention_bytes: The bytes that each partition keeps; older messages are deleted. None: any number.
-            retention_items: The messages that each partition keeps; older ones are deleted. None: any number.
-            compact: Whether a message is deleted when a later one of its partition has the same key. A message without
-                a body deletes the earlier ones of its key.
-            tombstones_s: How long such a message without a body stays, in seconds.
-            fsync: As for `queue`.
-            fsync_interval_s: As for `queue`.
-
-        Errors: `ConfigError` for a name that is taken or not allowed, or another option that is not allowed. A reader
-            that asks for an offset that is gone is refused with `amqp:not-found`.
-        """
-        options = LogOptions(
-            partitions=partitions,
-            key=key,
-            retention_s=retention_s,
-            retention_bytes=retention_bytes,
-            retention_items=retention_items,
-            compact=compact,
-            tombstones_s=tombstones_s,
-            fsync=fsync,
-            fsync_interval_s=fsync_interval_s,
-            start="next",
-        )
-        return self._add_log(name, options)
-
-    def latest(
-        self,
-        name: str,
-        *,
-        key: Key = DEFAULT_KEY,
-        tombstones_s: float = 86400.0,
-        fsync: Fsync = "always",
-        fsync_interval_s: float = 1.0,
-    ) -> LogAddress:
-        """Add an address for the last value of each key: a reader gets these values, then each change as it comes.
-
-        It is a compacted log whose links begin with the first message.
-
-        Args:
-            name: The name that producers and readers attach to.
-            key: As for `log`.
-            tombstones_s: As for `log`.
-            fsync: As for `queue`.
-            fsync_interval_s: As for `queue`.
-
-        Errors: As `log`.
-        """
-        options = LogOptions(
-            partitions=1,
-            key=key,
-            retention_s=None,
-            retention_bytes=None,
-            retention_items=None,
-            compact=True,
-            tombstones_s=tombstones_s,
-            fsync=fsync,
-            fsync_interval_s=fsync_interval_s,
-            start="first",
-        )
-        latest = self._add_log(name, options)
-        latest.table = "latest"
-        return latest
-
-    def _add_log(self, name: str, options: LogOptions) -> LogAddress:
-        log, parts = options.make(name, self._storage)
-        for address in (log, *parts):
-            self._require_free(address.name)
-        for part in parts:
-            self.add(part)
-        return self.add(log)
-
-    def respond(
-        self,
-        address: str,
-        handler: Handler,
-        *,
-        concurrency: int = 16,
-        decode: Callable[[bytes], Any] = decode_body,
-        encode: Callable[[Any], object] | None = None,
-        expose_errors: bool | None = None,
-    ) -> None:
-        """Answer the requests sent to `address` here, without a queue in between; see `Connection.respond`.
-
-        Args:
-            address: The name that requesters attach to.
-            handler: As for `Connection.respond`. It runs in the node's scope.
-            concurrency: The most requests in the handler at a time, and granted to one requester.
-            decode: As for `Connection.respond`.
-            encode: As for `Connection.respond`.
-            expose_errors: As for `Connection.respond`; None: as the node's.
-
-        Demand: A requester is granted `concurrency` requests that have not been answered. The demand for a stream of
-            replies is its receiver's.
-        Errors: `TypeError` for a handler that is not a function; `ConfigError` for a name that is taken or not allowed,
-            or a concurrency below 1.
-        """
-        expose = self._expose_errors if expose_errors is None else expose_errors
-        require_encode("respond", encode)
-        self.add(RequestAddress(Answering(address, handler, decode, expose, encode), concurrency))
-
-    def add(self, address: A) -> A:
-        """Add an address of any kind; the other methods that add one call this. A program may add its own kind.
-
-        `docs/extend/address-kind.md` says how a kind is written.
-
-        Args:
-            address: The address; peers attach to its `name`.
-
-        Returns: The same address.
-
-        Errors: `ConfigError` for a name that is taken or not allowed, or a value that is not an `Address`.
-        """
-        if not isinstance(address, Address):
-            msg = f"add({address!r:.80}): it must be a rstreams.node.Address"
-            raise ConfigError(msg)
-        name = require_address_name(address.kind, getattr(address, "name", ""))
-        self._require_free(name)
-        self._addresses[name] = address
-        address.begin(self._services)
-        return address
-
-    def _require_free(self, name: str) -> None:
-        if name in self._addresses:
-            msg = f"address {name!r}: the node has one of this name already"
-            raise ConfigError(msg)
 
     async def listen(
         self,
@@ -618,4 +341,4 @@ async def _call_later(delay_s: float, function: Callable[[], None]) -> None:
     function()
 
 
-name_arguments("Node", Node)
+name_arguments("Node", Node, NodeAddresses)

@@ -38,7 +38,7 @@ _A_CHANGE: Final = 16 * 1024
 logger = logging.getLogger("rstreams.store")
 
 
-class _Batch:
+class _Work:
     """What the thread does in one turn.
 
     Attributes:
@@ -193,7 +193,7 @@ class Store:
         except Empty:
             self._commit([], sync=True)
             return True
-        batch = _Batch()
+        batch = _Work()
         try:
             while batch.add(change):
                 change = self._inbox.get_nowait()

@@ -52,7 +52,7 @@ async def test_items_of_a_served_stream_come_in_order(on: Loop) -> None:
 async def test_a_durable_queue_outlives_its_node(on: Loop) -> None:
     with TemporaryDirectory() as folder:
         for ready in (2, 3):
-            async with connected(on, store=f"{folder}/store") as (node, connection):
+            async with on.connected(store=f"{folder}/store") as (node, connection):
                 queue = node.queue("q", durable=True)
                 await connection.publish("q", on.Stream.of("a", "b"))
                 assert kept(queue) == ready
