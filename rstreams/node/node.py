@@ -54,6 +54,7 @@ from rstreams.node.node_addresses import NodeAddresses
 from rstreams.node.node_links import CLOSING, NodeLinks
 from rstreams.node.rates import Rates
 from rstreams.node.statistics_address import StatisticsAddress
+from rstreams.node.storage import Storage
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
