@@ -154,7 +154,8 @@ async def test_where_more_came_than_the_window_holds_only_the_oldest_are_settled
         await until(lambda: not queue.statistics().unsettled)
         accepted, ready = queue.statistics().accepted, queue.statistics().ready
         assert accepted + ready == total
-        assert ready >= window // 2
+        # A quarter of the window goes at a time, and one more while map_async has items that cannot go yet.
+        assert ready >= (window // 4 if kind == "async" else window // 2)
         assert await connection.stream("work").take(ready).to_list() == list(range(accepted, total))
 
 
