@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from rstreams.errors import Condition, ProtocolError, StoreError
@@ -151,9 +152,21 @@ class LogCursor:
         position: The offset of the next message.
         comes_later: Whether messages are being read from the disk.
         error: Why no more can be taken; None while they can.
+        closed: Whether it takes no more.
     """
 
-    __slots__ = ("_at", "_lose", "_messages", "_partition", "_positions", "_wake", "comes_later", "error", "position")
+    __slots__ = (
+        "_at",
+        "_lose",
+        "_messages",
+        "_partition",
+        "_positions",
+        "_wake",
+        "closed",
+        "comes_later",
+        "error",
+        "position",
+    )
 
     def __init__(
         self,
@@ -168,6 +181,7 @@ class LogCursor:
         self._positions: Sequence[int] = ()
         self._messages: Sequence[bytes] = ()
         self._at = 0
+        self.closed = False
         self.position = position if position is not None else -1
         self.comes_later = position is None
         self.error: Exception | None = None
@@ -179,6 +193,8 @@ class LogCursor:
 
     def _on_found(self, answer: int | StoreError) -> None:
         self.comes_later = False
+        if self.closed:
+            return
         if isinstance(answer, StoreError):
             self.error = answer
         else:
@@ -191,8 +207,9 @@ class LogCursor:
             self._wake()
 
     def go_back(self, position: int) -> None:
-        """Take the messages from `position` on again."""
+        """Take the messages from `position` on again; an answer of the disk that is on its way is then not used."""
         self.position = position
+        self.error = None
         self._positions, self._messages, self._at = (), (), 0
 
     def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
@@ -218,12 +235,16 @@ class LogCursor:
             self._positions, self._messages = range(self.position, first + len(run)), run[begin:] if begin else run
             return
         self.comes_later = True
-        self._partition.kept.read(self.position, self._on_read)
+        self._partition.kept.read(self.position, partial(self._on_read, self.position))
 
-    def _on_read(self, answer: Chunk | StoreError) -> None:
+    def _on_read(self, asked: int, answer: Chunk | StoreError) -> None:
         self.comes_later = False
         partition = self._partition
-        if isinstance(answer, StoreError):
+        if self.closed:
+            return
+        if asked != self.position:
+            pass  # it has gone back meanwhile
+        elif isinstance(answer, StoreError):
             self.error = answer
         elif not partition.has_gaps and self.position < partition.kept.first:
             self.error = self._lose()
@@ -241,5 +262,6 @@ class LogCursor:
 
     def close(self) -> None:
         """Take no more."""
+        self.closed = True
         self._partition.leave(self)
         self.go_back(self.position)

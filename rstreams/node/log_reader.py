@@ -13,7 +13,7 @@ from rstreams.abc import Subscriber
 from rstreams.errors import ProtocolError
 from rstreams.net.dialects import Offset
 from rstreams.net.links.offsets import with_offset
-from rstreams.node.handover import hand_over
+from rstreams.node.handover import end_raised, hand_over
 from rstreams.node.log_partition import LogCursor, LogPartition
 
 _SLICE = 1024
@@ -48,6 +48,11 @@ class TakesOffsets(Scannable):
             self.emit()
         else:
             self.fail(error)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it gets no more messages."""
+        return self._ended
 
     def cancel(self) -> None:
         """Get no more messages."""
@@ -109,7 +114,10 @@ class TakesOffsets(Scannable):
         items = list(map(with_offset, messages, offsets))
         self._demand = take_demand(self._demand, len(items))
         if self._on_held_run is not None:
-            self._on_held_run(items, holds)
+            try:
+                self._on_held_run(items, holds)
+            except Exception as error:
+                end_raised(self._subscriber, error, self._address, self.cancel)
             return
         for at, item in enumerate(items):
             self._begin_item(holds, at)
