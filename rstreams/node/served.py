@@ -67,8 +67,12 @@ class Served(Address, Generic[T]):
         Errors: `TypeError` if `subscriber` is None (1.9).
         """
         require_subscriber(subscriber)
+        self.count_subscriber(self._publisher, subscriber)
+
+    def count_subscriber(self, publisher: Publisher[Any], subscriber: Subscriber[Any]) -> None:
+        """Subscribe `subscriber` to a publisher of this address, and count it and its items."""
         self._subscriptions += 1
-        self._publisher.subscribe(_Counted(self, subscriber))
+        publisher.subscribe(_Counted(self, subscriber))
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
         """Return the publisher; each link subscribes to it."""

@@ -18,7 +18,7 @@ from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_body, encode_item
 from rstreams.node import log as log_module
 from rstreams.node import log_group
-from rstreams.node.log_group import Group, Member
+from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_keys import Compaction, Keys
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.testing import ProbeSubscriber
@@ -43,9 +43,9 @@ class Looking(ProbeSubscriber[bytes]):
         return [decode_body(item) for item in self.items]
 
 
-def join(group: Group, demand: int = 0) -> tuple[Member, Looking]:
+def join(group: Group, demand: int = 0) -> tuple[GroupMember, Looking]:
     probe = Looking()
-    member = Member("log", group, probe)
+    member = GroupMember("log", group, probe)
     probe.on_subscribe(member)
     group.join(member)
     member.request(demand) if demand else None
