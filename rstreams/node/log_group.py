@@ -362,6 +362,10 @@ class GroupMember(TakesOffsets):
         else:
             current.fail(error)
 
+    def _rest(self) -> None:
+        for part in self._group.parts_of(self):
+            part.cursor.rest()
+
     def _leave(self) -> None:
         self._group.leave(self)
 

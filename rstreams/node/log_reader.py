@@ -100,6 +100,8 @@ class TakesOffsets(Scannable):
                     break
         finally:
             self._emitting = False
+        if not self._demand and not self._ended:
+            self._rest()
 
     def on_ready(self) -> None:
         """Hand over messages that have come; if no more come now, the subscriber hears of it."""
@@ -132,6 +134,10 @@ class TakesOffsets(Scannable):
 
     def _emit_some(self, most: int) -> bool:
         """Hand over up to `most` messages; return whether there may be more."""
+        raise NotImplementedError
+
+    def _rest(self) -> None:
+        """Keep nothing that there is no room for: there is no demand."""
         raise NotImplementedError
 
     def _leave(self) -> None:
@@ -191,6 +197,9 @@ class LogReader(TakesOffsets):
         elif self._cursor.error is not None:
             self.fail(self._cursor.error)
         return bool(messages)
+
+    def _rest(self) -> None:
+        self._cursor.rest()
 
     def _leave(self) -> None:
         self._cursor.close()

@@ -16,10 +16,12 @@ from rstreams._codec import Described, Symbol
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_body, encode_item
+from rstreams.net.links.offsets import read_offset
 from rstreams.node import log as log_module
-from rstreams.node import log_group
+from rstreams.node import log_group, log_partition
 from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_keys import Compaction, Keys
+from rstreams.node.log_reader import LogReader
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import until
@@ -118,6 +120,28 @@ def test_a_member_whose_partition_goes_to_its_heir_looks_whether_more_comes() ->
     kept.answer_all()
     assert not member.comes_later
     assert probe.looks > looks
+
+
+def test_many_slow_readers_keep_no_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", 50_000)
+    partition, kept = slow_log()
+    partition.append([b"x" * 1000 for _ in range(10)], lambda _: None, {})
+    partition.remove(())
+    probes = [Looking() for _ in range(100)]
+    for probe in probes:
+        probe.on_subscribe(LogReader(partition, probe, "first", lambda _: None))
+        probe.request(1)
+    for expected in range(1, 11):
+        kept.answer_all()
+        assert [len(probe.items) for probe in probes] == [expected] * 100
+        assert partition.read_ahead <= 60_000
+        for probe in probes:
+            probe.request(1)
+    kept.answer_all()
+    assert [read_offset(item) for item in probes[-1].items] == list(range(10))
+    for probe in probes:
+        probe.cancel()
+    assert partition.read_ahead == 0
 
 
 # what is settled

@@ -8,6 +8,7 @@ import pytest
 
 from rstreams.message import decode_body, encode_item
 from rstreams.net.links.offsets import read_offset
+from rstreams.node import log_group, log_partition
 from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.testing import ProbeSubscriber
@@ -98,6 +99,16 @@ class Script:
                 self.held[id(member)][message] = number
             self.seen[id(member)] = len(probe.items)
 
+    def settle_all(self, member: GroupMember, probe: ProbeSubscriber[bytes]) -> None:
+        """Have a member settle all that it has, and all that comes then."""
+        held = self.held[id(member)]
+        while any(disk.answer() for disk in self.disks) or self.seen[id(member)] < len(probe.items) or held:
+            self.look()
+            for message, number in list(held.items()):
+                del held[message]
+                self.accepted.add(message)
+                probe.holds[number].done()
+
     def finish(self) -> None:
         """Have one member settle everything."""
         while self.members:
@@ -105,12 +116,7 @@ class Script:
         self.join()
         member, probe = self.members[0]
         member.request(10_000)
-        for disk in self.disks:
-            disk.answer_all()
-        self.look()
-        for message, number in list(self.held[id(member)].items()):
-            self.accepted.add(message)
-            probe.holds[number].done()
+        self.settle_all(member, probe)
         assert not member.comes_later
         assert self.accepted == {(at, place) for at in range(PARTITIONS) for place in range(self.appended[at])}
         now = self.group.statistics()
@@ -119,7 +125,9 @@ class Script:
 
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_random_members(seed: int, *, on_disk: bool) -> None:
+def test_random_members(monkeypatch: pytest.MonkeyPatch, seed: int, *, on_disk: bool) -> None:
+    monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", (0, 2**30)[seed % 2])
+    monkeypatch.setattr(log_group, "MOST_AHEAD", (7, 2**14)[seed % 3 > 0])
     script = Script(seed, on_disk=on_disk)
     steps = [script.answer, script.append, script.request, script.request, script.settle, script.settle, script.settle]
     for _ in range(300):

@@ -9,6 +9,7 @@ import pytest
 from rstreams.errors import ProtocolError
 from rstreams.message import decode_body, encode_item
 from rstreams.net.links.offsets import read_offset
+from rstreams.node import log_partition
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader
 from rstreams.testing import ProbeSubscriber
@@ -97,12 +98,13 @@ class Script:
                 due = set(range(max(first, self.disk.first), self.disk.next)) - self.deleted
                 assert due <= {decode_body(item) for item in probe.items}
                 reader.cancel()
-        assert not self.part._cursors
+        assert (self.part._cursors, self.part.read_ahead) == ({}, 0)
 
 
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_random_readers(seed: int, *, compacted: bool) -> None:
+def test_random_readers(monkeypatch: pytest.MonkeyPatch, seed: int, *, compacted: bool) -> None:
+    monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", (0, 30, 2**30)[seed % 3])
     script = Script(seed, compacted=compacted)
     steps = [script.append, script.append, script.request, script.request, script.request, script.answer]
     rare = [script.join, script.join, script.cancel, script.forget_recent, script.compact]
