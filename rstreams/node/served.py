@@ -50,8 +50,8 @@ class Served(Address, Generic[T]):
         self._keep_s = require_seconds(f"served stream {name!r}", "keep_s", keep_s, zero=True)
         self._away = 0
         if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
-            what = f"not {publisher!r:.80}{hint_for(publisher)}"
-            msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, {what}"
+            what = f"a Stream or another Publisher, not {publisher!r:.80}{hint_for(publisher)}"
+            msg = f"served stream {name!r}: publisher={type(publisher).__name__}: it must be {what}"
             raise ConfigError(msg)
         self._publisher: Publisher[Any] = encoded_for(name, publisher, encode)
         self._size = ItemSize()
