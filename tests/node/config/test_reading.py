@@ -97,7 +97,8 @@ allow = ["publish", "subscribe"]
 
 def test_streams_and_handlers_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shop_of_test.py").write_text(
-        "from rstreams import Stream\nprices = Stream.range(3)\ndef later(at): return Stream.range(at, 9)\nclass Sums:\n    def add(pair): return sum(pair)\n"
+        "from rstreams import Stream\nprices = Stream.range(3)\n"
+        "def later(at): return Stream.range(at, 9)\nclass Sums:\n    def add(pair): return sum(pair)\n"
     )
     monkeypatch.delitem(sys.modules, "shop_of_test", raising=False)
     before = list(sys.path)
