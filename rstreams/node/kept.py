@@ -159,8 +159,8 @@ class KeptSubscriptions:
             return None
         end.steal()
         self._return(name)
-        if frame.settlement is not end.frame.settlement:
-            text = "the link was attached again with another settlement"
+        if frame.settlement is not end.frame.settlement or frame.filters != end.frame.filters:
+            text = "the link was attached again with another settlement, or other filters"
             end.give_up(LinkDetached(Condition.LINK_DETACH_FORCED.value, text))
         return end if end.wants_link else None
 
