@@ -7,6 +7,7 @@ import pytest
 from benchmarks import asyncio as benchmark
 
 
+@pytest.mark.slow
 def test_every_case_stands_beside_its_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "RUNS", 1)
     rows = benchmark.in_process(0.001, lambda _: True)

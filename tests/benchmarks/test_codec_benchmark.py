@@ -7,6 +7,7 @@ import pytest
 from benchmarks import codec
 
 
+@pytest.mark.slow
 def test_every_case_stands_beside_every_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "RUNS", 1)
     monkeypatch.setattr(codec, "ROUND_S", 0.0)

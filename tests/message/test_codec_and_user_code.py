@@ -393,6 +393,7 @@ print("whole")
     assert done.stdout == "whole\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_half_made_message_that_the_collector_shows() -> None:
     found: list[str] = []
 
@@ -441,6 +442,7 @@ def test_a_text_that_is_sent_does_not_keep_its_encoded_form() -> None:
     assert sys.getsizeof(text) == size
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind() -> None:
     class Refused(Exception):
         pass
