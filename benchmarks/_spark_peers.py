@@ -49,7 +49,7 @@ class MemoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Do nothing: the number of rows is known."""
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 - Spark calls it
         """Return the end of the next batch."""
         return {"rows": min(start["rows"] + self._batch, self._rows)}
 
@@ -81,7 +81,7 @@ class MemorySource(DataSource):
         """Return the one column."""
         return "body binary"
 
-    def streamReader(self, schema: StructType) -> MemoryReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002, N802 - Spark calls it
         """Return the reader."""
         return MemoryReader(dict(self.options))
 
@@ -109,6 +109,6 @@ class CountingSink(DataSource):
         """Return the name of the format."""
         return "benchmark_counting"
 
-    def writer(self, schema: StructType, overwrite: bool) -> CountingWriter:  # noqa: FBT001 - Spark's signature
+    def writer(self, schema: StructType, overwrite: bool) -> CountingWriter:  # noqa: ARG002, FBT001 - Spark calls it
         """Return the writer."""
         return CountingWriter()

@@ -17,6 +17,7 @@ All candidates run in one session of local[2], in turns; a figure is the median 
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -34,7 +35,7 @@ from typing import Any, Final
 
 import trio
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import rstreams
 from benchmarks._processes import wait_until
@@ -98,7 +99,7 @@ def running_node() -> Iterator[Node]:
             process.kill()
 
 
-# ------------------------------------------------------------------------------------------------------------- the rates
+# ------------------------------------------------------------------------------------------------------------ the rates
 
 
 def _rate(query: StreamingQuery) -> float:
@@ -117,8 +118,6 @@ def _progress(query: StreamingQuery) -> list[dict[str, Any]]:
 
 
 def _as_dict(progress: Any) -> dict[str, Any]:  # noqa: ANN401 - of Spark
-    import json
-
     made: dict[str, Any] = json.loads(progress.json)
     return made
 
@@ -196,7 +195,7 @@ def _throughput(spark: SparkSession, rounds: int, scale: float, wanted: Callable
     return rows
 
 
-# ------------------------------------------------------------------------------------------------------------ the memory
+# ----------------------------------------------------------------------------------------------------------- the memory
 
 
 def _runner_memory(spark: SparkSession, limit: int) -> float:
@@ -212,9 +211,10 @@ def _runner_memory(spark: SparkSession, limit: int) -> float:
             before = _memory(pid, "VmRSS")
             node.fill(address, 3 * limit)
             wait_until(lambda: _rows(query) >= 3 * limit + SMALL, "the batches", _SPARK_WAIT_S)
-            return (_memory(pid, "VmHWM") - before) / (limit * BODY_BYTES)
+            used = float(_memory(pid, "VmHWM") - before)
         finally:
             query.stop()
+    return used / (limit * BODY_BYTES)
 
 
 def _rows(query: StreamingQuery) -> int:
@@ -235,7 +235,7 @@ def _memory(pid: int, name: str) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
-# ---------------------------------------------------------------------------------------------- small batches and latency
+# -------------------------------------------------------------------------------------------- small batches and latency
 
 
 def _small_ms(spark: SparkSession) -> float:
@@ -250,7 +250,7 @@ def _small_micro_ms(spark: SparkSession) -> float:
 
 
 def _median_ms(batches: list[dict[str, Any]]) -> float:
-    return median(each["batchDuration"] for each in batches[5:])
+    return float(median(each["batchDuration"] for each in batches[5:]))
 
 
 def _latency(rows: DataFrame, column: str, begin: Callable[[], None], messages: int) -> float:
@@ -282,29 +282,26 @@ def _paced(seconds: float) -> Iterator[bytes]:
         yield b"%.6f" % time.time()
 
 
+def _due(seconds: float) -> Stream[bytes]:
+    async def make() -> AsyncIterator[bytes]:
+        began = trio.current_time()
+        for number in range(int(RATE * seconds)):
+            await trio.sleep_until(began + number / RATE)
+            yield b"%.6f" % time.time()
+
+    return Stream.from_async_iterable(make())
+
+
 def _our_latency(spark: SparkSession, seconds: float) -> float:
     with running_node() as node:
         address = node.queue()
 
         async def send() -> None:
-            async with rstreams.connect(node.url) as connection, connection.sender(address) as sender:
-                for at in range(int(RATE * seconds)):
-                    await trio.sleep_until(began + at / RATE)
-                    await sender.send_soon(b"%.6f" % time.time())
+            async with rstreams.connect(node.url) as connection:
+                await connection.publish(address, _due(seconds))
 
-        def run() -> None:
-            nonlocal began
-
-            async def main() -> None:
-                nonlocal began
-                began = trio.current_time()
-                await send()
-
-            trio.run(main)
-
-        began = 0.0
         rows = _ours(spark, node, address, 10_000, maxTriggerDelay="0ms", numPartitions=1)
-        thread = threading.Thread(target=run, daemon=True)
+        thread = threading.Thread(target=trio.run, args=(send,), daemon=True)
         return _latency(rows, "body", thread.start, int(RATE * seconds))
 
 
@@ -330,7 +327,7 @@ def _socket_latency(spark: SparkSession, seconds: float) -> float:
         return _latency(rows.load(), "value", thread.start, int(RATE * seconds))
 
 
-# -------------------------------------------------------------------------------------------------------------- the sink
+# ------------------------------------------------------------------------------------------------------------- the sink
 
 
 def _rows_to_send(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
@@ -356,7 +353,7 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-# --------------------------------------------------------------------------------------------------------------- the main
+# ------------------------------------------------------------------------------------------------------------- the main
 
 
 def _session() -> SparkSession:
@@ -403,7 +400,12 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
         )
         rows.append(
             smaller_is_better(
-                "latency_p50/1000", ours=ms["ours"], peer=ms["peer"], peer_name="socket", n=int(RATE * seconds), unit="ms"
+                "latency_p50/1000",
+                ours=ms["ours"],
+                peer=ms["peer"],
+                peer_name="socket",
+                n=int(RATE * seconds),
+                unit="ms",
             )
         )
     for partitions in (1, 2, 4):
@@ -411,7 +413,10 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
             n = int(SINK_ROWS * scale)
             rates = interleaved(
                 rounds,
-                {"ours": partial(_sink_rate, spark, n, partitions), "peer": partial(_counting_rate, spark, n, partitions)},
+                {
+                    "ours": partial(_sink_rate, spark, n, partitions),
+                    "peer": partial(_counting_rate, spark, n, partitions),
+                },
             )
             rows.append(
                 bigger_is_better(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rstreams_spark import _spool
-from rstreams_spark._columns import ARROW_SCHEMA
+from rstreams_spark._record_batches import ARROW_SCHEMA
 from rstreams_spark._spool import Spool, SpooledRange, read_range
 from rstreams_spark.errors import SourceFailed
 

@@ -16,19 +16,9 @@ from pyspark.sql.types import (
 )
 
 from rstreams.errors import ConfigError
+from rstreams_spark._columns import COLUMNS, schema_of
 
-SOURCE_SCHEMA: Final = (
-    StructType()
-    .add("body", BinaryType())
-    .add("address", StringType())
-    .add("message_id", StringType())
-    .add("subject", StringType())
-    .add("content_type", StringType())
-    .add("creation_time", TimestampType())
-    .add("properties", MapType(StringType(), StringType()))
-    .add("delivery_count", IntegerType())
-    .add("body_type", StringType())
-)
+SOURCE_SCHEMA: Final = schema_of(COLUMNS)
 
 
 def check_source_schema(schema: StructType) -> None:

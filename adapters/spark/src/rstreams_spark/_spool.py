@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from rstreams import Message
-from rstreams_spark._columns import ARROW_SCHEMA, record_batch_of
+from rstreams_spark._record_batches import ARROW_SCHEMA, record_batch_of
 from rstreams_spark.errors import SourceFailed
 
 _MAX_ROWS: Final = 10_000

@@ -1,0 +1,160 @@
+"""Messages to record batches of the source, many at a time.
+
+`rstreams.columns` reads the fields of most messages into columns in one call. Values of other kinds are converted here,
+one by one: a body that is a map becomes JSON, for example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
+
+from rstreams.columns import FieldColumns, Form, Part
+from rstreams.message import Message, decode_message, encode_item
+from rstreams_spark._bodies import as_text, body_of
+from rstreams_spark._columns import BODY, BODY_TYPE, COLUMNS, SOURCE, Column, schema_of
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_MAX_INT: Final = 2**31 - 1
+
+Convert = Callable[[Any], Any]
+
+
+class RecordBatches:
+    """Makes record batches of messages that come.
+
+    Attributes:
+        schema: The schema of a record batch exactly as Spark expects it, with all flags.
+    """
+
+    def __init__(self, address: str, columns: tuple[Column, ...] = COLUMNS) -> None:
+        """Have no messages yet.
+
+        Args:
+            address: Where the messages come from.
+            columns: The columns to make.
+        """
+        self.schema = to_arrow_schema(schema_of(columns), timezone="UTC")
+        self._address = address
+        self._is_source = [column.field == SOURCE for column in columns]
+        read = [column for column in columns if column.field != SOURCE]
+        self._fields = FieldColumns([(column.field, _form_of(column.type)) for column in read])
+        self._reads = [_reader_of(column) for column in read]
+
+    @property
+    def rows(self) -> int:
+        """How many messages have been added and not taken."""
+        return self._fields.rows
+
+    @property
+    def size(self) -> int:
+        """How many bytes these messages take about."""
+        return self._fields.size
+
+    def add(self, messages: Iterator[bytes], most: int, most_bytes: int) -> bytes | None:
+        """Add encoded messages, as long as there are fewer than `most` rows and `most_bytes`.
+
+        Returns: The message that `add_rare` must add before others, drawn from `messages`; None if there is none.
+        """
+        return self._fields.add(messages, most, most_bytes)
+
+    def add_rare(self, message: bytes) -> None:
+        """Add a message that `add` has returned.
+
+        Errors: `RemoteProtocolError` if it is not a message.
+        """
+        decoded = decode_message(message)
+        self._fields.append([read(decoded) for read in self._reads])
+
+    def take(self) -> pa.RecordBatch:
+        """Return the messages that were added, and start anew."""
+        rows = self._fields.rows
+        parts = iter(self._fields.take())
+        arrays = []
+        for field, is_source in zip(self.schema, self._is_source, strict=True):
+            if is_source:
+                arrays.append(pa.repeat(pa.scalar(self._address, pa.string()), rows))
+            else:
+                arrays.append(_array_of(field.type, next(parts)))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def record_batch_of(messages: Sequence[Message], address: str) -> pa.RecordBatch:
+    """Return the columns of messages received from `address`."""
+    batches = RecordBatches(address)
+    for message in messages:
+        batches.add_rare(encode_item(message))
+    return batches.take()
+
+
+def _array_of(kind: pa.DataType, part: Part) -> pa.Array:
+    rows, nulls, buffers, children = part
+    made = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    if not children:
+        return pa.Array.from_buffers(kind, rows, made, nulls)
+    keys, items = children
+    entries = pa.Array.from_buffers(
+        pa.struct([kind.key_field, kind.item_field]),
+        keys[0],
+        [None],
+        0,
+        children=[_array_of(pa.string(), keys), _array_of(pa.string(), items)],
+    )
+    return pa.Array.from_buffers(kind, rows, made, nulls, children=[entries])
+
+
+def _form_of(kind: DataType) -> Form:
+    return _FORMS.get(type(kind), Form.MAP)
+
+
+_FORMS: Final[dict[type[DataType], Form]] = {
+    StringType: Form.TEXT,
+    BinaryType: Form.BYTES,
+    TimestampType: Form.TIME,
+    IntegerType: Form.INT32,
+    LongType: Form.INT64,
+    BooleanType: Form.FLAG,
+}
+
+
+def _reader_of(column: Column) -> Callable[[Message], Any]:
+    """Return the function that reads the value of a column from a message."""
+    if column.field == BODY:
+        return lambda message: body_of(message.body)[0]
+    if column.field == BODY_TYPE:
+        return lambda message: body_of(message.body)[1]
+    name, convert = column.field, _CONVERTS[_form_of(column.type)]
+    if name == "ttl_s":
+        return lambda message: None if message.ttl_s is None else round(message.ttl_s * 1000)
+    return lambda message: convert(getattr(message, name))
+
+
+def _microseconds(at: datetime | None) -> int | None:
+    return None if at is None else (at - _EPOCH) // _MICROSECOND
+
+
+def _texts(items: Mapping[Any, object]) -> dict[str, str | None]:
+    return {as_text(name) or "": as_text(value) for name, value in items.items()}
+
+
+def _same(value: Any) -> Any:  # noqa: ANN401 - of the right type already
+    return value
+
+
+_CONVERTS: Final[dict[Form, Convert]] = {
+    Form.TEXT: as_text,
+    Form.BYTES: _same,
+    Form.TIME: _microseconds,
+    Form.INT32: lambda value: None if value is None else min(value, _MAX_INT),
+    Form.INT64: _same,
+    Form.FLAG: _same,
+    Form.MAP: _texts,
+}
+
+ARROW_SCHEMA: Final = RecordBatches("").schema
