@@ -1,4 +1,7 @@
-"""Columns of encoded messages, in Python; see `rstreams.columns`. `_columns.c` has the same in C."""
+"""Columns of encoded messages, in Python; see `rstreams.columns`. `_columns.c` has the same in C.
+
+Python decodes each message, and therefore calls all messages rare. C reads most messages itself.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,43 @@ class Form(IntEnum):
     """From text to text or null."""
 
 
+_TEXTS: Final = (
+    "id",
+    "subject",
+    "content_type",
+    "content_encoding",
+    "address",
+    "reply_to",
+    "correlation_id",
+    "group_id",
+    "reply_to_group_id",
+    "body_type",
+)
+FORMS_OF: Final[dict[str, tuple[Form, ...]]] = {
+    "body": (Form.BYTES,),
+    "user_id": (Form.BYTES,),
+    **dict.fromkeys(_TEXTS, (Form.TEXT,)),
+    **dict.fromkeys(("creation_time", "expiry_time"), (Form.TIME,)),
+    **dict.fromkeys(("durable", "first_acquirer"), (Form.FLAG,)),
+    **dict.fromkeys(("priority", "delivery_count", "group_sequence"), (Form.INT32, Form.INT64)),
+    "ttl_s": (Form.INT64,),
+    **dict.fromkeys(("properties", "annotations"), (Form.MAP,)),
+}
+"""The forms that a field may have."""
+
 Part: TypeAlias = tuple[int, int, list[Any], list[Any]]
 """An Arrow array: its length, its nulls, its buffers, and for a map the arrays of its keys and its values."""
 
 _NUMBERS: Final = {Form.TIME: "q", Form.INT32: "i", Form.INT64: "q"}
+_MAX_INT32: Final = 2**31 - 1
 
 
-class FieldColumns:
-    """See `rstreams.columns.FieldColumns`."""
+class ColumnsInPython:
+    """Columns that the caller fills by `append`; see `columns.FieldColumns`."""
 
-    def __init__(self, fields: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, forms: Sequence[Form]) -> None:
         """Have no rows."""
-        self._forms = [Form(form) for _, form in fields]
+        self._forms = forms
         self._start()
 
     def _start(self) -> None:
@@ -42,13 +70,13 @@ class FieldColumns:
         self.rows = 0
         self.size = 0
 
-    def add(self, messages: Iterator[bytes], most: int, most_bytes: int) -> bytes | None:
+    def add(self, messages: Iterator[bytes], most: int, most_bytes: int, largest: int) -> bytes | None:  # noqa: ARG002
         """Return the next message: here all are rare."""
         if self.rows >= most or self.size >= most_bytes:
             return None
         return next(messages, None)
 
-    def append(self, values: Sequence[Any]) -> None:
+    def append(self, values: list[Any]) -> None:
         """Add a row."""
         for column, value in zip(self._columns, values, strict=True):
             column.append(value)
@@ -68,7 +96,8 @@ def _part(form: Form, values: list[Any]) -> Part:
     if form is Form.FLAG:
         return rows, nulls, [valid, _bits(values)], []
     if form in _NUMBERS:
-        return rows, nulls, [valid, array(_NUMBERS[form], [value or 0 for value in values])], []
+        largest = _MAX_INT32 if form is Form.INT32 else 2**63 - 1
+        return rows, nulls, [valid, array(_NUMBERS[form], [min(value or 0, largest) for value in values])], []
     if form is Form.MAP:
         maps = [value or {} for value in values]
         keys = [name for each in maps for name in each]

@@ -24,7 +24,7 @@ AT = datetime(2010, 7, 4, 12, 0, 0, 250_000, UTC)
 def record_batch_of(messages: Iterable[Message], address: str) -> pa.RecordBatch:
     batches = RecordBatches(address)
     encoded = map(encode_item, messages)
-    while (rare := batches.add(encoded, 2**31, 2**31)) is not None:
+    while (rare := batches.add(encoded, 2**31, 2**31, 2**31)) is not None:
         batches.add_rare(rare)
     return batches.take()
 

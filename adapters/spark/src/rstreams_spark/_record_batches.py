@@ -14,14 +14,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 
-from rstreams.columns import FieldColumns, Form, Part
+from rstreams.columns import Form, Part, field_columns
 from rstreams.message import Message, decode_message, encode_item
 from rstreams_spark._bodies import as_text, body_of
 from rstreams_spark._columns import BODY, BODY_TYPE, COLUMNS, SOURCE, Column, schema_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_MAX_INT: Final = 2**31 - 1
 
 Convert = Callable[[Any], Any]
 
@@ -44,7 +43,7 @@ class RecordBatches:
         self._address = address
         self._is_source = [column.field == SOURCE for column in columns]
         read = [column for column in columns if column.field != SOURCE]
-        self._fields = FieldColumns([(column.field, _form_of(column.type)) for column in read])
+        self._fields = field_columns([(column.field, _form_of(column.type)) for column in read])
         self._reads = [_reader_of(column) for column in read]
 
     @property
@@ -57,12 +56,12 @@ class RecordBatches:
         """How many bytes these messages take about."""
         return self._fields.size
 
-    def add(self, messages: Iterator[bytes], most: int, most_bytes: int) -> bytes | None:
-        """Add encoded messages, as long as there are fewer than `most` rows and `most_bytes`.
+    def add(self, messages: Iterator[bytes], most: int, most_bytes: int, largest: int) -> bytes | None:
+        """Add encoded messages, while there are fewer than `most` rows and `most_bytes`.
 
-        Returns: The message that `add_rare` must add before others, drawn from `messages`; None if there is none.
+        Returns: The next message, drawn from `messages`, if `add_rare` must add it or it is larger than `largest`.
         """
-        return self._fields.add(messages, most, most_bytes)
+        return self._fields.add(messages, most, most_bytes, largest)
 
     def add_rare(self, message: bytes) -> None:
         """Add a message that `add` has returned.
@@ -151,7 +150,7 @@ _CONVERTS: Final[dict[Form, Convert]] = {
     Form.TEXT: as_text,
     Form.BYTES: _same,
     Form.TIME: _microseconds,
-    Form.INT32: lambda value: None if value is None else min(value, _MAX_INT),
+    Form.INT32: _same,
     Form.INT64: _same,
     Form.FLAG: _same,
     Form.MAP: _texts,
