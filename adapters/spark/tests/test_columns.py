@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from rstreams_spark._bodies import as_text, body_of
-from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._schema import SOURCE_SCHEMA
 
+from adapters.spark.tests.played_link import record_batch_of
 from rstreams.message import Message, decode_message, encode_item
 
 AT = datetime(2010, 7, 4, 12, 0, 0, 250_000, UTC)
-
-
-def record_batch_of(messages: Iterable[Message], address: str) -> pa.RecordBatch:
-    batches = RecordBatches(address)
-    encoded = map(encode_item, messages)
-    while (rare := batches.add(encoded, 2**31, 2**31, 2**31)) is not None:
-        batches.add_rare(rare)
-    return batches.take()
 
 
 def rows_of(*messages: Message) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 from rstreams_spark import _receiver
@@ -16,6 +17,7 @@ from rstreams_spark._reader import QueueReader
 from rstreams_spark._spool import SpooledRange
 from rstreams_spark.errors import SourceFailed
 
+from adapters.spark.tests.played_link import record_batch_of
 from rstreams.errors import ConfigError
 from rstreams.message import Message
 
@@ -26,7 +28,7 @@ class PlayedReceiver:
     """Gives the batches the test has laid out, and records what was committed."""
 
     made: ClassVar[list[PlayedReceiver]] = []
-    batches: ClassVar[list[list[Message]]] = []
+    batches: ClassVar[list[pa.RecordBatch]] = []
 
     def __init__(self, _options: SourceOptions, _on_orphaned: object, known: Iterable[str] = ()) -> None:
         self.known = set(known)
@@ -36,11 +38,11 @@ class PlayedReceiver:
         self.closed = False
         self.made.append(self)
 
-    def collect(self, committed: int, most: int) -> list[list[Message]]:
+    def collect(self, committed: int, most: int) -> list[pa.RecordBatch]:
         self.calls.append(("collect", committed, most))
         return [self.batches.pop(0)] if self.batches else []
 
-    def collect_queued(self, committed: int, most: int) -> list[list[Message]]:
+    def collect_queued(self, committed: int, most: int) -> list[pa.RecordBatch]:
         self.calls.append(("collect_queued", committed, most))
         return [self.batches.pop(0)] if self.batches else []
 
@@ -58,8 +60,8 @@ class PlayedReceiver:
         self.closed = True
 
 
-def batch(*bodies: bytes) -> list[Message]:
-    return [Message(body=body) for body in bodies]
+def batch(*bodies: bytes) -> pa.RecordBatch:
+    return record_batch_of([Message(body=body) for body in bodies])
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from rstreams_spark import _receiver
 from rstreams_spark._options import SourceOptions
@@ -29,11 +30,11 @@ class Whole:
         self.close = receiver.close
         self._receiver = receiver
 
-    def collect(self, committed: int, most: int) -> list[Message]:
-        return [message for part in self._receiver.collect(committed, most) for message in part]
+    def collect(self, committed: int, most: int) -> list[Any]:
+        return bodies(self._receiver.collect(committed, most))
 
-    def collect_queued(self, committed: int, most: int) -> list[Message]:
-        return [message for part in self._receiver.collect_queued(committed, most) for message in part]
+    def collect_queued(self, committed: int, most: int) -> list[Any]:
+        return bodies(self._receiver.collect_queued(committed, most))
 
 
 @contextmanager
@@ -46,17 +47,17 @@ def receiving(url: str, orphaned: threading.Event | None = None, **options: str)
         receiver.close()
 
 
-def bodies(messages: list[Message]) -> list[Any]:
-    return [message.body for message in messages]
+def bodies(batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    return [body for batch in batches for body in batch.column("body").to_pylist()]
 
 
 def test_a_batch_is_accepted_by_the_next_call_and_the_rest_released_by_closing(node: NodeProcess) -> None:
     node.publish("in", [b"1", b"2", b"3", b"4", b"5"])
     with receiving(node.url) as receiver:
-        assert bodies(receiver.collect_queued(0, 3)) == [b"1", b"2", b"3"]
+        assert receiver.collect_queued(0, 3) == [b"1", b"2", b"3"]
         counters = node.queue("in")
         assert (counters["unsettled"], counters["accepted"]) == (5, 0)
-        assert bodies(receiver.collect_queued(3, 3)) == [b"4", b"5"]
+        assert receiver.collect_queued(3, 3) == [b"4", b"5"]
     counters = node.queue("in")
     assert (counters["accepted"], counters["modified"], counters["ready"], counters["consumers"]) == (3, 0, 2, 0)
     assert node.take("in", 2) == [Message(body=b"4"), Message(body=b"5")]  # with a delivery-count of 0

@@ -18,6 +18,7 @@ MAX_CREDIT: Final = 2**31 - 1
 """The most a link may be granted, and therefore the largest batch."""
 
 _MAX_PARTITIONS: Final = 10_000
+_MAX_PACK: Final = 56  # of 1 KB: 64 KiB, and the engine keeps a buffer of a power of two for an unsettled delivery
 _SET_BY_SPARK: Final = ("checkpointlocation",)
 
 OnUnparsable = Literal["fail", "reject"]
@@ -32,6 +33,7 @@ _SOURCE_NAMES: Final = (
     "maxTriggerDelay",
     "maxMessageSize",
     "numPartitions",
+    "prefetch",
     "checkpointLocation",
     "spoolDir",
     "walDir",
@@ -49,6 +51,7 @@ class SourceOptions:
     max_trigger_delay_s: float = 0.25
     max_message_bytes: int = 64 * 1024 * 1024
     num_partitions: int = 1
+    prefetch: bool = False
     checkpoint: str | None = None
     spool_dir: str | None = None
     wal_dir: str | None = None
@@ -73,6 +76,7 @@ class SourceOptions:
             max_trigger_delay_s=given.duration_s("maxTriggerDelay", cls.max_trigger_delay_s),
             max_message_bytes=given.size_bytes("maxMessageSize", cls.max_message_bytes, MAX_CREDIT),
             num_partitions=given.whole("numPartitions", cls.num_partitions, _MAX_PARTITIONS),
+            prefetch=given.flag("prefetch", default=cls.prefetch),
             checkpoint=_checkpoint(given),
             spool_dir=given.optional("spoolDir", "a folder that all executors see"),
             wal_dir=given.optional("walDir", "a folder of this query alone that all executors see"),
@@ -80,6 +84,16 @@ class SourceOptions:
             reconnect=given.flag("reconnect", default=cls.reconnect),
             max_reconnect_s=given.duration_s("maxReconnectTime", cls.max_reconnect_s, most_h=24),
         )
+
+    @property
+    def credit(self) -> int:
+        """The most messages granted, received and unsettled together."""
+        return min(self.max_messages_per_trigger * (2 if self.prefetch else 1), MAX_CREDIT)
+
+    @property
+    def pack_items(self) -> int:
+        """The most messages in a delivery, from a peer that knows packs; a batch may have two packs less for it."""
+        return max(1, min(_MAX_PACK, self.max_messages_per_trigger // 1_000))
 
     def without_secrets(self) -> SourceOptions:
         """Return the same options without passwords, for the copies of a reader that open no connection."""

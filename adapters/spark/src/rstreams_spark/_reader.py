@@ -25,14 +25,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
-from rstreams_spark._garbage import no_garbage_collection
+from rstreams_spark._ahead import Ahead
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
@@ -195,6 +195,7 @@ class _Runner:
         self._checked = False
         self._receiver: Receiver | None = None
         self._begun = False
+        self._ahead: Ahead | None = None  # the next batch, which comes before Spark asks for it
         self._base = 0  # the position of the first message of the receiver
         self.queued_only = False
 
@@ -218,14 +219,32 @@ class _Runner:
         if self._spool.end is not None:
             return self._spool.end  # asked again about a batch that was handed out
         receiver = self._receiving(start)
-        collect = receiver.collect_queued if self.queued_only else receiver.collect
-        with no_garbage_collection():
-            end = self._spool.write(start, collect(start - self._base, most))
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            receiver.settle(start - self._base)
+            receiver.ask()
+            end = ahead.result()
+        else:
+            collect = receiver.collect_queued if self.queued_only else receiver.collect
+            end = self._write(start, lambda: collect(start - self._base, most))
         if end > start and self._wal is not None:
             receiver.settle(end - self._base)
         elif end > start:
             receiver.settle_when_committed(self.offset(end), end - self._base)
+        if end > start and self._options.prefetch:
+            receiver.plan_ahead()
+            self._ahead = Ahead(lambda: self._write(end, lambda: receiver.collect_ahead(most, queued=self.queued_only)))
         return end
+
+    def _write(self, start: int, collect: Callable[[], Iterator[pa.RecordBatch]]) -> int:
+        """Write a batch, again if its messages have been lost before it was complete; return where it ends."""
+        from rstreams_spark._intake import BatchLost
+
+        while True:
+            try:
+                return self._spool.write(start, collect())
+            except BatchLost:
+                continue
 
     def _receiving(self, start: int) -> Receiver:
         """Return the receiver; the first time it connects, and counts the messages that `availableNow` means."""
@@ -263,6 +282,8 @@ class _Runner:
     def close(self) -> None:
         if self._receiver is not None:
             self._receiver.close()
+        if self._ahead is not None:
+            self._ahead.wait()
         self._spool.close()
 
     def _die(self) -> None:

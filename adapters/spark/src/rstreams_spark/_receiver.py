@@ -15,16 +15,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
+import pyarrow as pa
 import trio
 
 import rstreams
-from rstreams import Message
 from rstreams_spark._backlog import count_queued
 from rstreams_spark._commits import CommitLog
-from rstreams_spark._intake import RowIntake, decoder
+from rstreams_spark._intake import Part, RowIntake
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
+from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 V = TypeVar("V")
@@ -32,9 +33,6 @@ V = TypeVar("V")
 CLOSE_WAIT_S: Final = 0.9
 """How long giving back and closing may take: Spark wants a runner gone soon after SIGTERM. A peer that has not answered
 by then finds the connection broken."""
-
-_PART: Final = 10_000
-"""The most messages in memory as objects: a part of a batch is written while the next one comes."""
 
 _LOOK_EVERY_S: Final = 0.25
 _LOOK_FOR_COMMIT_EVERY_S: Final = 0.05
@@ -71,13 +69,31 @@ class Receiver:
         self._token = started.get()
         self._call(self._intake.subscribed)
 
-    def collect(self, committed: int, most: int) -> Iterator[list[Message]]:
-        """Yield the messages of the next batch in parts, as they come; see `RowIntake.collect`."""
-        return self._parts(self._intake.collect, committed, most)
+    def collect(self, committed: int, most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the next batch as they come; see `RowIntake.collect`."""
+        return self._parts(partial(self._intake.collect, committed), most)
 
-    def collect_queued(self, committed: int, most: int) -> Iterator[list[Message]]:
-        """Yield the messages of the next batch of the queued messages in parts; see `RowIntake.collect_queued`."""
-        return self._parts(self._intake.collect_queued, committed, most)
+    def collect_queued(self, committed: int, most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the next batch of the queued messages; see `RowIntake.collect_queued`."""
+        return self._parts(partial(self._intake.collect_queued, committed), most)
+
+    def plan_ahead(self) -> None:
+        """Let the batch of `collect_ahead` wait for `ask`."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._intake.plan_ahead)
+
+    def collect_ahead(self, most: int, *, queued: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a batch that Spark has not asked for, as `collect` or `collect_queued` does.
+
+        The last rows come after `ask`.
+        """
+        intake = self._intake
+        return self._parts(intake.collect_queued_ahead if queued else intake.collect_ahead, most)
+
+    def ask(self) -> None:
+        """Have the batch of `collect_ahead` end as soon as one of `collect` would."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._intake.ask)
 
     def count_queued(self) -> int | None:
         """Let `collect_queued` return only as many rows as there are messages now, if the peer can count them.
@@ -88,7 +104,8 @@ class Receiver:
 
     def settle(self, taken: int) -> None:
         """Settle the first `taken` messages now."""
-        self._token.run_sync_soon(self._intake.settle, taken)
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._intake.settle, taken)
 
     def settle_when_committed(self, end: dict[str, object], taken: int) -> None:
         """Settle the first `taken` messages when the commit log has the batch that ends at `end`."""
@@ -108,19 +125,17 @@ class Receiver:
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
 
-    def _parts(
-        self, collect: Callable[..., Awaitable[list[Message]]], committed: int, most: int
-    ) -> Iterator[list[Message]]:
-        """Yield what `collect` returns, until it returns fewer messages than there could be."""
-        delay_s, goes_on = self._options.max_trigger_delay_s, False
-        while most:
-            size = min(most, _PART)
-            messages = self._call(partial(collect, committed, size, delay_s, goes_on=goes_on))
-            if messages:
-                yield messages
-            if len(messages) < size:
-                return
-            most, goes_on = most - size, True
+    def _parts(self, collect: Callable[..., Awaitable[Part]], most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a batch until its last part.
+
+        Errors: As `RowIntake.collect`.
+        """
+        part, goes_on = Part([], ends=False), False
+        while not part.ends:
+            part = self._call(partial(collect, most, self._options.max_trigger_delay_s, goes_on=goes_on))
+            yield from part.record_batches
+            most -= sum(batch.num_rows for batch in part.record_batches)
+            goes_on = True
 
     def _call(self, function: Callable[[], Awaitable[V]]) -> V:
         try:
@@ -149,7 +164,12 @@ class Receiver:
         options = self._options
         self._stop = trio.Event()
         self._planned = trio.Event()
-        self._intake = RowIntake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
+        self._intake = RowIntake(
+            options.credit,
+            RecordBatches(options.address),
+            largest=options.max_message_bytes,
+            reject_unparsable=options.on_unparsable == "reject",
+        )
         self._intake.know(self._known)
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
@@ -183,9 +203,12 @@ class Receiver:
             max_message_bytes=None,  # with a limit, peers reject or drop larger messages
             **options.peer.connect_options(),
         ) as self._connection:
-            decode = decoder(options.max_message_bytes)
-            window = options.max_messages_per_trigger
-            self._connection.stream(options.address, window=window, decode=decode).subscribe(intake)
+            pack_items = options.pack_items if self._connection.peer_properties.get("product") == "rstreams" else 1
+            intake.expect_packs(pack_items)
+            # The intake decodes: `bytes` returns the encoded message as it is.
+            self._connection.stream(
+                options.address, window=options.credit, decode=bytes, pack_items=pack_items
+            ).subscribe(intake)
             await self._stop.wait()
             self._settle_if_committed()
             intake.give_back()

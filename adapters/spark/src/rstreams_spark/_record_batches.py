@@ -6,16 +6,16 @@ one by one: a body that is a map becomes JSON, for example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 
 from rstreams.columns import Form, Part, field_columns
-from rstreams.message import Message, decode_message, encode_item
+from rstreams.message import Message, decode_message
 from rstreams_spark._bodies import as_text, body_of
 from rstreams_spark._columns import BODY, BODY_TYPE, COLUMNS, SOURCE, Column, schema_of
 
@@ -23,6 +23,24 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 Convert = Callable[[Any], Any]
+
+_ID: Final = Column("", StringType(), "id")
+
+
+class Rows(NamedTuple):
+    """Messages as rows.
+
+    Attributes:
+        batch: The rows.
+        ids: Their message ids as text, also if no column has them.
+    """
+
+    batch: pa.RecordBatch
+    ids: pa.Array
+
+    def slice(self, first: int, most: int | None = None) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.batch.slice(first, most), self.ids.slice(first, most))
 
 
 class RecordBatches:
@@ -42,7 +60,7 @@ class RecordBatches:
         self.schema = to_arrow_schema(schema_of(columns), timezone="UTC")
         self._address = address
         self._is_source = [column.field == SOURCE for column in columns]
-        read = [column for column in columns if column.field != SOURCE]
+        read = [*(column for column in columns if column.field != SOURCE), _ID]
         self._fields = field_columns([(column.field, _form_of(column.type)) for column in read])
         self._reads = [_reader_of(column) for column in read]
 
@@ -71,7 +89,7 @@ class RecordBatches:
         decoded = decode_message(message)
         self._fields.append([read(decoded) for read in self._reads])
 
-    def take(self) -> pa.RecordBatch:
+    def take(self) -> Rows:
         """Return the messages that were added, and start anew."""
         rows = self._fields.rows
         parts = iter(self._fields.take())
@@ -81,15 +99,7 @@ class RecordBatches:
                 arrays.append(pa.repeat(pa.scalar(self._address, pa.string()), rows))
             else:
                 arrays.append(_array_of(field.type, next(parts)))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def record_batch_of(messages: Sequence[Message], address: str) -> pa.RecordBatch:
-    """Return the columns of messages received from `address`."""
-    batches = RecordBatches(address)
-    for message in messages:
-        batches.add_rare(encode_item(message))
-    return batches.take()
+        return Rows(pa.RecordBatch.from_arrays(arrays, schema=self.schema), _array_of(pa.string(), next(parts)))
 
 
 def _array_of(kind: pa.DataType, part: Part) -> pa.Array:
@@ -155,5 +165,3 @@ _CONVERTS: Final[dict[Form, Convert]] = {
     Form.FLAG: _same,
     Form.MAP: _texts,
 }
-
-ARROW_SCHEMA: Final = RecordBatches("").schema
