@@ -56,8 +56,7 @@ def field_columns(fields: Sequence[tuple[str, Form]]) -> FieldColumns:
 
     Args:
         fields: The field of each column, and the form of its values: a field of a `Message`, or `body_type`. The forms
-            of a field are in `FORMS_OF`. In the form `INT64`, `ttl_s` has milliseconds. In the form `TEXT`, an id has its
-            text; in `MAP`, all values of a map have.
+            of a field are in `FORMS_OF`. `ttl_s` comes in milliseconds. Ids and the values of maps come as text.
 
     Errors: `ConfigError` for a field that has no such form.
     """
