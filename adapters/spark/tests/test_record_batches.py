@@ -20,8 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 from rstreams_spark._columns import Column
-from rstreams_spark._intake import MAX_BYTES
 from rstreams_spark._record_batches import RecordBatches
+from rstreams_spark._waiting_rows import MAX_BYTES
 
 from rstreams.columns import FORMS_OF, Form, field_columns
 from rstreams.errors import ConfigError, RemoteProtocolError
