@@ -12,6 +12,6 @@ Spec: AMQP 1.0 section 3.2; Arrow columnar format 1.0.
 from __future__ import annotations
 
 from rstreams._codec.columns import FieldColumns, field_columns
-from rstreams._codec.columns_in_python import FORMS_OF, Form, Part
+from rstreams._codec.columns_in_python import FORMS_OF, ColumnForm, Part
 
-__all__ = ["FORMS_OF", "FieldColumns", "Form", "Part", "field_columns"]
+__all__ = ["FORMS_OF", "ColumnForm", "FieldColumns", "Part", "field_columns"]

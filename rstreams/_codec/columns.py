@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from rstreams._codec.c_modules import load
-from rstreams._codec.columns_in_python import FORMS_OF, ColumnsInPython, Form, Part
+from rstreams._codec.columns_in_python import FORMS_OF, ColumnForm, ColumnsInPython, Part
 from rstreams._codec.message_fields import HEADER_FIELDS, PROPERTIES_FIELDS
 from rstreams.errors import ConfigError
 
@@ -51,7 +51,7 @@ class FieldColumns(Protocol):
         ...
 
 
-def field_columns(fields: Sequence[tuple[str, Form]]) -> FieldColumns:
+def field_columns(fields: Sequence[tuple[str, ColumnForm]]) -> FieldColumns:
     """Return columns without rows.
 
     Args:
@@ -75,7 +75,7 @@ def field_columns(fields: Sequence[tuple[str, Form]]) -> FieldColumns:
     return made
 
 
-def _described(name: str, form: Form) -> tuple[int, int, int, object]:
+def _described(name: str, form: ColumnForm) -> tuple[int, int, int, object]:
     if name in _PARTS:
         return _PARTS[name], 0, form, None
     for source, section in enumerate((_HEADER, _PROPERTIES)):

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
 
-class Form(IntEnum):
+class ColumnForm(IntEnum):
     """The form of a column's values; `_columns.c` has the same numbers."""
 
     BYTES = 0
@@ -38,29 +38,29 @@ _TEXTS: Final = (
     "reply_to_group_id",
     "body_type",
 )
-FORMS_OF: Final[dict[str, tuple[Form, ...]]] = {
-    "body": (Form.BYTES,),
-    "user_id": (Form.BYTES,),
-    **dict.fromkeys(_TEXTS, (Form.TEXT,)),
-    **dict.fromkeys(("creation_time", "expiry_time"), (Form.TIME,)),
-    **dict.fromkeys(("durable", "first_acquirer"), (Form.FLAG,)),
-    **dict.fromkeys(("priority", "delivery_count", "group_sequence"), (Form.INT32, Form.INT64)),
-    "ttl_s": (Form.INT64,),
-    **dict.fromkeys(("properties", "annotations"), (Form.MAP,)),
+FORMS_OF: Final[dict[str, tuple[ColumnForm, ...]]] = {
+    "body": (ColumnForm.BYTES,),
+    "user_id": (ColumnForm.BYTES,),
+    **dict.fromkeys(_TEXTS, (ColumnForm.TEXT,)),
+    **dict.fromkeys(("creation_time", "expiry_time"), (ColumnForm.TIME,)),
+    **dict.fromkeys(("durable", "first_acquirer"), (ColumnForm.FLAG,)),
+    **dict.fromkeys(("priority", "delivery_count", "group_sequence"), (ColumnForm.INT32, ColumnForm.INT64)),
+    "ttl_s": (ColumnForm.INT64,),
+    **dict.fromkeys(("properties", "annotations"), (ColumnForm.MAP,)),
 }
 """The forms that a field may have."""
 
 Part: TypeAlias = tuple[int, int, list[Any], list[Any]]
 """An Arrow array: its length, its nulls, its buffers, and for a map the arrays of its keys and its values."""
 
-_NUMBERS: Final = {Form.TIME: "q", Form.INT32: "i", Form.INT64: "q"}
+_NUMBERS: Final = {ColumnForm.TIME: "q", ColumnForm.INT32: "i", ColumnForm.INT64: "q"}
 _MAX_INT32: Final = 2**31 - 1
 
 
 class ColumnsInPython:
     """Columns that the caller fills by `append`; see `columns.FieldColumns`."""
 
-    def __init__(self, forms: Sequence[Form]) -> None:
+    def __init__(self, forms: Sequence[ColumnForm]) -> None:
         """Have no rows."""
         self._forms = forms
         self._start()
@@ -90,19 +90,19 @@ class ColumnsInPython:
         return made
 
 
-def _part(form: Form, values: list[Any]) -> Part:
+def _part(form: ColumnForm, values: list[Any]) -> Part:
     rows, nulls = len(values), values.count(None)
     valid = _bits([value is not None for value in values]) if nulls else None
-    if form is Form.FLAG:
+    if form is ColumnForm.FLAG:
         return rows, nulls, [valid, _bits(values)], []
     if form in _NUMBERS:
-        largest = _MAX_INT32 if form is Form.INT32 else 2**63 - 1
+        largest = _MAX_INT32 if form is ColumnForm.INT32 else 2**63 - 1
         return rows, nulls, [valid, array(_NUMBERS[form], [min(value or 0, largest) for value in values])], []
-    if form is Form.MAP:
+    if form is ColumnForm.MAP:
         maps = [value or {} for value in values]
         keys = [name for each in maps for name in each]
         items = [item for each in maps for item in each.values()]
-        children = [_part(Form.TEXT, keys), _part(Form.TEXT, items)]
+        children = [_part(ColumnForm.TEXT, keys), _part(ColumnForm.TEXT, items)]
         return rows, nulls, [valid, _offsets(map(len, maps))], children
     encoded = [value.encode() if isinstance(value, str) else value or b"" for value in values]
     return rows, nulls, [valid, _offsets(map(len, encoded)), b"".join(encoded)], []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
-from rstreams_spark._intake import Part, RowIntake
+from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._record_batches import RecordBatches
 
 from rstreams.message import Message, encode_item
@@ -61,7 +61,7 @@ def numbered(first: int, last: int) -> list[bytes]:
     return [encode_item(Message(body=b"%d" % n, id=f"m-{n}")) for n in range(first, last)]
 
 
-def bodies(part: Part) -> list[Any]:
+def bodies(part: BatchPart) -> list[Any]:
     return [body for batch in part.record_batches for body in batch.column("body").to_pylist()]
 
 

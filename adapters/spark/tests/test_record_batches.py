@@ -23,18 +23,18 @@ from rstreams_spark._columns import Column
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._waiting_rows import MAX_BYTES
 
-from rstreams.columns import FORMS_OF, Form, field_columns
+from rstreams.columns import FORMS_OF, ColumnForm, field_columns
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.message import Message, encode_item
 
-TYPES: dict[Form, DataType] = {
-    Form.BYTES: BinaryType(),
-    Form.TEXT: StringType(),
-    Form.TIME: TimestampType(),
-    Form.INT32: IntegerType(),
-    Form.INT64: LongType(),
-    Form.FLAG: BooleanType(),
-    Form.MAP: MapType(StringType(), StringType()),
+TYPES: dict[ColumnForm, DataType] = {
+    ColumnForm.BYTES: BinaryType(),
+    ColumnForm.TEXT: StringType(),
+    ColumnForm.TIME: TimestampType(),
+    ColumnForm.INT32: IntegerType(),
+    ColumnForm.INT64: LongType(),
+    ColumnForm.FLAG: BooleanType(),
+    ColumnForm.MAP: MapType(StringType(), StringType()),
 }
 ALL = tuple(
     Column(f"{field} as {form.name}", TYPES[form], field) for field, forms in FORMS_OF.items() for form in forms
@@ -193,6 +193,6 @@ def test_an_error_of_the_iterator_goes_through_and_keeps_the_rows() -> None:
 
 def test_a_field_without_that_form_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^field_columns: .subject. as .* must be one of body as BYTES, "):
-        field_columns([("subject", Form.INT64)])
+        field_columns([("subject", ColumnForm.INT64)])
     with pytest.raises(ConfigError, match="'subjects' as"):
-        field_columns([("subjects", Form.TEXT)])
+        field_columns([("subjects", ColumnForm.TEXT)])

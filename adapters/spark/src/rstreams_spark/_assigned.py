@@ -13,7 +13,7 @@ from rstreams_spark._record_batches import Rows
 
 
 @dataclass
-class _Batch:
+class _AssignedBatch:
     """A batch that Spark knows.
 
     Attributes:
@@ -39,7 +39,7 @@ class AssignedBatches:
     def __init__(self) -> None:
         """Have none."""
         self.taken = self.making = self.committed = 0
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[_AssignedBatch] = deque()
         self._ids: deque[tuple[int, pa.Array]] = deque()  # with the place of the first, also of the latest committed
 
     def take(self, rows: Rows) -> None:
@@ -51,7 +51,7 @@ class AssignedBatches:
     def complete(self) -> None:
         """Make the batch in the making one that Spark knows."""
         if self.making:
-            self._batches.append(_Batch(self.taken, self.making))
+            self._batches.append(_AssignedBatch(self.taken, self.making))
             self.making = 0
 
     def settle(self, committed: int, claims: Claims, remembered: int) -> None:

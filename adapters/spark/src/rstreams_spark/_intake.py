@@ -27,7 +27,7 @@ class Drains(Protocol):
         ...
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """A part of a batch.
 
     Attributes:
@@ -91,7 +91,7 @@ class RowIntake(IncomingRows):
         if self._lost is None:
             self._request_more()
 
-    async def collect(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> Part:
+    async def collect(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
         """Return the rows of the next batch as they come, or the next part of one.
 
         Args:
@@ -106,7 +106,7 @@ class RowIntake(IncomingRows):
         self._begin(committed, goes_on=goes_on)
         return await self._collect(most, delay_s, goes_on=goes_on)
 
-    async def collect_ahead(self, most: int, delay_s: float, *, goes_on: bool = False) -> Part:
+    async def collect_ahead(self, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
         """Return the next part of a batch that Spark has not asked for yet.
 
         The last part waits until Spark asks (`ask`). From then on this is as `collect`.
@@ -142,7 +142,7 @@ class RowIntake(IncomingRows):
         self._asked = True
         self._news.set()
 
-    async def _collect(self, most: int, delay_s: float, *, goes_on: bool) -> Part:
+    async def _collect(self, most: int, delay_s: float, *, goes_on: bool) -> BatchPart:
         if not goes_on:
             with trio.move_on_after(IDLE_WAIT_S):
                 await self._until(1)
@@ -159,7 +159,7 @@ class RowIntake(IncomingRows):
             most, goes_on=goes_on, whole_only=in_time and self._waiting.count < most and not self._is_full
         )
 
-    async def collect_queued(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> Part:
+    async def collect_queued(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
         """Return the rows of the next batch of the queued messages, or the next part of one.
 
         There are none after the messages of `take_only`, or when a drain has found the queue empty.
@@ -177,7 +177,7 @@ class RowIntake(IncomingRows):
         await self._until_queued(most, delay_s, goes_on=goes_on)
         return self._take(most, goes_on=goes_on, whole_only=self._waiting.count < most and not self._is_full)
 
-    async def collect_queued_ahead(self, most: int, delay_s: float, *, goes_on: bool = False) -> Part:
+    async def collect_queued_ahead(self, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
         """Return the next part of a batch of the queued messages that Spark has not asked for yet.
 
         The last part waits until Spark asks (`ask`).
@@ -298,7 +298,7 @@ class RowIntake(IncomingRows):
         if restarts and goes_on:
             raise BatchLost
 
-    def _take(self, most: int, *, goes_on: bool = False, whole_only: bool = False) -> Part:
+    def _take(self, most: int, *, goes_on: bool = False, whole_only: bool = False) -> BatchPart:
         """Take up to `most` waiting rows; with `whole_only` only whole record batches, if there are some."""
         self._raise_if_lost()
         ends = not (whole_only and self._waiting.has_whole)
@@ -312,7 +312,7 @@ class RowIntake(IncomingRows):
             raise self._unparsable
         if ends:
             self._assigned.complete()
-        return Part(taken, ends)
+        return BatchPart(taken, ends)
 
     def _raise_if_lost(self) -> None:
         if self._lost is not None:

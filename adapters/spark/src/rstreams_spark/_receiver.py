@@ -21,7 +21,7 @@ import trio
 import rstreams
 from rstreams_spark._backlog import count_queued
 from rstreams_spark._commits import CommitLog
-from rstreams_spark._intake import Part, RowIntake
+from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
@@ -125,12 +125,12 @@ class Receiver:
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
 
-    def _parts(self, collect: Callable[..., Awaitable[Part]], most: int) -> Iterator[pa.RecordBatch]:
+    def _parts(self, collect: Callable[..., Awaitable[BatchPart]], most: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a batch until its last part.
 
         Errors: As `RowIntake.collect`.
         """
-        part, goes_on = Part([], ends=False), False
+        part, goes_on = BatchPart([], ends=False), False
         while not part.ends:
             part = self._call(partial(collect, most, self._options.max_trigger_delay_s, goes_on=goes_on))
             yield from part.record_batches

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 
-from rstreams.columns import Form, Part, field_columns
+from rstreams.columns import ColumnForm, Part, field_columns
 from rstreams.message import Message, decode_message
 from rstreams_spark._bodies import as_text, body_of
 from rstreams_spark._columns import BODY, BODY_TYPE, COLUMNS, SOURCE, Column, schema_of
@@ -118,17 +118,17 @@ def _array_of(kind: pa.DataType, part: Part) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, made, nulls, children=[entries])
 
 
-def _form_of(kind: DataType) -> Form:
-    return _FORMS.get(type(kind), Form.MAP)
+def _form_of(kind: DataType) -> ColumnForm:
+    return _FORMS.get(type(kind), ColumnForm.MAP)
 
 
-_FORMS: Final[dict[type[DataType], Form]] = {
-    StringType: Form.TEXT,
-    BinaryType: Form.BYTES,
-    TimestampType: Form.TIME,
-    IntegerType: Form.INT32,
-    LongType: Form.INT64,
-    BooleanType: Form.FLAG,
+_FORMS: Final[dict[type[DataType], ColumnForm]] = {
+    StringType: ColumnForm.TEXT,
+    BinaryType: ColumnForm.BYTES,
+    TimestampType: ColumnForm.TIME,
+    IntegerType: ColumnForm.INT32,
+    LongType: ColumnForm.INT64,
+    BooleanType: ColumnForm.FLAG,
 }
 
 
@@ -156,12 +156,12 @@ def _same(value: Any) -> Any:  # noqa: ANN401 - of the right type already
     return value
 
 
-_CONVERTS: Final[dict[Form, Convert]] = {
-    Form.TEXT: as_text,
-    Form.BYTES: _same,
-    Form.TIME: _microseconds,
-    Form.INT32: _same,
-    Form.INT64: _same,
-    Form.FLAG: _same,
-    Form.MAP: _texts,
+_CONVERTS: Final[dict[ColumnForm, Convert]] = {
+    ColumnForm.TEXT: as_text,
+    ColumnForm.BYTES: _same,
+    ColumnForm.TIME: _microseconds,
+    ColumnForm.INT32: _same,
+    ColumnForm.INT64: _same,
+    ColumnForm.FLAG: _same,
+    ColumnForm.MAP: _texts,
 }
