@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
 
 
+@contextmanager
+def reading_ahead(url: str, address: str, limit: int, **options: str) -> Iterator[Receiver]:
+    """Receive with `prefetch`, for batches of `limit` rows."""
+    given = {"url": url, "address": address, "maxmessagespertrigger": str(limit), "prefetch": "true"}
+    receiver = Receiver(SourceOptions.parse(given | options), lambda: None)
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+
+
 class Whole:
     """A receiver whose batches are not in parts."""
 
@@ -132,3 +143,45 @@ def test_it_gives_back_and_tells_when_its_parent_has_died(
         assert orphaned.wait(10)
         counters = node.queue("in")
         assert (counters["modified"], counters["ready"], counters["consumers"]) == (0, 2, 0)
+
+
+def test_reading_ahead_never_has_more_than_twice_the_limit(node: NodeProcess) -> None:
+    came: list[Any] = []
+    with reading_ahead(node.url, "counted", 20) as receiver:
+        came += bodies(receiver.collect(0, 20))
+        while len(came) < 500:
+            receiver.plan_ahead()
+            ahead = receiver.collect_ahead(20, queued=False)
+            receiver.settle(len(came))
+            receiver.ask()
+            came += bodies(ahead)
+    assert came == [b"%d" % n for n in range(1, 501)]
+    assert 20 < node.first("counted/most") <= 40
+
+
+def test_packs_never_exceed_the_limit_and_are_settled_whole(node: NodeProcess) -> None:
+    node.publish("in", [Message(body=b"%d" % n, id=f"m-{n}") for n in range(10_000)])
+    came: list[Any] = []
+    with reading_ahead(node.url, "in", 2_000, prefetch="false") as receiver:
+        receiver.count_queued()
+        while part := bodies(receiver.collect_queued(len(came), 2_000)):
+            assert 1_996 <= len(part) <= 2_000 or len(came) + len(part) == 10_000
+            assert node.queue("in")["unsettled"] <= 2_000
+            came += part
+    assert came == [b"%d" % n for n in range(10_000)]
+    counters = node.queue("in")
+    assert (counters["accepted"], counters["ready"], counters["unsettled"]) == (10_000, 0, 0)
+
+
+def test_a_rejected_message_of_a_pack_is_not_accepted_with_the_others(node: NodeProcess) -> None:
+    sizes = [20 if n != 1_500 else 200 for n in range(3_000)]
+    node.publish("in", [b"x" * size for size in sizes])
+    came = 0
+    with reading_ahead(
+        node.url, "in", 2_000, prefetch="false", maxmessagesize="100", onunparsable="reject"
+    ) as receiver:
+        receiver.count_queued()
+        while part := bodies(receiver.collect_queued(came, 2_000)):
+            came += len(part)
+    counters = node.queue("in")
+    assert (came, counters["accepted"], counters["rejected"]) == (2_999, 2_999, 1)
