@@ -52,6 +52,7 @@ SMALL_BATCHES: Final = 40
 RATE: Final = 1_000
 SINK_ROWS: Final = 400_000
 _SPARK_WAIT_S: Final = 120.0
+_CALM_S: Final = 2.0
 
 _names = map("q{}".format, count())
 
@@ -253,8 +254,15 @@ def _median_ms(batches: list[dict[str, Any]]) -> float:
     return float(median(each["batchDuration"] for each in batches[5:]))
 
 
-def _latency(rows: DataFrame, column: str, begin: Callable[[], None], messages: int) -> float:
-    """Return the median milliseconds from sending to `foreachBatch`, of the second half."""
+def _latency(rows: DataFrame, column: str, warm: threading.Event, messages: int) -> float:
+    """Return the median milliseconds from sending to `foreachBatch`.
+
+    Args:
+        rows: The source, which has one message at once and the others after `warm`.
+        column: The column with the time of sending.
+        warm: Is set when the first message has come: the first batch takes seconds.
+        messages: How many messages follow.
+    """
     delays: list[float] = []
 
     def take(batch: DataFrame, _number: int) -> None:
@@ -265,66 +273,70 @@ def _latency(rows: DataFrame, column: str, begin: Callable[[], None], messages: 
     with tempfile.TemporaryDirectory() as folder:
         query = rows.writeStream.foreachBatch(take).option("checkpointLocation", folder).start()
         try:
-            begin()
-            wait_until(lambda: len(delays) >= messages or query.exception() is not None, "messages", _SPARK_WAIT_S)
+            wait_until(lambda: delays, "the first message", _SPARK_WAIT_S)
+            time.sleep(_CALM_S)
+            warm.set()
+            wait_until(lambda: len(delays) > messages or query.exception() is not None, "messages", _SPARK_WAIT_S)
         finally:
             query.stop()
-    return median(delays[messages // 2 :])
+    return float(median(delays[messages // 4 :]))
 
 
-def _paced(seconds: float) -> Iterator[bytes]:
+def _stamp() -> bytes:
+    return b"%.6f" % time.time()
+
+
+def _paced(messages: int) -> Iterator[bytes]:
     """Yield the time, as text, `RATE` times a second."""
     began = time.time()
-    for number in range(int(RATE * seconds)):
+    for number in range(messages):
         due = began + number / RATE
         while (wait := due - time.time()) > 0:
             time.sleep(wait)
-        yield b"%.6f" % time.time()
+        yield _stamp()
 
 
-def _due(seconds: float) -> Stream[bytes]:
-    async def make() -> AsyncIterator[bytes]:
-        began = trio.current_time()
-        for number in range(int(RATE * seconds)):
-            await trio.sleep_until(began + number / RATE)
-            yield b"%.6f" % time.time()
-
-    return Stream.from_async_iterable(make())
-
-
-def _our_latency(spark: SparkSession, seconds: float) -> float:
+def _our_latency(spark: SparkSession, messages: int) -> float:
+    warm = threading.Event()
     with running_node() as node:
         address = node.queue()
 
+        async def paced() -> AsyncIterator[bytes]:
+            yield _stamp()
+            await trio.to_thread.run_sync(warm.wait, abandon_on_cancel=True)
+            began = trio.current_time()
+            for number in range(messages):
+                await trio.sleep_until(began + number / RATE)
+                yield _stamp()
+
         async def send() -> None:
             async with rstreams.connect(node.url) as connection:
-                await connection.publish(address, _due(seconds))
+                await connection.publish(address, Stream.from_async_iterable(paced()))
 
-        rows = _ours(spark, node, address, 10_000, maxTriggerDelay="0ms", numPartitions=1)
-        thread = threading.Thread(target=trio.run, args=(send,), daemon=True)
-        return _latency(rows, "body", thread.start, int(RATE * seconds))
+        threading.Thread(target=trio.run, args=(send,), daemon=True).start()
+        return _latency(
+            _ours(spark, node, address, 10_000, maxTriggerDelay="0ms", numPartitions=1), "body", warm, messages
+        )
 
 
-def _socket_latency(spark: SparkSession, seconds: float) -> float:
+def _socket_latency(spark: SparkSession, messages: int) -> float:
+    warm = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
-            while True:
-                try:
-                    peer, _ = server.accept()
-                except OSError:
-                    return
-                with peer, suppress(OSError):
-                    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    for line in _paced(seconds):
-                        peer.sendall(line + b"\n")
-                    time.sleep(_SPARK_WAIT_S)
+            with suppress(OSError), server.accept()[0] as peer:
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                peer.sendall(_stamp() + b"\n")
+                warm.wait(_SPARK_WAIT_S)
+                for line in _paced(messages):
+                    peer.sendall(line + b"\n")
+                time.sleep(_SPARK_WAIT_S)
 
-        port = server.getsockname()[1]
-        rows = spark.readStream.format("socket").option("host", "127.0.0.1").option("port", port)
-        rows = rows.option("numPartitions", 1)
-        thread = threading.Thread(target=serve, daemon=True)
-        return _latency(rows.load(), "value", thread.start, int(RATE * seconds))
+        threading.Thread(target=serve, daemon=True).start()
+        rows = spark.readStream.format("socket").option("host", "127.0.0.1")
+        return _latency(
+            rows.option("port", server.getsockname()[1]).option("numPartitions", 1).load(), "value", warm, messages
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------- the sink
@@ -394,17 +406,15 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
             )
         )
     if wanted("latency_p50/1000"):
-        seconds = 10.0 * scale
-        ms = interleaved(
-            rounds, {"ours": partial(_our_latency, spark, seconds), "peer": partial(_socket_latency, spark, seconds)}
-        )
+        n = int(10 * RATE * scale)
+        ms = interleaved(rounds, {"ours": partial(_our_latency, spark, n), "peer": partial(_socket_latency, spark, n)})
         rows.append(
             smaller_is_better(
                 "latency_p50/1000",
                 ours=ms["ours"],
                 peer=ms["peer"],
                 peer_name="socket",
-                n=int(RATE * seconds),
+                n=n,
                 unit="ms",
             )
         )
