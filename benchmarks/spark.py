@@ -10,7 +10,7 @@ All candidates run in one session of local[2], in turns; a figure is the median 
       rate_micro_batch   Spark's own, in Scala, with two small columns
     memory/100000        the most memory of the process that receives, beyond that before the first message, over the
                          bytes of a batch; at most 2
-    batch_ms/10          milliseconds of a batch of 10 rows
+    batch_ms/10          milliseconds of a batch of 10 rows, one task
     latency_p50/1000     milliseconds from sending to `foreachBatch`, 1,000 messages a second, beside Spark's `socket`
     sink/P               rows a second of a batch DataFrame with P partitions, beside a writer that only receives them
 """
@@ -143,17 +143,21 @@ def _queue_rate(spark: SparkSession, limit: int, batches: int, *, wal: bool = Fa
         return _rate(_noop(_ours(spark, node, address, limit, **more), f"{folder}/checkpoint"))
 
 
-def _memory_rate(spark: SparkSession, limit: int, batches: int) -> float:
+def _from_memory(spark: SparkSession, limit: int, batches: int, partitions: int) -> DataFrame:
     reader = spark.readStream.format("benchmark_memory").option("rows", limit * batches).option("batch", limit)
+    return reader.option("partitions", partitions).load()
+
+
+def _memory_rate(spark: SparkSession, limit: int, batches: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        return _rate(_noop(reader.option("partitions", PARTITIONS).load(), folder))
+        return _rate(_noop(_from_memory(spark, limit, batches, PARTITIONS), folder))
 
 
-def _micro_batches(spark: SparkSession, limit: int, batches: int) -> list[dict[str, Any]]:
+def _micro_batches(spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS) -> list[dict[str, Any]]:
     """Run so many batches of Spark's own source, which has no end."""
     reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", limit)
     with tempfile.TemporaryDirectory() as folder:
-        query = _noop(reader.option("numPartitions", PARTITIONS).load(), folder, available_now=False)
+        query = _noop(reader.option("numPartitions", partitions).load(), folder, available_now=False)
         return _until(query, batches)
 
 
@@ -242,12 +246,18 @@ def _memory(pid: int, name: str) -> int:
 def _small_ms(spark: SparkSession) -> float:
     with running_node() as node, tempfile.TemporaryDirectory() as folder:
         address = node.queue(2 * SMALL * SMALL_BATCHES)
-        query = _noop(_ours(spark, node, address, SMALL), folder, available_now=False)
+        query = _noop(_ours(spark, node, address, SMALL, numPartitions=1), folder, available_now=False)
         return _median_ms(_until(query, SMALL_BATCHES))
 
 
+def _small_memory_ms(spark: SparkSession) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = _from_memory(spark, SMALL, 2 * SMALL_BATCHES, 1)
+        return _median_ms(_until(_noop(rows, folder, available_now=False), SMALL_BATCHES))
+
+
 def _small_micro_ms(spark: SparkSession) -> float:
-    return _median_ms(_micro_batches(spark, SMALL, SMALL_BATCHES))
+    return _median_ms(_micro_batches(spark, SMALL, SMALL_BATCHES, 1))
 
 
 def _median_ms(batches: list[dict[str, Any]]) -> float:
@@ -399,12 +409,17 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
             )
         )
     if wanted("batch_ms/10"):
-        ms = interleaved(rounds, {"ours": partial(_small_ms, spark), "peer": partial(_small_micro_ms, spark)})
-        rows.append(
-            smaller_is_better(
-                "batch_ms/10", ours=ms["ours"], peer=ms["peer"], peer_name="rate_micro_batch", n=SMALL, unit="ms"
-            )
-        )
+        small = {
+            "ours": partial(_small_ms, spark),
+            "rate_micro_batch": partial(_small_micro_ms, spark),
+            "api_limit": partial(_small_memory_ms, spark),
+        }
+        ms = interleaved(rounds, small)
+        rows += [
+            smaller_is_better("batch_ms/10", ours=ms["ours"], peer=ms[peer], peer_name=peer, n=SMALL, unit="ms")
+            for peer in small
+            if peer != "ours"
+        ]
     if wanted("latency_p50/1000"):
         n = int(10 * RATE * scale)
         ms = interleaved(rounds, {"ours": partial(_our_latency, spark, n), "peer": partial(_socket_latency, spark, n)})
