@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
+from rstreams_spark._columns import COLUMNS, Column
 from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._record_batches import RecordBatches
 
@@ -50,9 +51,25 @@ class Queue:
         self.link.drains.pop()()
 
 
-def linked(limit: int, *, reject: bool = False, most_rows: int = 10_000) -> tuple[PlayedLink, RowIntake]:
+def linked(
+    limit: int,
+    *,
+    reject: bool = False,
+    most_rows: int = 10_000,
+    enough: int | None = None,
+    most_bytes: int | None = None,
+    columns: tuple[Column, ...] = COLUMNS,
+) -> tuple[PlayedLink, RowIntake]:
     link = PlayedLink()
-    intake = RowIntake(limit, RecordBatches("a"), largest=100, reject_unparsable=reject, most_rows=most_rows)
+    intake = RowIntake(
+        limit,
+        RecordBatches("a", columns),
+        largest=100,
+        reject_unparsable=reject,
+        most_rows=most_rows,
+        enough=enough,
+        most_bytes=most_bytes,
+    )
     link.subscribe(intake)
     return link, intake
 
@@ -77,9 +94,11 @@ async def collect_queued(
     return bodies(await intake.collect_queued(committed, most, delay_s, goes_on=goes_on))
 
 
-def record_batch_of(messages: Iterable[Message], address: str = "a") -> pa.RecordBatch:
+def record_batch_of(
+    messages: Iterable[Message], address: str = "a", columns: tuple[Column, ...] = COLUMNS
+) -> pa.RecordBatch:
     """Return the rows of messages."""
-    rows = RecordBatches(address)
+    rows = RecordBatches(address, columns)
     encoded = map(encode_item, messages)
     while (rare := rows.add(encoded, 2**31, 2**31, 2**31)) is not None:
         rows.add_rare(rare)

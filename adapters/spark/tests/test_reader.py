@@ -218,7 +218,10 @@ def test_an_error_from_the_options_or_the_schema_is_raised_by_the_first_call() -
 
     right = {"url": "amqp://h", "address": "a"}
     body = StructType().add("body", StringType())
-    for options, text in [(right, "^schema 'struct<body:string>': the rstreams"), ({}, "^option url is missing")]:
+    for options, text in [
+        (right, "^schema 'struct<body:string>': the rstreams"),
+        ({"address": "a"}, "^option url is missing"),
+    ]:
         refused = RStreamsDataSource(options).streamReader(body)
         assert isinstance(refused, SupportsTriggerAvailableNow)
         for call in (

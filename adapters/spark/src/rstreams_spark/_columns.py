@@ -23,8 +23,10 @@ from typing import Final, NamedTuple
 
 from pyspark.sql.types import (
     BinaryType,
+    BooleanType,
     DataType,
     IntegerType,
+    LongType,
     MapType,
     StringType,
     StructType,
@@ -61,6 +63,33 @@ COLUMNS: Final = (
     Column("delivery_count", IntegerType(), "delivery_count"),
     Column("body_type", StringType(), BODY_TYPE),
 )
+"""The columns of a source without option columns."""
+
+MORE_COLUMNS: Final = (
+    Column("correlation_id", StringType(), "correlation_id"),
+    Column("reply_to", StringType(), "reply_to"),
+    Column("to", StringType(), "address"),
+    Column("content_encoding", StringType(), "content_encoding"),
+    Column("expiry_time", TimestampType(), "expiry_time"),
+    Column("group_id", StringType(), "group_id"),
+    Column("group_sequence", LongType(), "group_sequence"),
+    Column("reply_to_group_id", StringType(), "reply_to_group_id"),
+    Column("user_id", BinaryType(), "user_id"),
+    Column("durable", BooleanType(), "durable"),
+    Column("priority", IntegerType(), "priority"),
+    Column("ttl_ms", LongType(), "ttl_s"),
+    Column("first_acquirer", BooleanType(), "first_acquirer"),
+    Column("annotations", MapType(StringType(), StringType()), "annotations"),
+)
+"""The columns that a source has only if option columns names them."""
+
+ANNOTATIONS: Final = "annotations"
+
+FROM_ANNOTATIONS: Final = {
+    "sequence_number": (LongType(), ("x-opt-sequence-number", "x-stream-offset")),
+    "enqueued_time": (TimestampType(), ("x-opt-enqueued-time",)),
+}
+"""Columns that a task makes of the column annotations: their types, and the annotations that are looked for in turn."""
 
 
 def schema_of(columns: tuple[Column, ...]) -> StructType:

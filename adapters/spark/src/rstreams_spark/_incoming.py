@@ -57,6 +57,8 @@ class IncomingRows:
         largest: int,
         reject_unparsable: bool,
         most_rows: int = MAX_ROWS,
+        enough: int | None = None,
+        most_bytes: int | None = None,
     ) -> None:
         """Make an intake that requests nothing yet.
 
@@ -66,6 +68,8 @@ class IncomingRows:
             largest: The most bytes of a message.
             reject_unparsable: Whether to reject a message that cannot become a row, instead of ending the stream.
             most_rows: The most rows of a record batch.
+            enough: A batch with this many rows waits for no others; None: only a full batch does not wait.
+            most_bytes: The most bytes of the rows of a batch, except for a single row; None: no limit.
         """
         self._limit = limit
         self._pack = 1  # the most messages in a delivery
@@ -73,7 +77,10 @@ class IncomingRows:
         self._subscription: Subscription | None = None
         self._claims: Claims | None = None
         self._demand = 0
-        self._waiting = WaitingRows(rows, largest=largest, most_rows=most_rows)
+        self._waiting = WaitingRows(rows, largest=largest, most_rows=most_rows, most_bytes=most_bytes)
+        self._enough = enough
+        self._redelivered = 0
+        self._attached = trio.Event()
         self._assigned = AssignedBatches()
         self._lost_ids: dict[str, int] = {}  # message ids that may come again, and their places among all taken
         self._forget_at = 0  # how many messages have been received when these are forgotten
@@ -100,6 +107,7 @@ class IncomingRows:
         """Take the link on."""
         self._subscription = subscription
         self._claims = claims_of(subscription)
+        self._attached.set()
         self._news.set()
 
     def on_next(self, item: bytes) -> None:
@@ -184,8 +192,12 @@ class IncomingRows:
         if not before and self._waiting.count:
             self._first_came_at = trio.current_time()
 
+    def _has(self, rows: int) -> bool:
+        """Return whether the present batch need not wait for more to get these rows."""
+        return self._waiting.count >= rows or self._is_full or self._waiting.is_heavy
+
     def _tell(self) -> None:
-        if self._waiting.has_whole or self._waiting.count >= self._wanted or self._is_full:
+        if self._waiting.has_whole or self._has(self._wanted):
             self._news.set()
 
     def _on_unparsable(self, error: RemoteProtocolError | TooLarge) -> bool:
@@ -220,6 +232,7 @@ class IncomingRows:
         place = None if message_id is None else lost.pop(message_id, None)
         if place is None:
             return False
+        self._redelivered += 1
         assert self._subscription is not None
         self._assigned.replace(place, self._subscription.hold())
         self._request_more()

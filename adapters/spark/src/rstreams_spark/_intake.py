@@ -10,6 +10,8 @@ import trio
 
 from rstreams.errors import ConfigError
 from rstreams_spark._incoming import IncomingRows
+from rstreams_spark._record_batches import count_redelivered
+from rstreams_spark._report import SourceCounts
 from rstreams_spark.errors import SourceFailed
 
 IDLE_WAIT_S: Final = 0.1
@@ -48,6 +50,21 @@ class RowIntake(IncomingRows):
 
     Context: The trio thread of the connection, for every method.
     """
+
+    def counts(self) -> SourceCounts:
+        """Return the counters of the link."""
+        assigned, waiting = self._assigned, self._waiting.count
+        return SourceCounts(
+            taken=assigned.taken - assigned.making,
+            waiting=waiting + assigned.making,
+            credit=self._demand,
+            unsettled=waiting + self._uncommitted,
+            redelivered=self._redelivered,
+        )
+
+    async def attached(self) -> None:
+        """Wait until the peer has answered the attach; for ever if it does not."""
+        await self._attached.wait()
 
     async def subscribed(self) -> None:
         """Wait until the peer has answered the attach.
@@ -129,7 +146,8 @@ class RowIntake(IncomingRows):
     async def _until_asked(self, most: int, *, goes_on: bool) -> None:
         """Wait until Spark asks for the batch, or there is a part of it that does not end it."""
         self._raise_if_restarted(goes_on=goes_on)
-        while not self._asked and (not self._waiting.has_whole or self._waiting.in_whole >= most or self._over):
+        waiting = self._waiting
+        while not self._asked and (not waiting.has_whole or waiting.in_whole >= most or waiting.is_heavy or self._over):
             await self._next_news(self._limit + 1)
             self._raise_if_restarted(goes_on=goes_on)
 
@@ -151,13 +169,12 @@ class RowIntake(IncomingRows):
             if not self._waiting.count:
                 return self._take(most)
             self._batch_until = self._first_came_at + delay_s
+        enough = most if self._enough is None else min(most, max(0, self._enough - self._assigned.making))
         with trio.move_on_at(self._batch_until) as scope:
-            await self._until(most)
+            await self._until(enough)
             self._raise_if_restarted(goes_on=goes_on)
         in_time = not scope.cancelled_caught
-        return self._take(
-            most, goes_on=goes_on, whole_only=in_time and self._waiting.count < most and not self._is_full
-        )
+        return self._take(most, goes_on=goes_on, whole_only=in_time and not self._has(enough))
 
     async def collect_queued(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
         """Return the rows of the next batch of the queued messages, or the next part of one.
@@ -175,7 +192,7 @@ class RowIntake(IncomingRows):
         """
         self._begin(committed, goes_on=goes_on)
         await self._until_queued(most, delay_s, goes_on=goes_on)
-        return self._take(most, goes_on=goes_on, whole_only=self._waiting.count < most and not self._is_full)
+        return self._take(most, goes_on=goes_on, whole_only=not self._has(most))
 
     async def collect_queued_ahead(self, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
         """Return the next part of a batch of the queued messages that Spark has not asked for yet.
@@ -192,15 +209,11 @@ class RowIntake(IncomingRows):
         self._begin(self._assigned.committed, goes_on=goes_on)
         await self._until_queued(most, delay_s, goes_on=goes_on)
         await self._until_asked(most, goes_on=goes_on)
-        return self._take(
-            most, goes_on=goes_on, whole_only=not self._asked or (self._waiting.count < most and not self._is_full)
-        )
+        return self._take(most, goes_on=goes_on, whole_only=not self._asked or not self._has(most))
 
     async def _until_queued(self, most: int, delay_s: float, *, goes_on: bool) -> None:
         """Wait for rows, until none are left."""
-        while not (
-            self._waiting.count >= most or self._waiting.has_whole or self._is_full or self._empty or self._over
-        ):
+        while not (self._has(most) or self._waiting.has_whole or self._empty or self._over):
             if self._left is not None and self._waiting.count >= self._left:
                 return
             before = self._received
@@ -239,7 +252,7 @@ class RowIntake(IncomingRows):
             if self._draining:
                 return
             came = self._received - self._before
-            if came >= self._drain_demand > 0 or self._is_full:
+            if came >= self._drain_demand > 0 or self._is_full or self._waiting.is_heavy:
                 self._short = False
                 return
             if came == 0 or (self._short and self._pack == 1):
@@ -263,9 +276,7 @@ class RowIntake(IncomingRows):
 
     async def _answered(self, delay_s: float, most: int) -> None:
         """Wait for the answer of a drain, until `most` messages wait, or until no more come for `delay_s`."""
-        while self._draining and not (
-            self._over or self._waiting.count >= most or self._waiting.has_whole or self._is_full
-        ):
+        while self._draining and not (self._over or self._has(most) or self._waiting.has_whole):
             before, rows = self._received, self._waiting.count + self._assigned.making
             with trio.move_on_after(delay_s if rows else ANSWER_WAIT_S):
                 await self._next_news(most if rows else 1)
@@ -279,7 +290,7 @@ class RowIntake(IncomingRows):
                 raise SourceFailed(msg)
 
     async def _until(self, rows: int) -> None:
-        while self._waiting.count < rows and not self._waiting.has_whole and not self._over and not self._is_full:
+        while not (self._has(rows) or self._waiting.has_whole or self._over):
             await self._next_news(rows)
 
     async def _next_news(self, rows: int) -> None:
@@ -306,12 +317,14 @@ class RowIntake(IncomingRows):
         for rows in self._waiting.take(most, whole_only=not ends):
             self._assigned.take(rows)
             taken.append(rows.batch)
+            self._redelivered += count_redelivered(rows.batch)
             if self._left is not None:
                 self._left -= len(rows.ids)
         if not taken and self._unparsable is not None and not goes_on:
             raise self._unparsable
         if ends:
             self._assigned.complete()
+            self._waiting.end_batch()
         return BatchPart(taken, ends)
 
     def _raise_if_lost(self) -> None:

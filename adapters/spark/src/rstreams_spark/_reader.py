@@ -33,12 +33,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from rstreams.errors import ConfigError
 from rstreams_spark._ahead import Ahead
+from rstreams_spark._first_line import reason_first
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from rstreams_spark._receiver import Receiver
     from rstreams_spark._spool import Spool, SpooledRange
@@ -54,20 +56,27 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Context: The main thread of Spark's runner process; `read` in the executors. Every call blocks.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
-        """Keep the options; nothing is connected or written."""
+    def __init__(self, options: SourceOptions, schema: StructType | None = None) -> None:
+        """Keep the options; nothing is connected or written.
+
+        Args:
+            options: The options of the source.
+            schema: The columns that Spark wants; None: all, with the bodies as bytes.
+        """
         self._options = options
+        self._schema = schema
         self._runner: _Runner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, which only reads the spool: without passwords."""
-        return {"_options": self._options.without_secrets(), "_runner": None}
+        return {"_options": self._options.without_secrets(), "_schema": self._schema, "_runner": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
-        if self._options.wal_dir is not None:
-            self._in_runner().begin()
-        return self._offset(0)
+        with reason_first():
+            if self._options.wal_dir is not None:
+                self._in_runner().begin()
+            return self._offset(0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the batch limit, which is also the link's credit."""
@@ -83,27 +92,39 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Errors: `SourceFailed` if the connection or the link is gone; `UnparsableMessage`; `ConfigError` with trigger
             once, which would never settle its batch: Spark does not tell a source that it was committed.
         """
-        if isinstance(limit, ReadAllAvailable):
-            msg = (
-                "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, and "
-                "every run would get the same messages. Use trigger(availableNow=True)"
-            )
-            raise ConfigError(msg)
-        most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
-        most = most or self._options.max_messages_per_trigger
-        return self._offset(self._in_runner().advance(self._position(start), most))
+        with reason_first():
+            if isinstance(limit, ReadAllAvailable):
+                msg = (
+                    "trigger(once=True) cannot work: Spark never tells the source that its batch was committed, and "
+                    "every run would get the same messages. Use trigger(availableNow=True)"
+                )
+                raise ConfigError(msg)
+            most = min(limit.max_rows, self._options.max_messages_per_trigger) if isinstance(limit, ReadMaxRows) else 0
+            most = most or self._options.max_messages_per_trigger
+            return self._offset(self._in_runner().advance(self._position(start), most))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the parts of a batch; none if an earlier runner had it."""
-        first, last = self._position(start), self._position(end)
-        return self._in_runner().partitions(first, last, logged=_WAL in end)
+        with reason_first():
+            first, last = self._position(start), self._position(end)
+            return self._in_runner().partitions(first, last, logged=_WAL in end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
+        from rstreams_spark._shape import RowShape
         from rstreams_spark._spool import SpooledRange, read_range
 
         assert isinstance(partition, SpooledRange)
-        return read_range(partition)
+        with reason_first():
+            if self._schema is None:
+                yield from read_range(partition)
+            else:
+                shape = RowShape(self._schema, self._options.body, self._options.address)
+                yield from map(shape.rows_of, read_range(partition))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return the `latestOffset` in Spark's progress: the peer, the backlog and the counters of the source."""
+        return None if self._runner is None else self._runner.latest()
 
     def stop(self) -> None:
         """Give back messages that are not settled, close the connection, delete the spool: within a second."""
@@ -142,7 +163,8 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _in_runner(self) -> _Runner:
         if self._runner is None:
-            self._runner = _Runner(self._options)
+            names = None if self._schema is None else self._schema.fieldNames()
+            self._runner = _Runner(self._options, names)
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _end_process)
         return self._runner
@@ -157,38 +179,47 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raise the error."""
-        raise self._error
+        with reason_first():
+            raise self._error
 
 
 class _Runner:
     """The part of a reader that only the runner has: the connection, the spool, and the places of the batches."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, columns: Sequence[str] | None) -> None:
+        from rstreams_spark._columns import COLUMNS
+        from rstreams_spark._schema import spooled_columns
         from rstreams_spark._spool import Spool
         from rstreams_spark._wal import Wal
 
         self._options = options
         self._wal: Wal | None = None
+        self._columns = COLUMNS if columns is None else spooled_columns(columns)
         if options.wal_dir is not None:
             self._wal = Wal(options.wal_dir, options.num_partitions, options.address)
         self._spool: Spool = self._wal or Spool(options.spool_dir, options.num_partitions, options.address)
@@ -252,7 +283,7 @@ class _Runner:
             from rstreams_spark._receiver import Receiver
 
             known = self._wal.message_ids() if self._wal is not None else ()
-            self._receiver = Receiver(self._options, self._die, known)
+            self._receiver = Receiver(self._options, self._die, known, self._columns)
             self._base = start
             if self.queued_only:
                 self._receiver.count_queued()
@@ -278,6 +309,10 @@ class _Runner:
             "committed: it stays empty, and its messages, which were never settled, come again in a later batch"
         )
         return []
+
+    def latest(self) -> dict[str, Any] | None:
+        receiver = self._receiver
+        return None if receiver is None else receiver.report.progress(self._base) | {_ADDRESS: self._options.address}
 
     def close(self) -> None:
         if self._receiver is not None:

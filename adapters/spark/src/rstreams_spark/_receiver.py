@@ -20,12 +20,14 @@ import trio
 
 import rstreams
 from rstreams_spark._backlog import count_queued
+from rstreams_spark._columns import COLUMNS, Column
 from rstreams_spark._commits import CommitLog
 from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._record_batches import RecordBatches
+from rstreams_spark._report import Report
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 V = TypeVar("V")
@@ -44,7 +46,13 @@ class Receiver:
     Context: One thread that is not the connection's, for every method; they block.
     """
 
-    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None], known: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        on_orphaned: Callable[[], None],
+        known: Iterable[str] = (),
+        columns: tuple[Column, ...] = COLUMNS,
+    ) -> None:
         """Start the thread and connect.
 
         Args:
@@ -52,11 +60,13 @@ class Receiver:
             on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
 
             known: The ids of messages that are in a batch already: one that comes is accepted and not handed out.
+            columns: The columns of the rows.
 
         Errors: `SourceFailed` if there is no connection, or no link to the address.
         """
         self._options = options
         self._known = known
+        self._columns = columns
         self._on_orphaned = on_orphaned
         self._parent = os.getppid()
         self._log = CommitLog(options.checkpoint) if options.checkpoint is not None else None
@@ -166,21 +176,25 @@ class Receiver:
         self._planned = trio.Event()
         self._intake = RowIntake(
             options.credit,
-            RecordBatches(options.address),
+            RecordBatches(options.address, self._columns),
             largest=options.max_message_bytes,
             reject_unparsable=options.on_unparsable == "reject",
+            enough=options.min_messages_per_trigger,
+            most_bytes=options.max_bytes_per_trigger,
         )
         self._intake.know(self._known)
+        self.report = Report(self._where, str(options.peer), self._intake.counts, self._ask_queued)
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,
-            on_away=self._intake.on_away,
-            on_back=self._intake.on_back,
+            on_away=self._on_away,
+            on_back=self._on_back,
             on_given_up=self._intake.on_error,
         )
         started(trio.lowlevel.current_trio_token())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_parent)
+            nursery.start_soon(self._report)
             nursery.start_soon(losses.watch)
             if self._log is not None:
                 nursery.start_soon(self._watch_commits, self._log)
@@ -213,6 +227,18 @@ class Receiver:
             self._settle_if_committed()
             intake.give_back()
 
+    async def _report(self) -> None:
+        await self._intake.attached()
+        await self.report.watch()
+
+    def _on_away(self) -> None:
+        self.report.on_away()
+        self._intake.on_away()
+
+    def _on_back(self) -> None:
+        self.report.on_back()
+        self._intake.on_back()
+
     # commits
 
     def _await_commit(self, taken: int) -> None:
@@ -236,9 +262,12 @@ class Receiver:
         if self._log is not None and self._awaited and self._log.has_batch():
             self._intake.settle(self._awaited)
 
-    async def _count_queued(self) -> int | None:
+    async def _ask_queued(self) -> int | None:
         assert self._connection is not None, "the link is attached"
-        count = await count_queued(self._connection, self._options.address)
+        return await count_queued(self._connection, self._options.address)
+
+    async def _count_queued(self) -> int | None:
+        count = await self._ask_queued()
         if count is not None:
             self._intake.take_only(count)
         return count

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 
@@ -100,6 +101,14 @@ class RecordBatches:
             else:
                 arrays.append(_array_of(field.type, next(parts)))
         return Rows(pa.RecordBatch.from_arrays(arrays, schema=self.schema), _array_of(pa.string(), next(parts)))
+
+
+def count_redelivered(batch: pa.RecordBatch) -> int:
+    """Return how many of the rows have a delivery count, if there is a column for it."""
+    if "delivery_count" not in batch.schema.names:
+        return 0
+    counts = batch.column("delivery_count")
+    return pc.call_function("sum", [pc.call_function("greater", [counts, pa.scalar(0)])]).as_py() or 0
 
 
 def _array_of(kind: pa.DataType, part: Part) -> pa.Array:

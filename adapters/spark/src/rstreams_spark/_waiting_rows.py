@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from typing import Final
@@ -26,15 +27,18 @@ class WaitingRows:
         count: How many rows there are.
     """
 
-    def __init__(self, rows: RecordBatches, *, largest: int, most_rows: int) -> None:
+    def __init__(self, rows: RecordBatches, *, largest: int, most_rows: int, most_bytes: int | None = None) -> None:
         """Have none.
 
         Args:
             rows: Makes rows of messages.
             largest: The most bytes of a message.
             most_rows: The most rows of a record batch.
+            most_bytes: The most bytes of the rows of a batch, except for a single row; None: no limit.
         """
         self.count = 0
+        self._most_bytes = most_bytes
+        self._taken = self._taken_bytes = 0  # rows of the present batch, and their bytes if there is a limit
         self._rows = rows
         self._largest = largest
         self._most_rows = most_rows
@@ -49,6 +53,14 @@ class WaitingRows:
     def in_whole(self) -> int:
         """How many rows are in whole record batches."""
         return self.count - self._rows.rows
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the waiting rows have about all the bytes that the present batch may still get."""
+        if self._most_bytes is None:
+            return False
+        waiting: int = self._rows.size + sum(rows.batch.nbytes for rows in self._whole)
+        return self._taken_bytes + waiting >= self._most_bytes
 
     def add(self, messages: Iterator[bytes]) -> bytes | None:
         """Add messages; return one that was drawn and that `add_rare` must add, None if there is none."""
@@ -82,18 +94,39 @@ class WaitingRows:
             self._cut()
         while self._whole and most:
             rows = self._whole.popleft()
-            if len(rows.ids) > most:
-                self._whole.appendleft(rows.slice(most))
-                rows = rows.slice(0, most)
-            most -= len(rows.ids)
-            self.count -= len(rows.ids)
+            count = self._fitting(rows, most)
+            if len(rows.ids) > count:
+                self._whole.appendleft(rows.slice(count))
+                rows = rows.slice(0, count)
+                most = count  # the batch gets no others
+            if not count:
+                return
+            most -= count
+            self.count -= count
+            self._taken += count
             yield rows
+
+    def end_batch(self) -> None:
+        """Begin another batch: the next row that is taken is its first."""
+        self._taken = self._taken_bytes = 0
+
+    def _fitting(self, rows: Rows, most: int) -> int:
+        """Return how many of the rows the present batch may get; its first row fits in any case."""
+        count = min(len(rows.ids), most)
+        if self._most_bytes is None:
+            return count
+        room = self._most_bytes - self._taken_bytes
+        fitting = bisect_right(range(count + 1), room, key=lambda first: rows.batch.slice(0, first).nbytes) - 1
+        fitting = max(fitting, 0 if self._taken else 1)
+        self._taken_bytes += rows.batch.slice(0, fitting).nbytes
+        return fitting
 
     def clear(self) -> None:
         """Forget all rows."""
         self._rows.take()
         self._whole.clear()
         self.count = 0
+        self.end_batch()
 
     def _cut_full(self) -> bool:
         """End the record batch that is being filled if it is full; return whether it was."""

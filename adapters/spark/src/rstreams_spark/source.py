@@ -37,23 +37,27 @@ class RStreamsDataSource(DataSource):
         """Return the name of the format."""
         return "rstreams"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """Return the columns of the source; the options are checked here, when the DataFrame is made."""
+        from rstreams_spark._first_line import reason_first
         from rstreams_spark._options import SourceOptions
-        from rstreams_spark._schema import SOURCE_SCHEMA
+        from rstreams_spark._schema import source_schema
 
-        SourceOptions.parse(self.options)
-        return SOURCE_SCHEMA
+        with reason_first():
+            options = SourceOptions.parse(self.options)
+            return source_schema(options.columns, options.body)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Refuse: a queue has no end, therefore it cannot be read as a batch."""
         from rstreams.errors import ConfigError
+        from rstreams_spark._first_line import reason_first
 
         msg = (
             "format('rstreams') has no spark.read: a queue is read as a stream. Use spark.readStream, "
             "with trigger(availableNow=True) to read the messages queued now and stop"
         )
-        raise ConfigError(msg)
+        with reason_first():
+            raise ConfigError(msg)
 
     def streamReader(self, schema: StructType) -> QueueReader | RefusedReader:  # noqa: N802 - Spark's name
         """Return the streaming reader; it connects when the query asks for its first batch.
@@ -65,28 +69,34 @@ class RStreamsDataSource(DataSource):
         from rstreams_spark._options import SourceOptions
         from rstreams_spark._reader import QueueReader, RefusedReader
         from rstreams_spark._schema import check_source_schema
+        from rstreams_spark._shape import RowShape
 
         try:
             options = SourceOptions.parse(self.options)
-            check_source_schema(schema)
+            check_source_schema(schema, options.body)
+            RowShape(schema, options.body, options.address)
         except ConfigError as error:
             return RefusedReader(error)
-        return QueueReader(options)
+        return QueueReader(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return the writer of a micro-batch."""
+        from rstreams_spark._first_line import reason_first
         from rstreams_spark._options import SinkOptions
         from rstreams_spark._writer import StreamWriter
 
-        return StreamWriter(SinkOptions.parse(self.options), schema)
+        with reason_first():
+            return StreamWriter(SinkOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's signature
         """Return the writer of a batch DataFrame."""
         from rstreams.errors import ConfigError
+        from rstreams_spark._first_line import reason_first
         from rstreams_spark._options import SinkOptions
         from rstreams_spark._writer import BatchWriter
 
-        if overwrite:
-            msg = "mode('overwrite') cannot work: sent messages cannot be taken back. Use mode('append')"
-            raise ConfigError(msg)
-        return BatchWriter(SinkOptions.parse(self.options), schema)
+        with reason_first():
+            if overwrite:
+                msg = "mode('overwrite') cannot work: sent messages cannot be taken back. Use mode('append')"
+                raise ConfigError(msg)
+            return BatchWriter(SinkOptions.parse(self.options), schema)
