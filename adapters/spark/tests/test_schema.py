@@ -71,7 +71,7 @@ def test_the_schema_has_the_columns_that_are_named() -> None:
 
 def test_batches_on_disk_have_what_the_columns_are_made_of() -> None:
     names = [column.name for column in spooled_columns(["sequence_number", "body"])]
-    assert names == ["body", "message_id", "annotations"]
+    assert names == ["body", "message_id", "delivery_count", "annotations"]
 
 
 @pytest.mark.parametrize("body", [BinaryType(), StringType()])

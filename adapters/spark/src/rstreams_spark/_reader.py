@@ -26,6 +26,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -63,7 +64,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             options: The options of the source.
             schema: The columns that Spark wants; None: all, with the bodies as bytes.
         """
-        self._options = options
+        self._options = options if schema is None else replace(options, columns=tuple(schema.fieldNames()))
         self._schema = schema
         self._runner: _Runner | None = None
 
@@ -163,8 +164,7 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _in_runner(self) -> _Runner:
         if self._runner is None:
-            names = None if self._schema is None else self._schema.fieldNames()
-            self._runner = _Runner(self._options, names)
+            self._runner = _Runner(self._options)
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _end_process)
         return self._runner
@@ -211,15 +211,12 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class _Runner:
     """The part of a reader that only the runner has: the connection, the spool, and the places of the batches."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str] | None) -> None:
-        from rstreams_spark._columns import COLUMNS
-        from rstreams_spark._schema import spooled_columns
+    def __init__(self, options: SourceOptions) -> None:
         from rstreams_spark._spool import Spool
         from rstreams_spark._wal import Wal
 
         self._options = options
         self._wal: Wal | None = None
-        self._columns = COLUMNS if columns is None else spooled_columns(columns)
         if options.wal_dir is not None:
             self._wal = Wal(options.wal_dir, options.num_partitions, options.address)
         self._spool: Spool = self._wal or Spool(options.spool_dir, options.num_partitions, options.address)
@@ -283,7 +280,7 @@ class _Runner:
             from rstreams_spark._receiver import Receiver
 
             known = self._wal.message_ids() if self._wal is not None else ()
-            self._receiver = Receiver(self._options, self._die, known, self._columns)
+            self._receiver = Receiver(self._options, self._die, known)
             self._base = start
             if self.queued_only:
                 self._receiver.count_queued()

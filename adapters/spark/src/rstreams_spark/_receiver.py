@@ -20,7 +20,6 @@ import trio
 
 import rstreams
 from rstreams_spark._backlog import count_queued
-from rstreams_spark._columns import COLUMNS, Column
 from rstreams_spark._commits import CommitLog
 from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._log import say
@@ -28,6 +27,7 @@ from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._report import Report
+from rstreams_spark._schema import spooled_columns
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 V = TypeVar("V")
@@ -46,13 +46,7 @@ class Receiver:
     Context: One thread that is not the connection's, for every method; they block.
     """
 
-    def __init__(
-        self,
-        options: SourceOptions,
-        on_orphaned: Callable[[], None],
-        known: Iterable[str] = (),
-        columns: tuple[Column, ...] = COLUMNS,
-    ) -> None:
+    def __init__(self, options: SourceOptions, on_orphaned: Callable[[], None], known: Iterable[str] = ()) -> None:
         """Start the thread and connect.
 
         Args:
@@ -60,13 +54,11 @@ class Receiver:
             on_orphaned: Called from the thread, after closing, when the parent process has died; it should not return.
 
             known: The ids of messages that are in a batch already: one that comes is accepted and not handed out.
-            columns: The columns of the rows.
 
         Errors: `SourceFailed` if there is no connection, or no link to the address.
         """
         self._options = options
         self._known = known
-        self._columns = columns
         self._on_orphaned = on_orphaned
         self._parent = os.getppid()
         self._log = CommitLog(options.checkpoint) if options.checkpoint is not None else None
@@ -176,7 +168,7 @@ class Receiver:
         self._planned = trio.Event()
         self._intake = RowIntake(
             options.credit,
-            RecordBatches(options.address, self._columns),
+            RecordBatches(options.address, spooled_columns(options.columns)),
             largest=options.max_message_bytes,
             reject_unparsable=options.on_unparsable == "reject",
             enough=options.min_messages_per_trigger,

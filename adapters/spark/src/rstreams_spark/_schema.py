@@ -99,8 +99,10 @@ def _expected_type(name: str, body: BodyFormat) -> DataType | None:
     return _TYPES.get(name)
 
 
-def spooled_columns(names: Sequence[str]) -> tuple[Column, ...]:
+def spooled_columns(names: Sequence[str] | None) -> tuple[Column, ...]:
     """Return the columns that batches on disk must have, so that a task can make the columns with these names."""
+    if names is None:
+        return COLUMNS
     wanted = {*names, "message_id", "delivery_count"}
     if wanted & FROM_ANNOTATIONS.keys():
         wanted.add(ANNOTATIONS)
