@@ -39,6 +39,7 @@ class Whole:
         self.count_queued = receiver.count_queued
         self.settle_when_committed = receiver.settle_when_committed
         self.close = receiver.close
+        self.progress = receiver.progress
         self._receiver = receiver
 
     def collect(self, committed: int, most: int) -> list[Any]:
@@ -185,3 +186,15 @@ def test_a_rejected_message_of_a_pack_is_not_accepted_with_the_others(node: Node
             came += len(part)
     counters = node.queue("in")
     assert (came, counters["accepted"], counters["rejected"]) == (2_999, 2_999, 1)
+
+
+def test_the_state_of_the_source_for_sparks_progress(node: NodeProcess, eventually: Eventually) -> None:
+    node.publish("in", [b"1", b"2", b"3"])
+    with receiving(node.url, maxmessagespertrigger="2") as receiver:
+        assert len(receiver.collect_queued(0, 2)) == 2
+        state = eventually(lambda: (now := receiver.progress(100)) and now["queued"] is not None and now, "the count")
+        assert state["peer"] == f"127.0.0.1:{node.port}"
+        assert (state["credit"], state["unsettled"], state["redelivered"], state["connectionsLost"]) == (0, 2, 0, 0)
+        assert state["messages"] == 102 + state["queued"]
+        receiver.close()
+        assert receiver.progress(100) is None

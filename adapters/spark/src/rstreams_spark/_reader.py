@@ -309,7 +309,8 @@ class _Runner:
 
     def latest(self) -> dict[str, Any] | None:
         receiver = self._receiver
-        return None if receiver is None else receiver.report.progress(self._base) | {_ADDRESS: self._options.address}
+        state = None if receiver is None else receiver.progress(self._base)
+        return None if state is None else state | {_ADDRESS: self._options.address}
 
     def close(self) -> None:
         if self._receiver is not None:

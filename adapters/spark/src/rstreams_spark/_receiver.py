@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import trio
@@ -121,6 +121,12 @@ class Receiver:
             self._log.plan(end)
             self._token.run_sync_soon(self._await_commit, taken)
 
+    def progress(self, base: int) -> dict[str, Any] | None:
+        """Return the state of the source, see `Report.progress`; None if the connection has been closed."""
+        with suppress(trio.RunFinishedError, trio.Cancelled):
+            return trio.from_thread.run_sync(self._report.progress, base, trio_token=self._token)
+        return None
+
     def close(self) -> None:
         """Give back unsettled messages and close the connection; wait at most `CLOSE_WAIT_S`."""
         with suppress(trio.RunFinishedError):
@@ -175,7 +181,7 @@ class Receiver:
             most_bytes=options.max_bytes_per_trigger,
         )
         self._intake.know(self._known)
-        self.report = Report(self._where, str(options.peer), self._intake.counts, self._ask_queued)
+        self._report = Report(self._where, str(options.peer), self._intake.counts, self._ask_queued)
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,
@@ -186,7 +192,7 @@ class Receiver:
         started(trio.lowlevel.current_trio_token())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_parent)
-            nursery.start_soon(self._report)
+            nursery.start_soon(self._watch_state)
             nursery.start_soon(losses.watch)
             if self._log is not None:
                 nursery.start_soon(self._watch_commits, self._log)
@@ -219,16 +225,16 @@ class Receiver:
             self._settle_if_committed()
             intake.give_back()
 
-    async def _report(self) -> None:
+    async def _watch_state(self) -> None:
         await self._intake.attached()
-        await self.report.watch()
+        await self._report.watch()
 
     def _on_away(self) -> None:
-        self.report.on_away()
+        self._report.on_away()
         self._intake.on_away()
 
     def _on_back(self) -> None:
-        self.report.on_back()
+        self._report.on_back()
         self._intake.on_back()
 
     # commits

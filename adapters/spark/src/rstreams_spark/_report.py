@@ -42,7 +42,7 @@ class SourceCounts:
 class Report:
     """Watches one source.
 
-    Context: `watch` and the `on_...` methods in the trio thread of the connection; `progress` in any thread.
+    Context: The trio thread of the connection.
     """
 
     def __init__(
