@@ -135,6 +135,9 @@ def test_a_link_that_the_peer_detaches_is_attached_again_and_nothing_is_doubled(
         got = eventually(lambda: receiver.collect(0, 10), "a batch")
         assert got == [b"%d" % n for n in range(10)]
         got += eventually(lambda: receiver.collect(10, 10), "the other ten have come")
+        state = receiver.progress(0)
+        assert state is not None
+        assert state["connectionsLost"] == 0
     assert got == [b"%d" % n for n in range(20)]
     assert node.first("detached/most") == 10
     assert "the peer has detached the link, and it is attached again for up to 600 s" in capfd.readouterr().err

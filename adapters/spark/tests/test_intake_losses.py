@@ -266,3 +266,52 @@ async def test_a_batch_ahead_that_is_lost_waits_for_its_messages_again(
     intake.ask()
     assert bodies(await intake.collect_ahead(4, 0.0)) == [b"0", b"1"]
     assert bodies(await intake.collect_ahead(2, 0.0, goes_on=True)) == [b"2"]
+
+
+async def test_ids_of_an_earlier_run_and_of_long_ago_are_known_through_losses(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(2)
+    intake.know(["late"])
+    assert await collect(intake, 0, 2, 0.0) == []
+    link.next(*numbered(0, 2))
+    assert await collect(intake, 0, 2, 0.0) == [b"0", b"1"]
+    intake.settle(2)  # the peer does not get these outcomes
+    intake.on_away()
+    intake.on_back()
+    for first in range(2, 12, 2):
+        intake.settle(first)
+        link.next(*numbered(first, first + 2))
+        assert len(await collect(intake, first, 2, 0.0)) == 2
+    intake.settle(12)
+    intake.on_away()  # the first two are no longer among the latest
+    intake.on_back()
+    again = [*numbered(0, 2), encode_item(Message(body=b"z", id="late"))]
+    for message in again:
+        link.next(message)
+        assert link.outcomes[-1] == "done"
+    assert await collect(intake, 12, 2, 0.0) == []
+
+
+async def test_a_message_behind_known_ones_may_be_rare_or_unparsable(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(5, reject=True)
+    intake.know(["m-0", "late"])
+    assert await collect(intake, 0, 5, 0.0) == []
+    link.next(*numbered(0, 2))
+    link.send([2], {"a": 1})
+    assert await collect(intake, 0, 5, 0.0) == [b"1", b'{"a":1}']
+    assert link.outcomes == ["done", None, "failed", None]
+    assert link.outstanding + link.unsettled == 5
+
+
+async def test_a_drain_that_is_answered_after_a_detached_link_ends_its_absence(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(2)
+    await intake.subscribed()
+    Queue(link, b"1", b"2")
+    intake.on_away()  # the link comes back, and nobody says so
+    assert await collect_queued(intake, 0, 2, 25.0) == [b"1", b"2"]
+    link.on_drain = lambda: None
+    with trio.fail_after(1_000), pytest.raises(SourceFailed, match="did not answer a drain within 30 s"):
+        await collect_queued(intake, 2, 2, 25.0)
