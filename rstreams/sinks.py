@@ -296,10 +296,9 @@ class BufferSink(Sink[T]):
     """Keeps up to `window` items for a consumer that takes them in their order.
 
     It requests the whole window at first. It fills the window up again when half of it is neither outstanding nor kept,
-    and when no item is kept and at most one more than half of the window is outstanding.
-    Kept and outstanding items together are never more than the window. With a window of 1 it requests the next item
-    when the consumer wants it, and not before. The item is then as new as it can be. From a source whose items can be
-    drawn it draws up to a window of them when the consumer wants some.
+    and when no item is kept and at most one more than half of the window is outstanding. Both together are never more
+    than the window. With a window of 1 it requests the next item when the consumer wants it, and not before. The item
+    is then as new as it can be. Items that can be drawn are drawn when the consumer wants some, up to a window of them.
 
     The consumer takes a batch of items, and gives them out one by one, without a call. An item is done when the
     consumer gives out the next one, or wants another batch. Items that came before they were made (`TakesUnmadeRuns`)

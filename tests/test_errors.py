@@ -219,6 +219,7 @@ RStreamsError
   RequestFailed
   SpecViolation
     DemandError
+  StoreError
   StreamTimeout
   TooManyItems
   TransportError

@@ -171,24 +171,21 @@ class Connection(RequestReply, ManagementMethods):
             pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
                 `window`. It is much faster for small items, but not exact: if less demand is left than a pack has
                 items, a whole pack is drawn. The unwanted items of it wait here, or are given back.
-            dedup_window: How many accepted messages are remembered, to drop them when they come again; not less than
-                `window`. By default 4096, or twice the window if that is more. Only with "effectively_once" and
-                "manual".
+            dedup_window: How many accepted messages are remembered, to drop them when they come again; at least
+                `window`. By default 4096, or twice the window if more. Only with "effectively_once" and "manual".
             start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a loss it goes
                 on behind the last message that was handed over. None: where the peer begins by itself.
             group: The consumer group of a log that this stream is a member of. `start` then counts for a new group.
 
         Once: A message is known by the number that `publish(settlement="effectively_once")` gives it, or else by its
             message id, which its senders must not use twice. A message without either is not recognized. Each
-            subscription remembers for itself: another one does not know these messages. A failed message is handed over
-            again.
+            subscription remembers for itself: another one does not know these messages. A failed one comes again.
         Credit: Granted when there is demand, never beyond it and never beyond `window` (see `protocol/credit.py`).
         Bytes: With `window_bytes`, credit is granted only for as many messages as are expected to fit. The expectation
             comes from the sizes of the latest messages; at first one message is granted. If messages turn out to be
             larger, the connection stops reading those that do not fit. The window of the link's AMQP session lets in an
             eighth more than the bound, or two frames if that is more, and the same again may be on its way. A single
-            message may be larger than the bound; then it comes alone, and `max_message_bytes` of the connection limits
-            it.
+            message may be larger than the bound, up to `max_message_bytes` of the connection; then it comes alone.
         Errors: `ConfigError` at the call for a bad option. `on_error` with `ConfigError` for a subscription in another
             thread than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a
             condition. `on_error` with the connection's error if it is lost and does not return.

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
+from rstreams._codec.data_sections import total_bytes
 from rstreams.errors import Condition, LinkDetached, RemoteProtocolError, RStreamsError
 from rstreams.net._proton import LinkDriver
 from rstreams.node.address import Supply
@@ -70,8 +71,13 @@ class KeptSubscriber(LinkSubscriber[T]):
         """Make the link of this end, and count what is unsettled with its connection."""
         assert isinstance(driver, LinkDriver), "a node's links are carried by the engine"
         self._carrier = driver
-        self.use_share(driver.share)
+        self._bound.share = driver.share
         return super().bind(name, driver)
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Items that wait to be sent, or to be sent again, and the bytes of their messages."""
+        return len(self._items.payloads), total_bytes(self._items.payloads)
 
     def on_lost(self, frame: Lost) -> None:
         """Stay without a link, unless the peer has broken the protocol."""
@@ -153,8 +159,8 @@ class KeptSubscriptions:
             return None
         end.steal()
         self._return(name)
-        if frame.settlement is not end.frame.settlement:
-            text = "the link was attached again with another settlement"
+        if frame.settlement is not end.frame.settlement or frame.filters != end.frame.filters:
+            text = "the link was attached again with another settlement, or other filters"
             end.give_up(LinkDetached(Condition.LINK_DETACH_FORCED.value, text))
         return end if end.wants_link else None
 

@@ -20,11 +20,13 @@ class AddressKind:
         word: Its name in texts.
         method: The name of the method of `Node` that makes one.
         named: The parameter of the method for the name of the address.
+        needs_object: Whether it needs an object of Python, although each single option may be left out.
     """
 
     word: str
     method: str
     named: str = "name"
+    needs_object: bool = False
 
     def options(self, node: object) -> dict[str, PlainOption]:
         """Return its options.
@@ -37,7 +39,7 @@ class AddressKind:
     def remote_options(self, node: object) -> dict[str, PlainOption] | None:
         """Return the options that a client may give: no objects of Python. None if the kind needs such an object."""
         options = self.options(node)
-        if any(option.default is REQUIRED and not option.is_plain for option in options.values()):
+        if self.needs_object or any(each.default is REQUIRED and not each.is_plain for each in options.values()):
             return None
         return {name: option for name, option in options.items() if option.is_plain}
 
@@ -54,7 +56,7 @@ KINDS: Final[Mapping[str, AddressKind]] = {
     "multicasts": AddressKind("multicast", "multicast"),
     "logs": AddressKind("log", "log"),
     "latest": AddressKind("latest", "latest"),
-    "served": AddressKind("served stream", "serve", "address"),
+    "served": AddressKind("served stream", "serve", "address", needs_object=True),
     "responders": AddressKind("responding address", "respond", "address"),
 }
 """The kinds, by the name of their table in a file, which is `Address.table` of their classes."""

@@ -20,7 +20,7 @@ from typing import Final
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams.abc import Subscriber, Subscription
-from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
+from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.effectively_once import Stamp, read_stamp
@@ -28,7 +28,7 @@ from rstreams.net.links.offsets import GROUP, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.durable_producer import ClaimingProducer
-from rstreams.node.log_group import Group, GroupMember
+from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader, position_of
@@ -46,6 +46,15 @@ IN_MEMORY: Final = 4096
 
 MAX_GROUPS: Final = 1024
 """The most consumer groups of a log."""
+
+MAX_MEMBERS: Final = 1024
+"""The most members of a consumer group."""
+
+_MOST_GROUP_PARTITIONS: Final = 64 * 1024
+"""The most positions that all groups together keep; a log with many partitions has fewer groups."""
+
+_LEAST_GROUPS: Final = 16
+"""The groups that any log may have."""
 
 _LOOKS: Final = 10
 """How often in the time of retention the log looks for messages that are too old."""
@@ -108,7 +117,7 @@ class LogAddress(Address):
         self._groups: dict[str, Group] = {}
         self._readers: set[LogReader] = set()
         compacted = self.partitions if compact else ()
-        self._compactions = [Compaction(each, self._keys, tombstones_s, self._now) for each in compacted]
+        self._compactions = [Compaction(each, self._keys, tombstones_s, self._now, self._wake_at) for each in compacted]
         self._services: NodeServices | None = None
         self._deadline = math.inf
         self._appended = 0
@@ -116,11 +125,18 @@ class LogAddress(Address):
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node, and read what a compacted log has."""
         self._services = services
+        for name in sorted({name for part in self.partitions for name in names_of_groups(part.kept.records)}):
+            self._groups[name] = Group(name, self.partitions, "first")
         for compaction in self._compactions:
             compaction.begin()
         if self._retention.seconds is not None:
-            self._deadline = self._now()
+            self._deadline = -math.inf  # at once
             services.wake_at(self._deadline)
+
+    async def close(self) -> None:
+        """Have the store keep what the groups have settled."""
+        for group in self._groups.values():
+            group.keep_last()
 
     def _now(self) -> float:
         return time.monotonic() if self._services is None else self._services.now()
@@ -144,6 +160,7 @@ class LogAddress(Address):
             raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
         used = {name: filters[name] for name in (GROUP, START_AT) if name in filters}
         if group is not None:
+            self._admit(group, "first" if start is None else start)
             return Supply(Subscribing(partial(self._join_group, group, start)), encoded=True, filters=used)
         first = self.partitions[0]
         if len(self.partitions) > 1:
@@ -172,24 +189,54 @@ class LogAddress(Address):
 
     def _join_group(self, name: str, start: Offset | None, subscriber: Subscriber[bytes]) -> None:
         require_subscriber(subscriber)
+        begin: Offset = "first" if start is None else start
+        self._admit(name, begin)
         group = self._groups.get(name)
         if group is None:
-            self._forget_groups()
-            begin: Offset = "first" if start is None else start
             group = self._groups[name] = Group(name, self.partitions, begin)
         member = GroupMember(self.name, group, subscriber)
         subscriber.on_subscribe(member)
-        group.join(member)
+        if not member.ended:
+            group.join(member)
 
-    def _forget_groups(self) -> None:
-        """Let go of the group that was made first and has no members, if there are too many."""
-        if len(self._groups) >= MAX_GROUPS:
-            for name, group in self._groups.items():
-                if not group.has_members:
-                    del self._groups[name]
-                    return
-            text = f"log {self.name!r:.80} has {MAX_GROUPS} consumer groups with members"
-            raise ProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
+    def _admit(self, name: str, start: Offset) -> None:
+        """Make room for a member of a group; for a new group, forget one without members that has settled nothing.
+
+        Errors: `ProtocolError` if there is no room, or a new group cannot begin at `start`.
+        """
+        limit = Condition.RESOURCE_LIMIT_EXCEEDED.value
+        known = self._groups.get(name)
+        if known is not None:
+            if known.members >= MAX_MEMBERS:
+                raise ProtocolError(limit, f"group {name!r} of log {self.name!r:.80} has {MAX_MEMBERS} members")
+            return
+        for partition in self.partitions:
+            position_of(partition, start)
+        most = min(MAX_GROUPS, max(_LEAST_GROUPS, _MOST_GROUP_PARTITIONS // len(self.partitions)))
+        if len(self._groups) >= most:
+            idle = (name for name, group in self._groups.items() if not group.members and not group.has_moved)
+            unused = next(idle, None)
+            if unused is None:
+                raise ProtocolError(limit, f"log {self.name!r:.80} has {most} consumer groups")
+            self.forget_group(unused)
+
+    def forget_group(self, name: str) -> bool:
+        """Forget a consumer group that has no members: its positions are removed, also from the store.
+
+        Returns: Whether there was such a group.
+
+        Errors: `ConfigError` if it has members.
+        """
+        group = self._groups.get(name)
+        if group is None:
+            return False
+        if group.members:
+            what = f"{group.members} member{'' if group.members == 1 else 's'}"
+            msg = f"log {self.name!r}: group {name!r} has {what}: it is forgotten when they have left"
+            raise ConfigError(msg)
+        del self._groups[name]
+        group.forget()
+        return True
 
     # producers call these
 
@@ -256,9 +303,12 @@ class LogAddress(Address):
 
     def _compact(self, compaction: Compaction, first: int, messages: Sequence[bytes]) -> None:
         compaction.come(range(first, first + len(messages)), messages)
-        if self._services is not None and compaction.due < self._deadline:
-            self._deadline = compaction.due
-            self._services.wake_at(self._deadline)
+        self._wake_at(compaction.due)
+
+    def _wake_at(self, due: float) -> None:
+        if self._services is not None and due < self._deadline:
+            self._deadline = due
+            self._services.wake_at(due)
 
     # time
 

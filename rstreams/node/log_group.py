@@ -11,18 +11,22 @@ When members come or go, the partitions are shared out again, as few as possible
 that lives is handed on when all its messages are settled; until then it hands out no more. What a member had not
 settled when it left goes to the next owner: the position goes back to `committed`, and settled offsets are passed over.
 The same happens when a member gives a message back.
+
+At most `MOST_AHEAD` messages are between `committed` and `position`. A member that never settles one message then gets
+no more of that partition, and the memory for the settled ones is bounded.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final, overload
 
 from rstreams._core.holds import NO_HOLD, Hold, HoldRun, SharedHold
 from rstreams.abc import Subscriber
-from rstreams.errors import DeliveryFailed
+from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.log_reader import TakesOffsets, position_of
@@ -30,6 +34,9 @@ from rstreams.node.statistics import GroupStatistics
 
 _RECORD: Final = "group/"
 _OFFSET: Final = struct.Struct("<Q")
+
+MOST_AHEAD: Final = 16 * 1024
+"""The most messages of a partition from the first one that is not settled to the last one that was handed out."""
 
 logger = logging.getLogger("rstreams.node")
 
@@ -53,16 +60,45 @@ class GroupPartition:
         self.owner: GroupMember | None = None
         self.heir: GroupMember | None = None
         self._key = _RECORD + group
+        self._putting = False
+        self._put_again = False
+        self._finding = False  # the place of a time is looked up
         record = partition.kept.records.get(self._key)
         known = None if record is None else max(_OFFSET.unpack(record)[0], partition.kept.first)
-        self.committed = known if known is not None else position_of(partition, start) or partition.kept.first
+        begin = known if known is not None else position_of(partition, start)
+        self.committed = partition.kept.first if begin is None else begin
+        self.moved = known is not None  # it has settled messages, or its place has been kept over a restart
         self._settled: set[int] = set()
         self._out: dict[int, None] = {}  # offsets at the owner, in rising order
         self._lowest_back: int | None = None  # the lowest offset that it has given back
         self.owning = 0
-        self.cursor = LogCursor(partition, self.committed, self._wake, self._warn)
-        if record is None:
+        self.cursor = self._open()
+        self.cursor.close()  # until there is an owner
+        if begin is None:
+            assert isinstance(start, datetime), "only a time is looked up"
+            self._finding = True
+            partition.kept.seek(start.timestamp(), self._on_found)
+        elif record is None:
             self._keep()
+
+    def _open(self) -> LogCursor:
+        return LogCursor(self.partition, self.committed, self._wake, self._warn)
+
+    def _on_found(self, answer: int | StoreError) -> None:
+        """Begin at the place of a time; if the store cannot find it, with the first message."""
+        if not self._finding:  # the group has been forgotten
+            return
+        self._finding = False
+        if not isinstance(answer, StoreError):
+            self.committed = max(self.committed, answer)
+            self.cursor.go_back(self.committed)
+        self._keep()
+        self._wake()
+
+    @property
+    def comes_later(self) -> bool:
+        """Whether messages are being read from the disk."""
+        return self._finding or self.cursor.comes_later
 
     @property
     def unsettled(self) -> int:
@@ -72,7 +108,7 @@ class GroupPartition:
     @property
     def lag(self) -> int:
         """How many messages are not settled: the distance from the committed offset to the end."""
-        return self.partition.safe_end - self.committed
+        return self.partition.safe_end - max(self.committed, self.partition.kept.first)
 
     def _wake(self) -> None:
         if self.owner is not None:
@@ -85,13 +121,20 @@ class GroupPartition:
 
     def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
         """Take messages for the owner; none while some wait to be handed out again, or the partition changes hands."""
-        if self.heir is not None or self._lowest_back is not None:
+        if self.heir is not None or self._lowest_back is not None or self._finding:
             return (), ()
         while True:
-            offsets, messages = self.cursor.take(most)
-            if self._settled and offsets:
+            room = self.committed + MOST_AHEAD - self.cursor.position
+            if room <= 0:
+                return (), ()
+            offsets, messages = self.cursor.take(min(most, room))
+            if not offsets:
+                self._commit()  # it may have passed over settled or deleted messages
+                return (), ()
+            if self._settled:
                 fresh = [each for each in zip(offsets, messages, strict=True) if each[0] not in self._settled]
                 if not fresh:
+                    self._commit()
                     continue
                 offsets, messages = [each[0] for each in fresh], [each[1] for each in fresh]
             self._out.update(dict.fromkeys(offsets))
@@ -108,12 +151,16 @@ class GroupPartition:
                     self._settled.add(offset)
                 else:
                     self._lowest_back = offset if self._lowest_back is None else min(offset, self._lowest_back)
+        held_back = self.cursor.position - self.committed >= MOST_AHEAD
         self._commit()
-        if self._out or (self._lowest_back is None and self.heir is None):
+        owner = self.owner
+        if not self._out and (self._lowest_back is not None or self.heir is not None):
+            self.hand_on(self.heir or owner)
+        elif not held_back:
             return
-        self.hand_on(self.heir or self.owner)
-        if self.owner is not None:
-            self.owner.emit()
+        for member in dict.fromkeys((owner, self.owner)):
+            if member is not None:
+                member.on_ready()
 
     def _commit(self) -> None:
         """Move the committed offset up to the first message that is not settled."""
@@ -121,16 +168,37 @@ class GroupPartition:
         unsettled += [next(iter(self._out))] if self._out else []
         end = min(unsettled, default=self.cursor.position)
         if end > self.committed:
+            self._settled.difference_update(range(self.committed, end))
             self.committed = end
-            self._settled = {offset for offset in self._settled if offset >= end}
+            self.moved = True
             self._keep()
 
     def _keep(self) -> None:
-        self.partition.kept.put(self._key, _OFFSET.pack(self.committed), sync_s=self.partition.sync_s or 1.0)
+        """Have the store keep the committed offset; one such change is under way at a time."""
+        self._put_again = self._putting
+        if not self._putting:
+            self._putting = True
+            value, sync_s = _OFFSET.pack(self.committed), self.partition.sync_s or 1.0
+            self.partition.kept.put(self._key, value, self._on_kept, sync_s=sync_s)
+
+    def _on_kept(self, error: StoreError | None) -> None:  # noqa: ARG002 - the next change tries it again
+        self._putting = False
+        if self._put_again:
+            self._keep()
+
+    def keep_last(self) -> None:
+        """Have the store keep the committed offset at once: it is closed soon."""
+        if self._put_again:
+            self._putting = False
+            self._keep()
 
     def hand_on(self, member: GroupMember | None) -> None:
         """Have a member get the messages from the committed offset on; None: no one."""
-        if self.cursor.position != self.committed:
+        if member is None:
+            self.cursor.close()
+        elif self.cursor.closed:
+            self.cursor = self._open()
+        elif self.cursor.position != self.committed:
             self.cursor.go_back(self.committed)
         self._out.clear()
         self._lowest_back = None
@@ -140,7 +208,13 @@ class GroupPartition:
     def forget(self) -> None:
         """Remove what the group knows of it."""
         self.cursor.close()
+        self._put_again = self._finding = False
         self.partition.kept.put(self._key, None)
+
+
+def names_of_groups(records: Mapping[str, bytes]) -> Iterator[str]:
+    """Return the names of the groups that the records of a partition know."""
+    return (key.removeprefix(_RECORD) for key in records if key.startswith(_RECORD))
 
 
 class Group:
@@ -158,9 +232,14 @@ class Group:
         self._members: list[GroupMember] = []
 
     @property
-    def has_members(self) -> bool:
-        """Whether a member is there."""
-        return bool(self._members)
+    def members(self) -> int:
+        """How many members there are."""
+        return len(self._members)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether it has settled a message, or has been kept over a restart."""
+        return any(part.moved for part in self._parts)
 
     def join(self, member: GroupMember) -> None:
         """Share the partitions out anew: one more member."""
@@ -169,6 +248,8 @@ class Group:
 
     def leave(self, member: GroupMember) -> None:
         """Share the partitions out anew: one member less."""
+        if member not in self._members:  # it has left while it subscribed
+            return
         self._members.remove(member)
         for part in self._parts:
             if part.owner is member:
@@ -201,8 +282,8 @@ class Group:
             fewest = min(members, key=lambda each: len(shares[each]))
             shares[fewest].append(part)
             self._give(part, fewest)
-        for member in members:
-            member.emit()
+        for member in tuple(members):
+            member.on_ready()
 
     def _give(self, part: GroupPartition, member: GroupMember) -> None:
         if part.owner is member:
@@ -221,6 +302,11 @@ class Group:
             unsettled=sum(part.unsettled for part in self._parts),
             waiting_to_move=sum(part.heir is not None for part in self._parts),
         )
+
+    def keep_last(self) -> None:
+        """Have the store keep all positions: it is closed soon."""
+        for part in self._parts:
+            part.keep_last()
 
     def forget(self) -> None:
         """Remove what the log knows of the group, which has no members."""
@@ -246,7 +332,7 @@ class GroupMember(TakesOffsets):
     @property
     def comes_later(self) -> bool:
         """Whether messages are being read from the disk."""
-        return any(part.cursor.comes_later for part in self._group.parts_of(self))
+        return any(part.comes_later for part in self._group.parts_of(self))
 
     def hold(self) -> Hold:
         """Take a hold on the message that is handed over."""
@@ -275,6 +361,10 @@ class GroupMember(TakesOffsets):
             current.done()
         else:
             current.fail(error)
+
+    def _rest(self) -> None:
+        for part in self._group.parts_of(self):
+            part.cursor.rest()
 
     def _leave(self) -> None:
         self._group.leave(self)

@@ -92,13 +92,23 @@ class Compaction:
         keys: Finds the keys.
         tombstones_s: How long tombstones stay, in seconds.
         now: Returns seconds that only go on.
+        on_begun: Called with `due` when all messages that were there at the beginning have been read.
     """
 
-    def __init__(self, partition: LogPartition, keys: Keys, tombstones_s: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        partition: LogPartition,
+        keys: Keys,
+        tombstones_s: float,
+        now: Callable[[], float],
+        on_begun: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self._partition = partition
         self._keys = keys
         self._tombstones_s = tombstones_s
         self._now = now
+        self._on_begun = on_begun
+        self._begun = False
         self._latest: dict[bytes, int] = {}  # the offset of the last message of each key
         self._tombstones: deque[tuple[float, bytes, int]] = deque()
 
@@ -115,6 +125,9 @@ class Compaction:
                 self.come(run.positions, run.messages)
             if answer.following > position:
                 self._read(answer.following)
+            else:
+                self._begun = True
+                self._on_begun(self.due)
 
         self._partition.kept.read(position, on_read)
 
@@ -140,13 +153,16 @@ class Compaction:
 
     @property
     def due(self) -> float:
-        """When the next tombstone goes; infinity if there is none."""
-        return self._tombstones[0][0] if self._tombstones else math.inf
+        """When the next tombstone goes; infinity if there is none.
+
+        None goes before `begin` has read all messages: one that is read later may be older than the tombstone.
+        """
+        return self._tombstones[0][0] if self._tombstones and self._begun else math.inf
 
     def expire(self) -> None:
         """Delete tombstones that have stayed long enough."""
         now, gone = self._now(), []
-        while self._tombstones and self._tombstones[0][0] <= now:
+        while self.due <= now:
             _, key, position = self._tombstones.popleft()
             if self._latest.get(key) == position:
                 del self._latest[key]

@@ -15,6 +15,7 @@ from rstreams.node.log_partition import Retention
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.queue_options import Fsync, require_sync
 from rstreams.node.storage import Storage
+from rstreams.store import Store
 
 MAX_PARTITIONS = 4096
 """The most partitions of a log."""
@@ -42,6 +43,10 @@ class LogOptions:
         """
         call = f"log {require_address_name('log', name)!r:.80}"
         partitions = require_count(call, "partitions", self.partitions, 1, MAX_PARTITIONS, unit=" partitions")
+        stored = 0 if storage.store is None else partitions_in(storage.store, name)
+        if stored > partitions:
+            msg = f"{call}: partitions={partitions}: the store has {stored} partitions of it"
+            raise ConfigError(msg)
         sync_s = require_sync(call, self.fsync, self.fsync_interval_s)
         if self.retention_s is not None:
             require_seconds(call, "retention_s", self.retention_s)
@@ -71,4 +76,15 @@ class LogOptions:
         return log, parts if partitions > 1 else []
 
     def _kept(self, name: str, number: int, storage: Storage) -> AnyPartition:
-        return MemoryPartition() if storage.store is None else storage.store.partition(f"log/{name}/{number}")
+        return MemoryPartition() if storage.store is None else storage.store.partition(f"{_prefix(name)}{number}")
+
+
+def _prefix(name: str) -> str:
+    return f"log/{name}/"
+
+
+def partitions_in(store: Store, name: str) -> int:
+    """Return how many partitions of a log are in a store: one more than the highest number."""
+    prefix = _prefix(name)
+    numbers = (each.removeprefix(prefix) for each in store.names if each.startswith(prefix))
+    return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)

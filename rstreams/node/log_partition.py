@@ -2,7 +2,8 @@
 
 Theory of operation. A message can be read when it is safe. A `LogCursor` has a position and takes the messages behind
 it. Cursors at the end of the partition share the newest runs, which stay in memory up to `RECENT_BYTES`. A cursor
-further behind reads from the disk, a chunk at a time, and keeps no more than that chunk.
+further behind reads from the disk, a chunk at a time, and keeps no more than that chunk. If all cursors together keep
+more than `READ_AHEAD_BYTES`, a cursor whose reader asks for nothing lets go of its chunk, and reads it again later.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from rstreams.errors import Condition, ProtocolError, StoreError
@@ -18,6 +20,10 @@ from rstreams.store import Chunk, Done
 
 RECENT_BYTES: Final = 1024 * 1024
 """The bytes of the newest messages of a partition that stay in memory, about; at least the last run stays."""
+
+
+READ_AHEAD_BYTES: Final = 16 * 1024 * 1024
+"""The bytes of chunks above which cursors of a partition that wait for demand keep none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class LogPartition:
 
     Attributes:
         safe_end: The position behind the last message that is safe.
+        read_ahead: The bytes of the chunks that its cursors keep.
     """
 
     def __init__(self, name: str, kept: AnyPartition, retention: Retention, sync_s: float, *, has_gaps: bool) -> None:
@@ -55,6 +62,7 @@ class LogPartition:
         self.sync_s = sync_s
         self.has_gaps = has_gaps
         self.safe_end = kept.next
+        self.read_ahead = 0
         self._retention = retention
         self._trimming = False
         self._recent: deque[tuple[int, Sequence[bytes], int]] = deque()
@@ -151,9 +159,22 @@ class LogCursor:
         position: The offset of the next message.
         comes_later: Whether messages are being read from the disk.
         error: Why no more can be taken; None while they can.
+        closed: Whether it takes no more.
     """
 
-    __slots__ = ("_at", "_lose", "_messages", "_partition", "_positions", "_wake", "comes_later", "error", "position")
+    __slots__ = (
+        "_at",
+        "_held",
+        "_lose",
+        "_messages",
+        "_partition",
+        "_positions",
+        "_wake",
+        "closed",
+        "comes_later",
+        "error",
+        "position",
+    )
 
     def __init__(
         self,
@@ -168,6 +189,8 @@ class LogCursor:
         self._positions: Sequence[int] = ()
         self._messages: Sequence[bytes] = ()
         self._at = 0
+        self._held = 0  # the bytes of the chunk
+        self.closed = False
         self.position = position if position is not None else -1
         self.comes_later = position is None
         self.error: Exception | None = None
@@ -179,6 +202,8 @@ class LogCursor:
 
     def _on_found(self, answer: int | StoreError) -> None:
         self.comes_later = False
+        if self.closed:
+            return
         if isinstance(answer, StoreError):
             self.error = answer
         else:
@@ -191,9 +216,20 @@ class LogCursor:
             self._wake()
 
     def go_back(self, position: int) -> None:
-        """Take the messages from `position` on again."""
+        """Take the messages from `position` on again; an answer of the disk that is on its way is then not used."""
         self.position = position
+        self.error = None
+        self._drop_chunk()
+
+    def rest(self) -> None:
+        """Note that nothing is taken for now: without room the chunk is dropped, and read again later."""
+        if self._held and self._partition.read_ahead > READ_AHEAD_BYTES:
+            self._drop_chunk()
+
+    def _drop_chunk(self) -> None:
         self._positions, self._messages, self._at = (), (), 0
+        self._partition.read_ahead -= self._held
+        self._held = 0
 
     def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
         """Take up to `most` messages with their offsets; none if there are no more now, or `error` is set."""
@@ -203,7 +239,7 @@ class LogCursor:
                 self._at = end
                 self.position = self._positions[end - 1] + 1
                 return self._positions[at:end], self._messages[at:end]
-            self._positions, self._messages, self._at = (), (), 0
+            self._drop_chunk()
             if self.position >= self._partition.safe_end:
                 break
             self._get_more()
@@ -218,12 +254,16 @@ class LogCursor:
             self._positions, self._messages = range(self.position, first + len(run)), run[begin:] if begin else run
             return
         self.comes_later = True
-        self._partition.kept.read(self.position, self._on_read)
+        self._partition.kept.read(self.position, partial(self._on_read, self.position))
 
-    def _on_read(self, answer: Chunk | StoreError) -> None:
+    def _on_read(self, asked: int, answer: Chunk | StoreError) -> None:
         self.comes_later = False
         partition = self._partition
-        if isinstance(answer, StoreError):
+        if self.closed:
+            return
+        if asked != self.position:
+            pass  # it has gone back meanwhile
+        elif isinstance(answer, StoreError):
             self.error = answer
         elif not partition.has_gaps and self.position < partition.kept.first:
             self.error = self._lose()
@@ -236,10 +276,13 @@ class LogCursor:
         if answer.runs:
             self._positions = [position for run in answer.runs for position in run.positions]
             self._messages = [message for run in answer.runs for message in run.messages]
+            self._held = sum(map(len, self._messages))
+            self._partition.read_ahead += self._held
         else:  # all that was there has been deleted
             self.position = answer.following if answer.following > self.position else self._partition.safe_end
 
     def close(self) -> None:
         """Take no more."""
+        self.closed = True
         self._partition.leave(self)
         self.go_back(self.position)

@@ -13,7 +13,7 @@ from rstreams.abc import Subscriber
 from rstreams.errors import ProtocolError
 from rstreams.net.dialects import Offset
 from rstreams.net.links.offsets import with_offset
-from rstreams.node.handover import hand_over
+from rstreams.node.handover import end_raised, hand_over
 from rstreams.node.log_partition import LogCursor, LogPartition
 
 _SLICE = 1024
@@ -48,6 +48,11 @@ class TakesOffsets(Scannable):
             self.emit()
         else:
             self.fail(error)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it gets no more messages."""
+        return self._ended
 
     def cancel(self) -> None:
         """Get no more messages."""
@@ -95,6 +100,8 @@ class TakesOffsets(Scannable):
                     break
         finally:
             self._emitting = False
+        if not self._demand and not self._ended:
+            self._rest()
 
     def on_ready(self) -> None:
         """Hand over messages that have come; if no more come now, the subscriber hears of it."""
@@ -109,7 +116,10 @@ class TakesOffsets(Scannable):
         items = list(map(with_offset, messages, offsets))
         self._demand = take_demand(self._demand, len(items))
         if self._on_held_run is not None:
-            self._on_held_run(items, holds)
+            try:
+                self._on_held_run(items, holds)
+            except Exception as error:
+                end_raised(self._subscriber, error, self._address, self.cancel)
             return
         for at, item in enumerate(items):
             self._begin_item(holds, at)
@@ -124,6 +134,10 @@ class TakesOffsets(Scannable):
 
     def _emit_some(self, most: int) -> bool:
         """Hand over up to `most` messages; return whether there may be more."""
+        raise NotImplementedError
+
+    def _rest(self) -> None:
+        """Keep nothing that there is no room for: there is no demand."""
         raise NotImplementedError
 
     def _leave(self) -> None:
@@ -183,6 +197,9 @@ class LogReader(TakesOffsets):
         elif self._cursor.error is not None:
             self.fail(self._cursor.error)
         return bool(messages)
+
+    def _rest(self) -> None:
+        self._cursor.rest()
 
     def _leave(self) -> None:
         self._cursor.close()

@@ -30,18 +30,13 @@ class MemoryPartition:
         self.size = 0
         self.records: dict[str, bytes] = {}
         self._today = today
-        self._runs: list[Run] = []
+        self._runs: list[Run] = []  # those with messages; deleted ones are not in them
         self._firsts: list[int] = []  # the first position of each run
-        self._gone: set[int] = set()  # deleted positions of runs that are there
 
     @property
     def first(self) -> int:
         """The position of the oldest message; `next` if there is none."""
-        for run in self._runs:
-            for position in run.positions:
-                if position not in self._gone:
-                    return position
-        return self.next
+        return self._runs[0].positions[0] if self._runs else self.next
 
     def append(
         self,
@@ -65,16 +60,26 @@ class MemoryPartition:
 
     def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
         """Delete single messages; positions that are not there are passed over."""
+        by_run: dict[int, set[int]] = {}
         for position in positions:
-            at = bisect_right(self._firsts, position) - 1
-            if at >= 0 and position in self._runs[at].positions and position not in self._gone:
-                self._gone.add(position)
-                self.count -= 1
-                self.size -= len(self._runs[at].messages[position - self._firsts[at]])
-                if all(each in self._gone for each in self._runs[at].positions):
-                    self._remove(at)
+            first = bisect_right(self._firsts, position) - 1
+            if first >= 0:
+                by_run.setdefault(first, set()).add(position)
+        for at in sorted(by_run, reverse=True):
+            self._replace(at, by_run[at])
         if done is not None:
             done(None)
+
+    def _replace(self, at: int, gone: set[int]) -> None:
+        """Keep the messages of a run that are not gone."""
+        run = self._runs[at]
+        live = [each for each in zip(run.positions, run.messages, strict=True) if each[0] not in gone]
+        self.count -= len(run.messages) - len(live)
+        self.size -= sum(map(len, run.messages)) - sum(len(message) for _, message in live)
+        if live:
+            self._runs[at] = Run([each[0] for each in live], [each[1] for each in live], run.time_s)
+        else:
+            self._remove(at)
 
     def trim(
         self,
@@ -89,14 +94,13 @@ class MemoryPartition:
         """Delete the oldest messages; see `rstreams.store.Partition.trim`."""
         while self._runs:
             run = self._runs[0]
-            live = [message for at, message in zip(run.positions, run.messages, strict=True) if at not in self._gone]
-            size = sum(map(len, live))
+            count, size = len(run.messages), sum(map(len, run.messages))
             too_old = run.time_s < before_s or run.positions[-1] < below
-            too_many = keep_items is not None and self.count - len(live) >= keep_items
+            too_many = keep_items is not None and self.count - count >= keep_items
             too_large = keep_bytes is not None and self.size - size >= keep_bytes
             if not (too_old or too_many or too_large):
                 break
-            self.count -= len(live)
+            self.count -= count
             self.size -= size
             self._remove(0)
         if done is not None:
@@ -118,11 +122,13 @@ class MemoryPartition:
         runs: list[Run] = []
         size, following = 0, position
         for at in range(max(0, bisect_right(self._firsts, position) - 1), len(self._runs)):
-            run = self._live(self._runs[at], position)
-            if run.positions:
+            run = self._runs[at]
+            following = max(following, run.positions[-1] + 1)
+            begin = bisect_left(run.positions, position)
+            if begin < len(run.positions):
+                run = Run(run.positions[begin:], run.messages[begin:], run.time_s) if begin else run
                 runs.append(run)
                 size += sum(map(len, run.messages))
-            following = max(following, self._runs[at].positions[-1] + 1)
             if size >= most_bytes:
                 break
         answer(Chunk(runs, following))
@@ -132,17 +138,7 @@ class MemoryPartition:
         at = bisect_left(self._runs, time_s, key=lambda run: run.time_s)
         answer(self._firsts[at] if at < len(self._runs) else self.next)
 
-    def _live(self, run: Run, position: int) -> Run:
-        """Return the messages of a run that are there, from a position on."""
-        begin = max(0, position - run.positions[0])
-        positions, messages = run.positions[begin:], run.messages[begin:]
-        if self._gone and not self._gone.isdisjoint(positions):
-            live = [each for each in zip(positions, messages, strict=True) if each[0] not in self._gone]
-            positions, messages = [each[0] for each in live], [each[1] for each in live]
-        return Run(positions, messages, run.time_s)
-
     def _remove(self, at: int) -> None:
-        self._gone.difference_update(self._runs[at].positions)
         del self._runs[at], self._firsts[at]
 
 

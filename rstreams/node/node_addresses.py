@@ -21,7 +21,7 @@ from rstreams.node.queue_options import Fsync, QueueOptions, find_dead_letters
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.node.request_address import RequestAddress
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS
-from rstreams.node.served import Served
+from rstreams.node.served_from import FromOffset, make_served
 from rstreams.node.storage import Storage
 
 T = TypeVar("T")
@@ -39,10 +39,11 @@ class NodeAddresses:
     def serve(
         self,
         address: str,
-        publisher: Publisher[T],
+        publisher: Publisher[T] | None = None,
         *,
         encode: Callable[[T], object] | None = None,
         keep_s: float = 0.0,
+        from_offset: FromOffset[T] | None = None,
     ) -> None:
         """Serve a stream: each link that a peer attaches to `address` gets its own subscription.
 
@@ -52,20 +53,28 @@ class NodeAddresses:
         "effectively_once" also none comes twice. A client of "effectively_once" that returns too late gets an error,
         because the stream would begin again; other clients get the stream from its first item.
 
+        With `from_offset`, a stream also goes on at a node that was started again: a subscriber that uses
+        `Connection.stream(address, start=...)` asks for the item behind the last one that it handed over.
+
         Args:
             address: The name that peers attach to.
-            publisher: The stream or other publisher; its items are `Message`s, or values that become a body.
+            publisher: The stream or other publisher; its items are `Message`s, or values that become a body. None with
+                `from_offset`.
             encode: Returns the `Message` or the body for an item, as for `Connection.publish`.
             keep_s: How long a subscription is kept after its connection is lost, in seconds; 0: it is cancelled at
                 once. At most 1,024 subscriptions of a node are kept at a time, within `total_unsettled_bytes`. Beyond,
                 those that have been away longest are ended.
+            from_offset: In place of a publisher: a function that gets a position, and returns the stream from there.
+                The first item of all has the position 0. Each item is sent with its position, as in a log. If it
+                raises a `ProtocolError`, the peer gets that one.
 
         Demand: Each link's credit reaches `publisher` as the demand of its subscription.
-        Errors: `ConfigError` for a name that is taken or not allowed, or a `publisher` that is not a Publisher. An item
-            that cannot be encoded or sent ends its subscription, and the log says which item it was.
+        Errors: `ConfigError` for a name that is taken or not allowed, a `publisher` that is not a Publisher, or unless
+            one of `publisher` and `from_offset` is given. An item that cannot be encoded or sent ends its subscription,
+            and the log says which item it was.
         """
         require_encode("serve", encode)
-        self.add(Served(address, publisher, encode, keep_s=keep_s))
+        self.add(make_served(address, publisher, encode, keep_s=keep_s, from_offset=from_offset))
 
     def queue(
         self,

@@ -16,6 +16,7 @@ from rstreams.errors import Condition, ConnectionLost, DeliveryFailed, ProtocolE
 from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver
 from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
+from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, RESUMES, Stamper
 from rstreams.net.request_reply.properties import REPLY_STREAM
@@ -210,7 +211,7 @@ class NodeLinks:
         if not isinstance(supply, Supply):
             msg = f"{type(address).__name__}.supply() must return a Supply, not {supply!r:.80}"
             raise TypeError(msg)
-        if supply.keep_s and RESUMES in frame.properties:
+        if supply.keep_s and RESUMES in frame.properties and START_AT not in supply.filters:
             raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
         return partial(self._attach_consumer, client, driver, frame, supply)
 

@@ -50,8 +50,8 @@ class Served(Address, Generic[T]):
         self._keep_s = require_seconds(f"served stream {name!r}", "keep_s", keep_s, zero=True)
         self._away = 0
         if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
-            what = f"not {publisher!r:.80}{hint_for(publisher)}"
-            msg = f"served stream {name!r}: the publisher must be a Stream or another Publisher, {what}"
+            what = f"a Stream or another Publisher, not {publisher!r:.80}{hint_for(publisher)}"
+            msg = f"served stream {name!r}: publisher={type(publisher).__name__}: it must be {what}"
             raise ConfigError(msg)
         self._publisher: Publisher[Any] = encoded_for(name, publisher, encode)
         self._size = ItemSize()
@@ -67,8 +67,12 @@ class Served(Address, Generic[T]):
         Errors: `TypeError` if `subscriber` is None (1.9).
         """
         require_subscriber(subscriber)
+        self.count_subscriber(self._publisher, subscriber)
+
+    def count_subscriber(self, publisher: Publisher[Any], subscriber: Subscriber[Any]) -> None:
+        """Subscribe `subscriber` to a publisher of this address, and count it and its items."""
         self._subscriptions += 1
-        self._publisher.subscribe(_Counted(self, subscriber))
+        publisher.subscribe(_Counted(self, subscriber))
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
         """Return the publisher; each link subscribes to it."""

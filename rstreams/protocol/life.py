@@ -254,5 +254,8 @@ SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
     }
 )
 
+GIVEN_UP: Final = (SenderPhase.STOPPED, SenderPhase.ABORTED, SenderPhase.FINISHED)
+"""The phases in which a lost link of a sending end is not replaced."""
+
 ReceiverLife: TypeAlias = Life[ReceiverPhase, ReceiverEvent]
 SenderLife: TypeAlias = Life[SenderPhase, SenderEvent]

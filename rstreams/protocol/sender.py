@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from copy import copy
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from rstreams._codec.data_sections import total_bytes
 from rstreams._core.demand import SLICE
 from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Publisher
@@ -31,7 +30,7 @@ from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.end import End
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Settlement
-from rstreams.protocol.life import SENDING, Life, SenderEvent, SenderLife, SenderPhase
+from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_holds import end_each
@@ -176,15 +175,6 @@ class LinkSubscriber(End, Generic[T]):
     def wants_link(self) -> bool:
         """Whether a lost link should be replaced: it has not ended for good."""
         return self._life.phase is not SenderPhase.FINISHED
-
-    def use_share(self, share: Share | None) -> None:
-        """Count what will be unsettled in `share`, of the connection that carries the link from now on."""
-        self._bound.share = share
-
-    @property
-    def held(self) -> tuple[int, int]:
-        """Items that wait to be sent, or to be sent again, and the bytes of their messages."""
-        return len(self._items.payloads), total_bytes(self._items.payloads)
 
     @property
     def unsettled(self) -> int:
@@ -443,7 +433,7 @@ class LinkSubscriber(End, Generic[T]):
         self._count_received()
         if self._through and not self._settled and self._ends_at_loss():
             self._finish(None)  # only the answer to our detach was missing
-        elif returns and self._life.phase not in _GIVES_UP and self._deliveries.can_resend:
+        elif returns and self._life.phase not in GIVEN_UP and self._deliveries.can_resend:
             self._life.on(SenderEvent.LOSE)
             self._items.put_back(*self._deliveries.take_back())  # before items that were never sent
             self._drain = False
@@ -505,7 +495,3 @@ class LinkSubscriber(End, Generic[T]):
             failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)
-
-
-_GIVES_UP: Final = (SenderPhase.STOPPED, SenderPhase.ABORTED, SenderPhase.FINISHED)
-"""The phases in which a lost link is not replaced."""

@@ -19,6 +19,7 @@ PRINTED = {
         ["2"],
         ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
         ["True"],
+        ["True"],
         ["0", "1", "ended: True"],
         ["3 3", "a", "b", "c"],
         [],  # a service, which does not end by itself

@@ -17,7 +17,7 @@ from rstreams.errors import (
 )
 from rstreams.net.dialects import DIALECTS
 from rstreams.net.links.sender import Receipt
-from rstreams.testing import ProbeSubscriber
+from rstreams.testing import FaultyNetwork, ProbeSubscriber
 from tests.interop.processes import eventually
 from tests.interop.rabbitmq import RabbitMQ
 from tests.interop.tap import tapped
@@ -52,6 +52,21 @@ async def test_a_stream_is_replayed_from_an_offset(rabbitmq_4: RabbitMQ) -> None
         await eventually(lambda: len(probe.items) == 2)
         assert probe.items == ["new", "newer"]
         probe.cancel()
+
+
+async def test_a_replay_that_is_cut_goes_on_behind_its_last_message(rabbitmq_4: RabbitMQ) -> None:
+    rabbitmq_4.declare("cut", type="stream")
+    address = "/queues/cut"
+    policy = rstreams.Reconnect(first_delay_s=0.01, max_delay_s=0.05)
+    async with (
+        FaultyNetwork(rabbitmq_4.url) as network,
+        rstreams.connect(network.url, reconnect=policy) as connection,
+    ):
+        await connection.publish(address, Stream.range(500))
+        network.when("transfer", direction="to_client", nth=40, at="after", times=3).reset()
+        items = await connection.stream(address, start=20, window=32).take(480).to_list()
+        assert items == list(range(20, 500))
+        assert network.faults["reset"] == 3
 
 
 async def test_a_stream_keeps_to_credit(rabbitmq_4: RabbitMQ) -> None:

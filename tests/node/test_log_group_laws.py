@@ -8,22 +8,29 @@ import pytest
 
 from rstreams.message import decode_body, encode_item
 from rstreams.net.links.offsets import read_offset
+from rstreams.node import log_group, log_partition
 from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_partition import LogPartition, Retention
-from rstreams.node.memory_partition import MemoryPartition
 from rstreams.testing import ProbeSubscriber
+from tests.node.slow_partition import SlowPartition
 
 PARTITIONS = 3
 
 
 class Script:
-    """A group over partitions in memory, and what each member does, by the numbers of a random generator."""
+    """A group over partitions, and what each member does, by the numbers of a random generator.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        seed: Chooses the numbers.
+        on_disk: Whether messages are read from the disk, whose answers come when the script says so.
+    """
+
+    def __init__(self, seed: int, *, on_disk: bool) -> None:
+        self.on_disk = on_disk
         self.random = random.Random(seed)  # noqa: S311 - it shuffles a test
+        self.disks = [SlowPartition() for _ in range(PARTITIONS)]
         self.parts = [
-            LogPartition(str(number), MemoryPartition(), Retention(), 0.0, has_gaps=False)
-            for number in range(PARTITIONS)
+            LogPartition(str(number), kept, Retention(), 0.0, has_gaps=False) for number, kept in enumerate(self.disks)
         ]
         self.group = Group("g", self.parts, "first")
         self.members: list[tuple[GroupMember, ProbeSubscriber[bytes]]] = []
@@ -39,6 +46,11 @@ class Script:
         run = [encode_item([at, number]) for number in range(first, first + count)]
         self.parts[at].append(run, lambda _: None, {})
         self.appended[at] += count
+        if self.on_disk:
+            self.parts[at].remove(())
+
+    def answer(self) -> None:
+        self.random.choice(self.disks).answer()
 
     def join(self) -> None:
         probe = ProbeSubscriber[bytes](0, hold=True)
@@ -87,6 +99,16 @@ class Script:
                 self.held[id(member)][message] = number
             self.seen[id(member)] = len(probe.items)
 
+    def settle_all(self, member: GroupMember, probe: ProbeSubscriber[bytes]) -> None:
+        """Have a member settle all that it has, and all that comes then."""
+        held = self.held[id(member)]
+        while any(disk.answer() for disk in self.disks) or self.seen[id(member)] < len(probe.items) or held:
+            self.look()
+            for message, number in list(held.items()):
+                del held[message]
+                self.accepted.add(message)
+                probe.holds[number].done()
+
     def finish(self) -> None:
         """Have one member settle everything."""
         while self.members:
@@ -94,19 +116,20 @@ class Script:
         self.join()
         member, probe = self.members[0]
         member.request(10_000)
-        self.look()
-        for message, number in list(self.held[id(member)].items()):
-            self.accepted.add(message)
-            probe.holds[number].done()
+        self.settle_all(member, probe)
+        assert not member.comes_later
         assert self.accepted == {(at, place) for at in range(PARTITIONS) for place in range(self.appended[at])}
         now = self.group.statistics()
         assert (now.lag, now.unsettled, now.committed) == (0, 0, tuple(self.appended))
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_random_members(seed: int) -> None:
-    script = Script(seed)
-    steps = [script.append, script.request, script.request, script.settle, script.settle, script.settle]
+def test_random_members(monkeypatch: pytest.MonkeyPatch, seed: int, *, on_disk: bool) -> None:
+    monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", (0, 2**30)[seed % 2])
+    monkeypatch.setattr(log_group, "MOST_AHEAD", (7, 2**14)[seed % 3 > 0])
+    script = Script(seed, on_disk=on_disk)
+    steps = [script.answer, script.append, script.request, script.request, script.settle, script.settle, script.settle]
     for _ in range(300):
         draw = script.random.random()
         (script.join if draw < 0.03 else script.leave if draw < 0.05 else script.random.choice(steps))()

@@ -132,7 +132,7 @@ class Problems:
         if required - read.keys():
             return read
         mistyped = value.keys() & options.keys() - read.keys() if isinstance(value, dict) else set()
-        if not any(bool in options[name].plain for name in mistyped):
+        if not any(bool in options[name].plain or not options[name].is_plain for name in mistyped):
             self._try(path, read, options, required, try_together)
         return read
 
@@ -155,7 +155,7 @@ class Problems:
                 return
             wrong = _named(text, left) or (next(iter(required)) if len(required) == 1 else None)
             self.add(path if wrong is None else (*path, wrong), text)
-            if wrong is None or wrong in required or bool in options[wrong].plain:
+            if wrong is None or wrong in required or bool in options[wrong].plain or not options[wrong].is_plain:
                 return  # the others may depend on it
             del left[wrong]
 

@@ -335,6 +335,11 @@ class _NoDisk:
         """Return the store."""
         return self
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The partitions in it: none."""
+        return ()
+
     def partition(self, name: str) -> NoReturn:
         """Let the options pass: they have been checked so far."""
         raise _TriedEnough(name)

@@ -97,18 +97,20 @@ allow = ["publish", "subscribe"]
 
 def test_streams_and_handlers_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shop_of_test.py").write_text(
-        "from rstreams import Stream\nprices = Stream.range(3)\nclass Sums:\n    def add(pair): return sum(pair)\n"
+        "from rstreams import Stream\nprices = Stream.range(3)\n"
+        "def later(at): return Stream.range(at, 9)\nclass Sums:\n    def add(pair): return sum(pair)\n"
     )
     monkeypatch.delitem(sys.modules, "shop_of_test", raising=False)
     before = list(sys.path)
     config = read(
         tmp_path,
-        '[served.prices]\npublisher = "shop_of_test:prices"\n[responders.sums]\nhandler = "shop_of_test:Sums.add"\n',
+        '[served.prices]\npublisher = "shop_of_test:prices"\n[responders.sums]\nhandler = "shop_of_test:Sums.add"\n'
+        '[served.later]\nfrom_offset = "shop_of_test:later"\n',
     )
     assert sys.path == before
     assert isinstance(config.addresses[0].options["publisher"], Stream)
-    assert config.addresses[1].options["handler"]([1, 2]) == 3
-    assert set(config.make().statistics().served) == {"prices"}
+    assert config.addresses[2].options["handler"]([1, 2]) == 3
+    assert set(config.make().statistics().served) == {"prices", "later"}
 
 
 def test_what_would_run_names_every_option(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_what_would_run_names_every_option(tmp_path: Path) -> None:
         ("[queues.x]\n[multicasts.x]", 2, "the node has one of this name already"),
         ("[queues.'/management']", 1, "the node has one of this name already"),
         ("[multicasts.m]\noverflow = 'drop'", 2, "overflow = 'drop': it must be 'block' or 'drop_oldest'"),
-        ("[served.s]", 1, "served.s has no 'publisher', which must be given"),
+        ("[served.s]", 1, "served stream 's': give either a publisher or from_offset"),
         ("[served.s]\npublisher = 5", 2, 'publisher = 5: it must be an object of Python, as "module:name"'),
         ("[served.s]\npublisher = 'nowhere_at_all:x'", 2, "it cannot be imported: ModuleNotFoundError"),
         ("[served.s]\npublisher = 'os:path'", 2, "publisher"),

@@ -1,0 +1,56 @@
+"""A partition of a log whose reads are answered when the test says so, as those of a disk are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rstreams.errors import StoreError
+from rstreams.message import encode_item
+from rstreams.node.log_partition import LogPartition, Retention
+from rstreams.node.memory_partition import MemoryPartition
+from rstreams.store import Chunk
+
+
+class SlowPartition(MemoryPartition):
+    """Answers a read or a search when `answer` is called; a read gets one run.
+
+    Attributes:
+        waiting: The questions that are not answered.
+        puts: How often a record was set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Callable[[], None]] = []
+        self.puts = 0
+
+    def read(self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 0) -> None:  # noqa: ARG002
+        self.waiting.append(lambda: MemoryPartition.read(self, position, answer, most_bytes=1))
+
+    def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
+        self.waiting.append(lambda: MemoryPartition.seek(self, time_s, answer))
+
+    def answer(self) -> bool:
+        """Answer the first question; return whether there was one."""
+        if self.waiting:
+            self.waiting.pop(0)()
+            return True
+        return False
+
+    def answer_all(self) -> None:
+        """Answer all questions, also those that come meanwhile."""
+        while self.answer():
+            pass
+
+
+def slow_log(*, retention: Retention | None = None, has_gaps: bool = False) -> tuple[LogPartition, SlowPartition]:
+    """Return a partition of a log, and where its messages are."""
+    kept = SlowPartition()
+    return LogPartition("log", kept, retention or Retention(), 0.0, has_gaps=has_gaps), kept
+
+
+def append(partition: LogPartition, numbers: Sequence[int], *, in_memory: bool = False) -> None:
+    """Append messages in one run; without `in_memory` they are read from the disk."""
+    partition.append([encode_item(number) for number in numbers], lambda _: None, {})
+    if not in_memory:
+        partition.remove(())
