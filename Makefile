@@ -70,7 +70,7 @@ format: ## write the code the way `make lint` wants it
 	$(BIN)/ruff check --fix
 
 bench: ## measure against others; build/bench/*.json
-	@tools/setup.sh bench
+	@tools/setup.sh dev bench java
 	mkdir -p build/bench
 	$(BIN)/python -m benchmarks.users --json build/bench/users.json --plot build/bench/users.svg
 	$(BIN)/python -m benchmarks.core --json build/bench/core.json
@@ -79,6 +79,7 @@ bench: ## measure against others; build/bench/*.json
 	$(BIN)/python -m benchmarks.codec --json build/bench/codec.json
 	$(BIN)/python -m benchmarks.asyncio --json build/bench/asyncio.json
 	$(BIN)/python -m benchmarks.node --json build/bench/node.json
+	$(BIN)/python -m benchmarks.spark --json build/bench/spark.json
 
 interop: ## against real AMQP peers: rhea, RabbitMQ, ...; installs them under build/interop, as root
 	@tools/setup.sh dev

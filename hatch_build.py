@@ -18,6 +18,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULES = (
+    "rstreams/_codec/_columns",
     "rstreams/_codec/_data_sections",
     "rstreams/_codec/_decode",
     "rstreams/_codec/_encode",

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
-from rstreams._core.holds import NO_HOLD, Hold
+from rstreams._core.holds import NO_HOLD, Hold, HoldRun
 
 __all__ = [
     "NO_HOLD",
     "Cancellable",
     "Event",
     "Hold",
+    "HoldRun",
     "Processor",
     "Publisher",
     "Scheduler",

@@ -1,20 +1,16 @@
 """Settings that hold for all tests."""
 
-import os
 import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
 
 import pytest
 import trio
-from hypothesis import settings
 
+from tests.generated_examples import load_settings
 from tests.small_spark import set_environment
 
-# How long one example takes says nothing on a machine that also does other work. `make test-quick` looks at fewer.
-settings.register_profile("all", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=40)
-settings.load_profile(os.environ.get("RSTREAMS_EXAMPLES", "all"))
+load_settings()
 
 # What a script starts in the background ignores SIGINT. Some tests interrupt themselves or what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

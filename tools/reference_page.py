@@ -30,6 +30,7 @@ MODULES: dict[str, str] = {
     "rstreams.observables": "The bridge to reactivex. [Guide](guides/reactivex.md)",
     "rstreams.notifications": "Signals as items.",
     "rstreams.message": "Messages, and how items become messages. [Guide](guides/codecs.md)",
+    "rstreams.columns": "Fields of many messages as columns, for adapters to engines of tables.",
     "rstreams.net.connection": "An open connection, and the results of its methods. [Guide](guides/delivery.md)",
     "rstreams.net.dialects": "How each broker writes addresses and filters. [Guide](guides/brokers.md)",
     "rstreams.net.cbs": "Tokens, for peers that ask for them. [Guide](guides/azure.md)",

@@ -134,7 +134,10 @@ install_targets() { # pip first: the one that comes with Python may not know the
 
 install_extra() {
     local targets=(--editable ".[$1]")
-    case $1 in demo | dev) targets+=(--editable ./adapters/spark) ;; esac
+    case $1 in
+        demo) targets+=(--editable ./adapters/spark) ;;
+        dev) targets+=(--editable "./adapters/spark[avro,connect]") ;;
+    esac
     runs "$venv/bin/python" -m pip --version || make_venv # one that was interrupted has no pip
     step "$1" "installing rstreams with [$1] and compiling the AMQP engine (about three minutes the first time)" \
         install_targets "${targets[@]}"

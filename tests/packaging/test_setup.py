@@ -35,7 +35,7 @@ class Checkout:
         shutil.copy(ROOT / "tools" / "setup.sh", folder / "tools")
         for name in ("pyproject.toml", "adapters/spark/pyproject.toml", "constraints.txt", "hatch_build.py"):
             self.write(name, "")
-        for name in ("rstreams/net/_proton/_loops.c", "rstreams/_codec/_data_sections.c"):
+        for name in ("rstreams/net/_proton/_loops.c", "rstreams/_codec/_data_sections.c", "rstreams/runtime/_items.c"):
             self.write(name, "")
         self.write("bin/python3", PYTHON)
         self.write("bin/openssl", "#!/bin/sh\n")

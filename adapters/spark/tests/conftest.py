@@ -16,6 +16,7 @@ import trio
 import rstreams
 from benchmarks._processes import wait_until
 from rstreams import Message, Stream
+from tests.generated_examples import load_settings
 from tests.small_spark import set_environment
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-set_environment()  # tests/conftest.py is not read if only tests of this folder are run
+# tests/conftest.py is not read if only tests of this folder are run
+set_environment()
+load_settings()
 
 
 class NodeProcess:

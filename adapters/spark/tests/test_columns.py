@@ -9,9 +9,11 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 from rstreams_spark._bodies import as_text, body_of
-from rstreams_spark._columns import ARROW_SCHEMA, record_batch_of
+from rstreams_spark._schema import SOURCE_SCHEMA
 
+from adapters.spark.tests.played_link import record_batch_of
 from rstreams.message import Message, decode_message, encode_item
 
 AT = datetime(2010, 7, 4, 12, 0, 0, 250_000, UTC)
@@ -92,7 +94,7 @@ MESSAGES = st.builds(
 def test_columns_say_what_the_messages_say(messages: list[Message]) -> None:
     received = [decode_message(encode_item(message)) for message in messages]
     batch = record_batch_of(received, "a")
-    assert batch.schema == ARROW_SCHEMA
+    assert batch.schema == to_arrow_schema(SOURCE_SCHEMA, timezone="UTC")
     batch.validate(full=True)
     for message, row in zip(received, batch.to_pylist(), strict=True):
         assert (row["body"], row["body_type"]) == body_of(message.body)

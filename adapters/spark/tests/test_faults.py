@@ -7,16 +7,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from rstreams_spark import _receiver
+from rstreams_spark._intake import RowIntake
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 from adapters.spark.tests.broken_connection import proxy_to
-from adapters.spark.tests.test_receiver import bodies, receiving
+from adapters.spark.tests.test_receiver import receiving
 from rstreams import Message
 
 if TYPE_CHECKING:
@@ -32,20 +34,20 @@ def numbered(first: int, last: int) -> list[Message]:
 def test_a_message_of_more_than_64_mib_stays_in_the_queue(node: NodeProcess) -> None:
     node.publish("in", [b"a", bytes(65 * MIB), b"y"])
     with receiving(node.url) as receiver:
-        assert bodies(receiver.collect_queued(0, 10)) == [b"a"]
+        assert receiver.collect_queued(0, 10) == [b"a"]
         with pytest.raises(UnparsableMessage, match="it has 68157448 bytes, more than option maxMessageSize=67108864"):
             receiver.collect_queued(1, 10)
     counters = node.queue("in")
     assert (counters["accepted"], counters["rejected"], counters["ready"]) == (1, 0, 2)
     with receiving(node.url, maxmessagesize="66m") as receiver:
-        assert [len(body or b"") for body in bodies(receiver.collect_queued(0, 10))] == [65 * MIB]
-        assert bodies(receiver.collect_queued(1, 10)) == [b"y"]
+        assert [len(body or b"") for body in receiver.collect_queued(0, 10)] == [65 * MIB]
+        assert receiver.collect_queued(1, 10) == [b"y"]
 
 
 def test_reject_takes_a_message_that_is_too_large_out_of_the_queue(node: NodeProcess) -> None:
     node.publish("in", [b"a", bytes(2_000), b"y"])
     with receiving(node.url, maxmessagesize="1k", onunparsable="reject") as receiver:
-        assert bodies(receiver.collect_queued(0, 10)) == [b"a", b"y"]
+        assert receiver.collect_queued(0, 10) == [b"a", b"y"]
         assert receiver.collect_queued(2, 10) == []
     counters = node.queue("in")
     assert (counters["accepted"], counters["rejected"], counters["ready"]) == (2, 1, 0)
@@ -60,12 +62,12 @@ def test_a_reset_connection_comes_back_and_nothing_is_doubled(node: NodeProcess,
         assert len(receiver.collect_queued(0, 3)) == 3  # a batch that is out; two messages wait
         proxy.reset()
         eventually(lambda: proxy.accepted == 2 and node.queue("in")["unsettled"] == 5, "all five have come again")
-        assert bodies(receiver.collect(0, 10)) == [b"3", b"4"]
+        assert receiver.collect(0, 10) == [b"3", b"4"]
         assert receiver.collect(5, 10) == []
         counters = eventually(lambda: (now := node.queue("in"))["accepted"] == 5 and now, "all are accepted")
         assert (counters["ready"], counters["unsettled"]) == (0, 0)
         node.publish("in", numbered(5, 6))
-        assert bodies(receiver.collect_queued(5, 10)) == [b"5"]
+        assert receiver.collect_queued(5, 10) == [b"5"]
 
 
 def test_a_batch_that_was_committed_during_the_loss_is_not_doubled(node: NodeProcess, eventually: Eventually) -> None:
@@ -92,7 +94,7 @@ def test_messages_without_an_id_come_again_after_a_reset(node: NodeProcess, even
         assert len(receiver.collect_queued(0, 2)) == 2
         proxy.reset()
         eventually(lambda: proxy.accepted == 2 and node.queue("in")["unsettled"] == 2, "they have come again")
-        assert bodies(receiver.collect(2, 10)) == [b"1", b"2"]
+        assert receiver.collect(2, 10) == [b"1", b"2"]
 
 
 def test_an_idle_connection_that_is_reset_comes_back(node: NodeProcess, eventually: Eventually) -> None:
@@ -101,7 +103,7 @@ def test_an_idle_connection_that_is_reset_comes_back(node: NodeProcess, eventual
         proxy.reset()
         eventually(lambda: proxy.accepted == 2, "it is there again")
         node.publish("in", [b"1"])
-        assert eventually(lambda: bodies(receiver.collect(0, 10)), "the message") == [b"1"]
+        assert eventually(lambda: receiver.collect(0, 10), "the message") == [b"1"]
 
 
 def test_a_loss_that_lasts_too_long_fails_with_the_reason(node: NodeProcess, eventually: Eventually) -> None:
@@ -130,9 +132,12 @@ def test_a_link_that_the_peer_detaches_is_attached_again_and_nothing_is_doubled(
     node: NodeProcess, capfd: pytest.CaptureFixture[str], eventually: Eventually
 ) -> None:
     with receiving(node.url, address="detached", maxmessagespertrigger="10", maxtriggerdelay="1h") as receiver:
-        got = eventually(lambda: bodies(receiver.collect(0, 10)), "a batch")
+        got = eventually(lambda: receiver.collect(0, 10), "a batch")
         assert got == [b"%d" % n for n in range(10)]
-        got += eventually(lambda: bodies(receiver.collect(10, 10)), "the other ten have come")
+        got += eventually(lambda: receiver.collect(10, 10), "the other ten have come")
+        state = receiver.progress(0)
+        assert state is not None
+        assert state["connectionsLost"] == 0
     assert got == [b"%d" % n for n in range(20)]
     assert node.first("detached/most") == 10
     assert "the peer has detached the link, and it is attached again for up to 600 s" in capfd.readouterr().err
@@ -155,13 +160,13 @@ def test_a_node_that_drains_and_comes_back_ends_nothing(tmp_path: Path) -> None:
     with broker(tmp_path, 0) as (node, port):
         url = f"amqp://127.0.0.1:{port}"
         with receiving(url, address="in-0", maxmessagespertrigger="5", maxreconnecttime="60s") as receiver:
-            got = bodies(receiver.collect(0, 5))
+            got = receiver.collect(0, 5)
             node.terminate()
             while node.poll() is None:
-                got += bodies(receiver.collect(len(got), 5))
+                got += receiver.collect(len(got), 5)
             with broker(tmp_path, port):
                 while len(got) < 20:
-                    got += bodies(receiver.collect(len(got), 5))
+                    got += receiver.collect(len(got), 5)
     assert got == [b"%d" % n for n in range(20)]
 
 
@@ -216,7 +221,7 @@ def test_a_batch_is_accepted_when_the_commit_log_has_it(
         checkpoint.write("commits", 7, {})
         counters = eventually(lambda: (now := node.queue("in"))["accepted"] == 3 and now, "the batch is accepted")
         assert counters["accepted"] + counters["unsettled"] <= 6
-        assert bodies(receiver.collect_queued(3, 3)) == [b"3", b"4"]
+        assert receiver.collect_queued(3, 3) == [b"3", b"4"]
 
 
 def test_closing_accepts_a_batch_that_has_just_been_committed(node: NodeProcess, tmp_path: Path) -> None:
@@ -266,7 +271,7 @@ def test_available_now_takes_what_was_there_at_the_start(node: NodeProcess) -> N
         got: list[object] = []
         while rows := receiver.collect_queued(len(got), 2):
             node.publish("in", numbered(100, 103))  # faster than they are read
-            got += bodies(rows)
+            got += rows
         assert got == [b"0", b"1", b"2", b"3", b"4"]
         counters = node.queue("in")
         assert (counters["accepted"], counters["unsettled"]) == (5, 0), "no other message was asked for"
@@ -278,7 +283,7 @@ def test_available_now_ends_where_another_consumer_took_counted_messages(node: N
         assert receiver.count_queued() == 5
         taken = [message.body for message in node.take("in", 3)]
         assert taken == [b"0", b"1", b"2"]
-        got = bodies(receiver.collect_queued(0, 2))
+        got = receiver.collect_queued(0, 2)
         assert got == [b"3", b"4"]
         assert receiver.collect_queued(2, 2) == []
 
@@ -290,7 +295,7 @@ def test_a_served_stream_has_no_count(node: NodeProcess, address: str) -> None:
 
 
 def test_a_large_batch_comes_in_parts(node: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_receiver, "_PART", 4)
+    monkeypatch.setattr(_receiver, "RowIntake", partial(RowIntake, most_rows=4))
     node.publish("in", numbered(0, 25))
     options = {"url": node.url, "address": "in", "maxmessagespertrigger": "10"}
     receiver = _receiver.Receiver(SourceOptions.parse(options), lambda: None)

@@ -26,6 +26,7 @@ class Query:
             "rstreams source",
             on_away=lambda: self.told.append("away"),
             on_back=lambda: self.told.append("back"),
+            on_detached=lambda: self.told.append("detached"),
             on_given_up=self.give_up,
         )
 
@@ -86,7 +87,7 @@ async def test_a_detached_link_is_told_of(capfd: pytest.CaptureFixture[str]) -> 
     assert policy.links_s == LIMIT_S
     assert policy.on_detached is not None
     policy.on_detached(LinkDetached("amqp:resource-deleted", "gone"))
-    assert query.told == ["away"]
+    assert query.told == ["detached"]
     assert "the peer has detached the link, and it is attached again for up to 10 s" in capfd.readouterr().err
 
 

@@ -58,3 +58,51 @@ def test_the_body_has_the_type_that_its_column_names() -> None:
     with pytest.raises(BadRow, match=r"^column body is not a value of the type that .* integer$") as caught:
         messages_of(batch(body=["1", "x"], body_type=["integer", "integer"]), None, durable=False)
     assert caught.value.row == 1
+
+
+def test_every_property_of_a_message_has_a_column() -> None:
+    rows = batch(
+        body=["x", "y"],
+        correlation_id=["c", None],
+        reply_to=["r", None],
+        to=["t", None],
+        content_encoding=["gzip", None],
+        expiry_time=[AT, None],
+        group_id=["g", None],
+        group_sequence=[2**32 - 1, None],
+        reply_to_group_id=["rg", None],
+        user_id=[b"u", None],
+        durable=[False, None],
+        priority=[9, None],
+        ttl_ms=[1500, None],
+        first_acquirer=[True, False],
+        sequence_number=[1, 2],
+        annotations=pa.array([[("x-opt-a", "b")], None], pa.map_(pa.string(), pa.string())),
+    )
+    assert messages_of(rows, None, durable=True) == [
+        Message(
+            body="x",
+            correlation_id="c",
+            reply_to="r",
+            address="t",
+            content_encoding="gzip",
+            expiry_time=AT,
+            group_id="g",
+            group_sequence=2**32 - 1,
+            reply_to_group_id="rg",
+            user_id=b"u",
+            durable=False,
+            priority=9,
+            ttl_s=1.5,
+            annotations={"x-opt-a": "b"},
+        ),
+        Message(body="y", durable=True),
+    ]
+
+
+@pytest.mark.parametrize(("name", "most"), [("priority", 255), ("ttl_ms", 2**32 - 1), ("group_sequence", 2**32 - 1)])
+def test_a_number_that_no_message_can_have_is_named(name: str, most: int) -> None:
+    for value in (-1, most + 1):
+        with pytest.raises(BadRow, match=rf"^column {name} is {value}: must be null or from 0 to {most}$") as caught:
+            messages_of(batch(body=["x", "y"], **{name: [None, value]}), None, durable=False)
+        assert caught.value.row == 1

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rstreams_spark import _options
+from rstreams_spark._elsewhere import SINK_ELSEWHERE, SOURCE_ELSEWHERE
 from rstreams_spark._options import SinkOptions, SourceOptions, hide_credentials
 
 from rstreams.errors import ConfigError
@@ -94,8 +98,8 @@ def test_a_wrong_value_is_named_with_what_is_allowed(name: str, value: str, allo
         (SOURCE | {"username": "ada"}, "option password is missing: username and password must be given together"),
         (SOURCE | {"password": "pw"}, "option username is missing: username and password must be given together"),
         (
-            SOURCE | {"adress": "a"},
-            "the rstreams source has no option adress; it takes url, username, password, passwordFile, ",
+            SOURCE | {"xyzzy": "a"},
+            "the rstreams source has no option xyzzy; it takes url, connectionString, connectionStringFile, ",
         ),
     ],
 )
@@ -108,7 +112,7 @@ def test_what_is_missing_or_unknown_is_named(options: dict[str, str], text: str)
 def test_the_sink_takes_its_own_options_and_what_spark_adds() -> None:
     options = SinkOptions.parse({"url": URL, "checkpointlocation": "/c"})
     assert options.address is None
-    with pytest.raises(ConfigError, match=r"^the rstreams sink has no option maxtriggerdelay; it takes url, "):
+    with pytest.raises(ConfigError, match=r"^the rstreams sink has no option maxtriggerdelay"):
         SinkOptions.parse({"url": URL, "maxtriggerdelay": "1s"})
 
 
@@ -168,7 +172,7 @@ def test_urls_in_errors_lose_their_credentials() -> None:
 
 def test_a_misspelt_option_is_told_with_the_nearest_name() -> None:
     with pytest.raises(
-        ConfigError, match=r"has no option maxmessagepertrigger; .*\. Did you mean maxMessagesPerTrigger\?$"
+        ConfigError, match=r"has no option maxmessagepertrigger\. Did you mean maxMessagesPerTrigger\?$"
     ):
         SourceOptions.parse(SOURCE | {"maxmessagepertrigger": "7"})
 
@@ -189,3 +193,122 @@ def test_a_checkpoint_elsewhere_is_refused_with_what_happens_without_it(where: s
         ConfigError, match=r"option checkpointLocation=.* Leave it out for other file systems: a batch is"
     ):
         SourceOptions.parse(SOURCE | {"checkpointlocation": where})
+
+
+def test_all_that_is_wrong_is_told_in_one_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse(
+            {"adress": "a", "maxmessagespertrigger": "0", "url": "http://ada:secret@h", "startingoffsets": "earliest"}
+        )
+    assert str(caught.value) == (
+        "5 things are wrong with the options of the rstreams source: (1) the rstreams source has no option adress. Did "
+        "you mean address?; (2) the rstreams source has no option startingoffsets: a queue has no offsets to start "
+        "from: it gives each message once. The position is in the checkpoint; (3) option url='http://h': must be "
+        "amqp://[user:password@]host[:port], or amqps:// for TLS; (4) option address is missing: it must be the "
+        "address to receive from, such as temperature; (5) option maxMessagesPerTrigger='0': must be a whole number "
+        "from 1 to 2147483647"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("kafka.bootstrap.servers", "use url"),
+        ("maxOffsetsPerTrigger", "use maxMessagesPerTrigger"),
+        ("eventhubs.prefetchCount", "use maxMessagesPerTrigger: the size of a batch is the credit of the link"),
+        ("includeHeaders", "use columns: properties has the application properties, annotations the annotations"),
+    ],
+)
+def test_the_names_of_other_connectors_are_known(name: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse(SOURCE | {name.lower(): "x"})
+    assert str(caught.value) == f"the rstreams source has no option {name.lower()}: {text}"
+
+
+def test_every_hint_names_an_option_that_is_there() -> None:
+    for hints, known in ((SOURCE_ELSEWHERE, _options._SOURCE_NAMES), (SINK_ELSEWHERE, _options._SINK_NAMES)):
+        for name, hint in hints.items():
+            used = re.findall(r"\buse (\w+)", hint)
+            assert name not in {each.lower() for each in known}
+            assert all(each in known or each in {"several", "column", "writeStream"} for each in used), hint
+
+
+def test_several_urls_are_tried_in_turn() -> None:
+    options = SourceOptions.parse({"url": "amqp://ada:p,w@h1, amqp://ada:p,w@[::1]:5673", "address": "a"})
+    assert options.peer.connect_url() == ["amqp://ada:p%2Cw@h1:5672", "amqp://ada:p%2Cw@[::1]:5673"]
+    assert str(options.peer) == "h1:5672,[::1]:5673"
+    with pytest.raises(ConfigError, match="all urls must have the same scheme and the same user and password"):
+        SourceOptions.parse({"url": "amqp://h1,amqps://h2", "address": "a"})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"minmessagespertrigger": "5", "maxmessagespertrigger": "4"},
+            "option minMessagesPerTrigger='5': must be at most",
+        ),
+        ({"bodyschema": "a int"}, "option bodySchema: it goes with bodyFormat=json or avro, and not with binary"),
+        ({"bodyformat": "avro"}, "option bodySchema is missing: bodyFormat=avro needs the schema of the body, as JSON"),
+        ({"mode": "FAILFAST"}, "option mode: it goes with bodyFormat=string, json or avro; any body is a"),
+        (
+            {"bodyformat": "string", "mode": "failfast", "columnnameofcorruptrecord": "bad"},
+            "option columnNameOfCorruptRecord: it goes with mode=PERMISSIVE, and not with FAILFAST",
+        ),
+        (
+            {"bodyformat": "string", "columnnameofcorruptrecord": "body"},
+            "option columnNameOfCorruptRecord='body': the source has a column of that name",
+        ),
+        ({"bodyformat": "yaml"}, "option bodyFormat='yaml': must be binary or string or json or avro"),
+        (
+            {"columns": "body,mesage_id"},
+            "option columns: the rstreams source has no column 'mesage_id'; did you mean mess",
+        ),
+        ({"columns": "body, body"}, "option columns='body, body': a column is named twice"),
+        (
+            {"dialect": "eventhubs", "address": "h/ConsumerGroups/g/Partitions/0"},
+            "option address='h/ConsumerGroups/g/Par",
+        ),
+        ({"spooldir": "/s", "waldir": "/w"}, "options spoolDir and walDir: only one of them may be given"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SourceOptions.parse(SOURCE | options)
+    assert str(caught.value).startswith(text)
+
+
+def test_all_columns_are_a_star() -> None:
+    columns = SourceOptions.parse(SOURCE | {"columns": "*"}).columns
+    assert columns is not None
+    assert {"body", "correlation_id", "annotations", "enqueued_time"} < set(columns)
+    assert SourceOptions.parse(SOURCE | {"columns": "body , priority"}).columns == ("body", "priority")
+
+
+def test_the_window_of_the_sink_bounds_what_a_link_has_sent() -> None:
+    assert SinkOptions.parse({"url": URL, "window": "50"}).peer.connect_options()["max_unsettled"] == 50
+    assert "max_unsettled" not in SinkOptions.parse({"url": URL}).peer.connect_options()
+
+
+def test_dead_letters_do_not_come_back() -> None:
+    with pytest.raises(ConfigError, match="option deadLetterAddress='a': must be another address"):
+        SinkOptions.parse({"url": URL, "address": "a", "deadletteraddress": "a"})
+    with pytest.raises(ConfigError, match="options deadLetterAddress and effectivelyOnce: only one"):
+        SinkOptions.parse({"url": URL, "deadletteraddress": "a", "effectivelyonce": "true"})
+
+
+def guide_options() -> dict[str, set[str]]:
+    """Return the options in the guide's table: their names, and whether they are for the source or the sink."""
+    found: dict[str, set[str]] = {"source": set(), "sink": set()}
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "spark.md"
+    table = guide.read_text("utf-8").partition("| option | for |")[2].partition("\n\n")[0]
+    for line in table.splitlines()[2:]:
+        cells = line.split("|")
+        for side in ("source", "sink") if cells[2].strip() == "both" else (cells[2].strip(),):
+            if not cells[1].startswith(" not offered"):
+                found[side].update(re.findall(r"`(\w+)`", cells[1]))
+    return found
+
+
+def test_the_guide_has_every_option_in_one_table() -> None:
+    assert guide_options() == {"source": set(_options._SOURCE_NAMES), "sink": set(_options._SINK_NAMES)}

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import pickle
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 from rstreams_spark import _receiver
+from rstreams_spark._intake import BatchLost
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
 from rstreams_spark._spool import SpooledRange
 from rstreams_spark.errors import SourceFailed
 
+from adapters.spark.tests.played_link import record_batch_of
 from rstreams.errors import ConfigError
 from rstreams.message import Message
+
+if TYPE_CHECKING:
+    from conftest import Eventually
 
 LIMIT = ReadMaxRows(3)
 
@@ -26,7 +33,7 @@ class PlayedReceiver:
     """Gives the batches the test has laid out, and records what was committed."""
 
     made: ClassVar[list[PlayedReceiver]] = []
-    batches: ClassVar[list[list[Message]]] = []
+    batches: ClassVar[list[pa.RecordBatch]] = []
 
     def __init__(self, _options: SourceOptions, _on_orphaned: object, known: Iterable[str] | None = None) -> None:
         self.known = set(known or ())
@@ -34,15 +41,27 @@ class PlayedReceiver:
         self.calls: list[tuple[str, int, int]] = []
         self.planned: list[tuple[dict[str, object], int]] = []
         self.closed = False
+        self.asked = threading.Event()
         self.made.append(self)
 
-    def collect(self, committed: int, most: int) -> list[list[Message]]:
+    def collect(self, committed: int, most: int) -> list[pa.RecordBatch]:
         self.calls.append(("collect", committed, most))
         return [self.batches.pop(0)] if self.batches else []
 
-    def collect_queued(self, committed: int, most: int) -> list[list[Message]]:
+    def collect_queued(self, committed: int, most: int) -> list[pa.RecordBatch]:
         self.calls.append(("collect_queued", committed, most))
         return [self.batches.pop(0)] if self.batches else []
+
+    def plan_ahead(self) -> None:
+        self.asked.clear()
+
+    def ask(self) -> None:
+        self.asked.set()
+
+    def collect_ahead(self, most: int, *, queued: bool) -> Iterator[pa.RecordBatch]:
+        self.calls.append(("queued ahead" if queued else "ahead", 0, most))
+        yield from [self.batches.pop(0)] if self.batches else []
+        assert self.asked.wait(10)
 
     def count_queued(self) -> int | None:
         self.calls.append(("count_queued", 0, 0))
@@ -56,10 +75,11 @@ class PlayedReceiver:
 
     def close(self) -> None:
         self.closed = True
+        self.asked.set()
 
 
-def batch(*bodies: bytes) -> list[Message]:
-    return [Message(body=body) for body in bodies]
+def batch(*bodies: bytes) -> pa.RecordBatch:
+    return record_batch_of([Message(body=body) for body in bodies])
 
 
 @pytest.fixture(autouse=True)
@@ -198,7 +218,10 @@ def test_an_error_from_the_options_or_the_schema_is_raised_by_the_first_call() -
 
     right = {"url": "amqp://h", "address": "a"}
     body = StructType().add("body", StringType())
-    for options, text in [(right, "^schema 'struct<body:string>': the rstreams"), ({}, "^option url is missing")]:
+    for options, text in [
+        (right, "^schema 'struct<body:string>': the rstreams"),
+        ({"address": "a"}, "^option url is missing"),
+    ]:
         refused = RStreamsDataSource(options).streamReader(body)
         assert isinstance(refused, SupportsTriggerAvailableNow)
         for call in (
@@ -234,3 +257,44 @@ def test_a_part_is_small_and_shows_no_credentials(reader: QueueReader) -> None:
     (part,) = reader.partitions(at(0), at(2))
     assert isinstance(part, SpooledRange)
     assert len(pickle.dumps(part)) < 1000
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_with_prefetch_the_next_batch_is_written_while_spark_works(
+    tmp_path: Path, eventually: Eventually, *, queued: bool
+) -> None:
+    options = {"url": "amqp://127.0.0.1", "address": "a", "spooldir": str(tmp_path), "prefetch": "true"}
+    reader = QueueReader(SourceOptions.parse(options))
+    if queued:
+        reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset(at(0), LIMIT) == at(2)
+    eventually(lambda: list(tmp_path.rglob("2.part")), "the next batch")
+    assert read(reader, at(0), at(2)) == [b"1", b"2"]
+    assert reader.latestOffset(at(2), LIMIT) == at(3)
+    assert read(reader, at(2), at(3)) == [b"3"]
+    (receiver,) = PlayedReceiver.made
+    assert receiver.settled == [2], "what was committed, before the next batch is asked for"
+    assert next(name for name, _, _ in receiver.calls if "ahead" in name) == ("queued ahead" if queued else "ahead")
+    reader.stop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_that_is_lost_while_it_comes_is_written_anew(
+    reader: QueueReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlayedReceiver, "batches", [batch(b"1", b"2")])
+    once = [True]
+    plain = PlayedReceiver.collect
+
+    def collect(self: PlayedReceiver, committed: int, most: int) -> Iterable[pa.RecordBatch]:
+        if once.pop() if once else False:
+            return lost(committed)
+        return plain(self, committed, most)
+
+    def lost(_committed: int) -> Iterator[pa.RecordBatch]:
+        yield batch(b"lost")
+        raise BatchLost
+
+    monkeypatch.setattr(PlayedReceiver, "collect", collect)
+    assert reader.latestOffset(at(0), LIMIT) == at(2)
+    assert read(reader, at(0), at(2)) == [b"1", b"2"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from rstreams_spark import _receiver
 from rstreams_spark._options import SourceOptions
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
 
 
+@contextmanager
+def reading_ahead(url: str, address: str, limit: int, **options: str) -> Iterator[Receiver]:
+    """Receive with `prefetch`, for batches of `limit` rows."""
+    given = {"url": url, "address": address, "maxmessagespertrigger": str(limit), "prefetch": "true"}
+    receiver = Receiver(SourceOptions.parse(given | options), lambda: None)
+    try:
+        yield receiver
+    finally:
+        receiver.close()
+
+
 class Whole:
     """A receiver whose batches are not in parts."""
 
@@ -27,13 +39,14 @@ class Whole:
         self.count_queued = receiver.count_queued
         self.settle_when_committed = receiver.settle_when_committed
         self.close = receiver.close
+        self.progress = receiver.progress
         self._receiver = receiver
 
-    def collect(self, committed: int, most: int) -> list[Message]:
-        return [message for part in self._receiver.collect(committed, most) for message in part]
+    def collect(self, committed: int, most: int) -> list[Any]:
+        return bodies(self._receiver.collect(committed, most))
 
-    def collect_queued(self, committed: int, most: int) -> list[Message]:
-        return [message for part in self._receiver.collect_queued(committed, most) for message in part]
+    def collect_queued(self, committed: int, most: int) -> list[Any]:
+        return bodies(self._receiver.collect_queued(committed, most))
 
 
 @contextmanager
@@ -46,17 +59,17 @@ def receiving(url: str, orphaned: threading.Event | None = None, **options: str)
         receiver.close()
 
 
-def bodies(messages: list[Message]) -> list[Any]:
-    return [message.body for message in messages]
+def bodies(batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    return [body for batch in batches for body in batch.column("body").to_pylist()]
 
 
 def test_a_batch_is_accepted_by_the_next_call_and_the_rest_released_by_closing(node: NodeProcess) -> None:
     node.publish("in", [b"1", b"2", b"3", b"4", b"5"])
     with receiving(node.url) as receiver:
-        assert bodies(receiver.collect_queued(0, 3)) == [b"1", b"2", b"3"]
+        assert receiver.collect_queued(0, 3) == [b"1", b"2", b"3"]
         counters = node.queue("in")
         assert (counters["unsettled"], counters["accepted"]) == (5, 0)
-        assert bodies(receiver.collect_queued(3, 3)) == [b"4", b"5"]
+        assert receiver.collect_queued(3, 3) == [b"4", b"5"]
     counters = node.queue("in")
     assert (counters["accepted"], counters["modified"], counters["ready"], counters["consumers"]) == (3, 0, 2, 0)
     assert node.take("in", 2) == [Message(body=b"4"), Message(body=b"5")]  # with a delivery-count of 0
@@ -131,3 +144,57 @@ def test_it_gives_back_and_tells_when_its_parent_has_died(
         assert orphaned.wait(10)
         counters = node.queue("in")
         assert (counters["modified"], counters["ready"], counters["consumers"]) == (0, 2, 0)
+
+
+def test_reading_ahead_never_has_more_than_twice_the_limit(node: NodeProcess) -> None:
+    came: list[Any] = []
+    with reading_ahead(node.url, "counted", 20) as receiver:
+        came += bodies(receiver.collect(0, 20))
+        while len(came) < 500:
+            receiver.plan_ahead()
+            ahead = receiver.collect_ahead(20, queued=False)
+            receiver.settle(len(came))
+            receiver.ask()
+            came += bodies(ahead)
+    assert came == [b"%d" % n for n in range(1, 501)]
+    assert 20 < node.first("counted/most") <= 40
+
+
+def test_packs_never_exceed_the_limit_and_are_settled_whole(node: NodeProcess) -> None:
+    node.publish("in", [Message(body=b"%d" % n, id=f"m-{n}") for n in range(10_000)])
+    came: list[Any] = []
+    with reading_ahead(node.url, "in", 2_000, prefetch="false") as receiver:
+        receiver.count_queued()
+        while part := bodies(receiver.collect_queued(len(came), 2_000)):
+            assert 1_996 <= len(part) <= 2_000 or len(came) + len(part) == 10_000
+            assert node.queue("in")["unsettled"] <= 2_000
+            came += part
+    assert came == [b"%d" % n for n in range(10_000)]
+    counters = node.queue("in")
+    assert (counters["accepted"], counters["ready"], counters["unsettled"]) == (10_000, 0, 0)
+
+
+def test_a_rejected_message_of_a_pack_is_not_accepted_with_the_others(node: NodeProcess) -> None:
+    sizes = [20 if n != 1_500 else 200 for n in range(3_000)]
+    node.publish("in", [b"x" * size for size in sizes])
+    came = 0
+    with reading_ahead(
+        node.url, "in", 2_000, prefetch="false", maxmessagesize="100", onunparsable="reject"
+    ) as receiver:
+        receiver.count_queued()
+        while part := bodies(receiver.collect_queued(came, 2_000)):
+            came += len(part)
+    counters = node.queue("in")
+    assert (came, counters["accepted"], counters["rejected"]) == (2_999, 2_999, 1)
+
+
+def test_the_state_of_the_source_for_sparks_progress(node: NodeProcess, eventually: Eventually) -> None:
+    node.publish("in", [b"1", b"2", b"3"])
+    with receiving(node.url, maxmessagespertrigger="2") as receiver:
+        assert len(receiver.collect_queued(0, 2)) == 2
+        state = eventually(lambda: (now := receiver.progress(100)) and now["queued"] is not None and now, "the count")
+        assert state["peer"] == f"127.0.0.1:{node.port}"
+        assert (state["credit"], state["unsettled"], state["redelivered"], state["connectionsLost"]) == (0, 2, 0, 0)
+        assert state["messages"] == 102 + state["queued"]
+        receiver.close()
+        assert receiver.progress(100) is None

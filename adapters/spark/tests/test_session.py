@@ -104,6 +104,11 @@ def test_spark_connect_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert session(spark_remote="sc://h").python is None
 
 
+@pytest.mark.usefixtures("no_spark")
+def test_a_server_of_spark_connect_in_this_process_runs_this_python() -> None:
+    assert session(spark_remote="local[1]").python == sys.executable
+
+
 JOB = """
 import sys
 import rstreams_spark

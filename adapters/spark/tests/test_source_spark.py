@@ -352,8 +352,11 @@ def test_a_stop_right_after_the_commit_repeats_nothing(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({}, "ConfigError: schema 'struct<body:string>': the rstreams source always has struct<body:binary,"),
-        ({"maxMesagesPerTrigger": 5}, "has no option maxmesagespertrigger; it takes url, "),
+        (
+            {},
+            "ConfigError: schema 'struct<body:string>': the rstreams source has no column body string; it has it",
+        ),
+        ({"maxMesagesPerTrigger": 5}, "has no option maxmesagespertrigger. Did you mean maxMessagesPerTrigger?"),
     ],
 )
 def test_a_wrong_schema_or_option_beside_a_schema_is_told_in_one_line(

@@ -7,19 +7,23 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 from rstreams_spark import _spool
-from rstreams_spark._columns import ARROW_SCHEMA
+from rstreams_spark._schema import SOURCE_SCHEMA
 from rstreams_spark._spool import Spool, SpooledRange, read_range
 from rstreams_spark.errors import SourceFailed
 
+from adapters.spark.tests.played_link import record_batch_of
 from rstreams.message import Message
 
 
-def rows(count: int) -> list[list[Message]]:
-    return [[Message(body=b"%d" % n, id=f"m-{n}", properties={"n": n, "none": None}) for n in range(count)]]
+def rows(count: int) -> list[pa.RecordBatch]:
+    messages = (Message(body=b"%d" % n, id=f"m-{n}", properties={"n": n, "none": None}) for n in range(count))
+    return [record_batch_of(messages)]
 
 
 def read(parts: list[SpooledRange] | None) -> list[bytes]:
@@ -34,7 +38,7 @@ def test_a_batch_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert parts is not None
     (part,) = parts
     (batch,) = list(read_range(pickle.loads(pickle.dumps(part))))  # noqa: S301 - our own
-    assert batch.schema == ARROW_SCHEMA
+    assert batch.schema == to_arrow_schema(SOURCE_SCHEMA, timezone="UTC")
     assert batch.slice(1, 1).to_pylist() == [
         {
             "body": b"1",
@@ -55,24 +59,13 @@ def test_a_batch_comes_back_as_it_was_written(tmp_path: Path) -> None:
 def test_the_parts_are_the_batch_in_order_and_no_more_than_asked_for(
     count: int, partitions: int, most: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_spool, "_MAX_ROWS", most)
-        spool = Spool(str(tmp_path_factory.mktemp("spool")), partitions, "a")
-        spool.write(0, rows(count))
-        parts = spool.partitions(0, count)
-        assert parts is not None
-        assert 1 <= len(parts) <= partitions
-        assert read(parts) == [b"%d" % n for n in range(count)]
-        spool.close()
-
-
-def test_large_bodies_are_cut_into_more_record_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_spool, "_MAX_BYTES", 100)
-    spool = Spool(str(tmp_path), 1, "a")
-    spool.write(0, [[Message(body=b"x" * 60)] * 5])
-    parts = spool.partitions(0, 5)
+    spool = Spool(str(tmp_path_factory.mktemp("spool")), partitions, "a")
+    (batch,) = rows(count)
+    spool.write(0, (batch.slice(first, most) for first in range(0, count, most)))
+    parts = spool.partitions(0, count)
     assert parts is not None
-    assert [batch.num_rows for part in parts for batch in read_range(part)] == [2, 2, 1]
+    assert 1 <= len(parts) <= partitions
+    assert read(parts) == [b"%d" % n for n in range(count)]
     spool.close()
 
 
@@ -177,9 +170,9 @@ def test_a_batch_that_an_executor_cannot_see_says_what_to_set() -> None:
 def test_a_batch_is_written_part_by_part(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), 2, "a")
 
-    def parts() -> Iterator[list[Message]]:
+    def parts() -> Iterator[pa.RecordBatch]:
         for n in range(3):
-            yield [Message(body=b"%d" % (2 * n)), Message(body=b"%d" % (2 * n + 1))]
+            yield record_batch_of([Message(body=b"%d" % (2 * n)), Message(body=b"%d" % (2 * n + 1))])
             assert len(list(tmp_path.rglob("*.part"))) == 1, "it is written while the next part comes"
 
     assert spool.write(7, parts()) == 13
@@ -195,8 +188,8 @@ def test_a_batch_is_written_part_by_part(tmp_path: Path) -> None:
 def test_a_batch_that_breaks_off_leaves_no_file(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), 1, "a")
 
-    def parts() -> Iterator[list[Message]]:
-        yield [Message(body=b"1")]
+    def parts() -> Iterator[pa.RecordBatch]:
+        yield record_batch_of([Message(body=b"1")])
         msg = "the link is gone"
         raise SourceFailed(msg)
 

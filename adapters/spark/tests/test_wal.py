@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from rstreams_spark import _receiver, _wal
@@ -15,6 +16,7 @@ from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
 from rstreams_spark.errors import SourceFailed
 
+from adapters.spark.tests.played_link import record_batch_of
 from rstreams.errors import ConfigError
 from rstreams.message import Message
 
@@ -46,7 +48,7 @@ class PlayedReceiver:
         self.taken: list[Message] = []
         self.settled = 0
 
-    def collect(self, _committed: int, most: int) -> Iterator[Sequence[Message]]:
+    def collect(self, _committed: int, most: int) -> Iterator[pa.RecordBatch]:
         batch: list[Message] = []
         while self.queue.ready and len(batch) < most:
             message = self.queue.ready.pop(0)
@@ -56,7 +58,7 @@ class PlayedReceiver:
                 batch.append(message)
         self.taken += batch
         if batch:
-            yield batch
+            yield record_batch_of(batch)
 
     def settle(self, taken: int) -> None:
         self.queue.accepted += [message.body for message in self.taken[self.settled : taken]]

@@ -10,7 +10,8 @@ The guide `docs/guides/spark.md` has the options, the columns and the guarantees
 
 from __future__ import annotations
 
+from rstreams_spark._send import send
 from rstreams_spark._session import session
 from rstreams_spark.source import RStreamsDataSource
 
-__all__ = ["RStreamsDataSource", "session"]
+__all__ = ["RStreamsDataSource", "send", "session"]

@@ -13,6 +13,8 @@ from rstreams.errors import RStreamsError
 from rstreams.net.rabbitmq_management import rabbitmq_management
 
 _ANSWER_WAIT_S: Final = 5.0
+_ASK_NODE_EVERY_S: Final = 5.0
+_ASK_EVERY_S: Final = 60.0
 _STATISTICS: Final = "$statistics"
 _QUEUES: Final = "/queues/"
 
@@ -32,6 +34,11 @@ async def count_queued(connection: Connection, address: str) -> int | None:
     except RStreamsError:
         pass
     return None
+
+
+def ask_every_s(connection: Connection) -> float:
+    """Return how long to wait between two questions to a peer; the management of RabbitMQ is not for frequent ones."""
+    return _ASK_NODE_EVERY_S if connection.peer_properties.get("product") == "rstreams" else _ASK_EVERY_S
 
 
 async def _in_rabbitmq(connection: Connection, address: str) -> int | None:

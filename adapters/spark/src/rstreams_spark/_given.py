@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from rstreams.errors import ConfigError
 
 V = TypeVar("V")
+W = TypeVar("W")
 
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS_BYTES: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -24,7 +25,7 @@ _FLAGS: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True)
 class Secret:
-    """A password, or the file or environment variable that holds it.
+    """A password or another secret, or the file or environment variable that holds it.
 
     Only one of the three is given. A file or a variable is read when a connection is opened.
     """
@@ -35,7 +36,7 @@ class Secret:
     variable: str | None = None
 
     def read(self) -> str:
-        """Return the password.
+        """Return the secret.
 
         Errors: `ConfigError` that names the option if the file cannot be read or the variable is not set.
         """
@@ -52,35 +53,75 @@ class Secret:
                 msg = f"option {self.name}Env={self.variable!r}: the environment has no such variable"
                 raise ConfigError(msg)
             return value
-        assert self.value is not None, "one of the three is given"
-        return self.value
+        return self.value or ""
 
     def without_value(self) -> Secret:
         """Return the same without the password itself, for a copy that opens no connection."""
-        return Secret(self.name, "" if self.value is not None else None, self.file, self.variable)
+        return Secret(self.name, None, self.file, self.variable)
 
 
 class Given:
     """The options of one source or sink.
 
+    A wrong option is noted, and its default is returned in its place. `check` then raises one error that names all
+    wrong options.
+
     Args:
         options: The options that Spark gave.
         what: "source" or "sink", for messages.
         known: The names of all options that it takes.
+        elsewhere: The names of options of other connectors, with the reason or the name that is right here.
         ignored: Names in lower case that Spark adds by itself.
-
-    Errors: `ConfigError` for a name that is not known, with the name that is most like it.
     """
 
     def __init__(
-        self, options: Mapping[str, str], what: str, known: Iterable[str], ignored: Iterable[str] = ()
+        self,
+        options: Mapping[str, str],
+        what: str,
+        known: Iterable[str],
+        *,
+        elsewhere: Mapping[str, str],
+        ignored: Iterable[str] = (),
     ) -> None:
         self._options = {name.lower(): value for name, value in options.items()}
+        self._what = what
+        self._wrong: list[str] = []
         spelled = {name.lower(): name for name in known}
         for name in sorted(self._options.keys() - spelled.keys() - set(ignored)):
-            near = difflib.get_close_matches(name, spelled, 1)
-            hint = f". Did you mean {spelled[near[0]]}?" if near else ""
-            msg = f"the rstreams {what} has no option {name}; it takes {', '.join(spelled.values())}{hint}"
+            self._refuse_unknown(name, spelled, elsewhere)
+
+    def _refuse_unknown(self, name: str, spelled: Mapping[str, str], elsewhere: Mapping[str, str]) -> None:
+        near = difflib.get_close_matches(name, spelled, 1)
+        text = f"the rstreams {self._what} has no option {name}"
+        if name in elsewhere:
+            self.refuse(f"{text}: {elsewhere[name]}")
+        elif near:
+            self.refuse(f"{text}. Did you mean {spelled[near[0]]}?")
+        else:
+            self.refuse(f"{text}; it takes {', '.join(spelled.values())}")
+
+    def refuse(self, text: str) -> None:
+        """Note an option that is wrong."""
+        self._wrong.append(text)
+
+    def attempt(self, read: Callable[[], V], otherwise: W) -> V | W:
+        """Return what `read` returns; if it raises `ConfigError`, note the error and return `otherwise`."""
+        try:
+            return read()
+        except ConfigError as error:
+            self.refuse(str(error))
+            return otherwise
+
+    def check(self) -> None:
+        """Raise one error for all wrong options, if there are any.
+
+        Errors: `ConfigError` that names each wrong option, its value and the allowed values, in one line.
+        """
+        if len(self._wrong) == 1:
+            raise ConfigError(self._wrong[0])
+        if self._wrong:
+            listed = "; ".join(f"({number}) {text}" for number, text in enumerate(self._wrong, 1))
+            msg = f"{len(self._wrong)} things are wrong with the options of the rstreams {self._what}: {listed}"
             raise ConfigError(msg)
 
     def has(self, name: str) -> bool:
@@ -90,13 +131,13 @@ class Given:
     def required(self, name: str, allowed: str) -> str:
         """Return an option that must be given."""
         if not self.has(name):
-            msg = f"option {name} is missing: it must be {allowed}"
-            raise ConfigError(msg)
+            self.refuse(f"option {name} is missing: it must be {allowed}")
+            return ""
         return self._nonempty(name, allowed)
 
     def optional(self, name: str, allowed: str) -> str | None:
         """Return an option, or None if it is not given."""
-        return self._nonempty(name, allowed) if self.has(name) else None
+        return self._nonempty(name, allowed) or None if self.has(name) else None
 
     def whole(self, name: str, default: int, most: int) -> int:
         """Return a whole number from 1 to `most`."""
@@ -136,23 +177,23 @@ class Given:
         return self._read(name, default, lambda text: choices.get(text.lower()), " or ".join(choices))
 
     def secret(self, name: str) -> Secret | None:
-        """Return a password that is given itself, by `nameFile` or by `nameEnv`; None if it is not given.
+        """Return a secret that is given itself, by `nameFile` or by `nameEnv`; None if it is not given.
 
-        The password is not read yet, but a file that cannot be read is an error now.
+        The secret is not kept, but a file that cannot be read is an error now.
         """
         ways = [way for way in (name, f"{name}File", f"{name}Env") if self.has(way)]
         if not ways:
             return None
         if len(ways) > 1:
-            msg = f"options {' and '.join(ways)}: only one of them may be given"
-            raise ConfigError(msg)
+            self.refuse(f"options {' and '.join(ways)}: only one of them may be given")
+            return Secret(name)
         secret = Secret(
             name,
             self._options.get(name.lower()),
-            self.optional(f"{name}File", "a file that holds the password"),
-            self.optional(f"{name}Env", "the name of an environment variable that holds the password"),
+            self.optional(f"{name}File", "a file that holds the secret"),
+            self.optional(f"{name}Env", "the name of an environment variable that holds the secret"),
         )
-        secret.read()
+        self.attempt(secret.read, "")
         return secret
 
     def _nonempty(self, name: str, allowed: str) -> str:
@@ -164,6 +205,6 @@ class Given:
             return default
         value = read(given.strip())
         if value is None:
-            msg = f"option {name}={given!r}: must be {allowed}"
-            raise ConfigError(msg)
+            self.refuse(f"option {name}={given!r}: must be {allowed}")
+            return default
         return value

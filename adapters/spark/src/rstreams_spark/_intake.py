@@ -1,41 +1,18 @@
-"""The receiving side of the source's link: the messages of the next batch.
-
-Theory of operation. Every message that was requested and is not yet settled is in one of three places:
-
-    demand      requested, not yet here: the sender may still send it
-    waiting     here, in no batch yet
-    assigned    in a batch that Spark has not committed, as far as is known
-
-    demand + waiting + assigned <= limit, always
-
-A message is settled when its batch has been committed, and only then a new one is requested in its place. Therefore,
-with a limit of N, the sender sees at most N messages unsettled, and the other messages stay at the sender.
-
-A message that cannot become a row ends the stream (`onUnparsable=fail`): the messages before it go out first, and this
-message and all later ones stay unsettled. With `reject` it is rejected and another takes its place.
-
-The connection may be lost and come back. The peer then has every unsettled message back, and sends it again:
-
-- A waiting message is forgotten until it comes again.
-- An assigned message is in a batch already. When a message with its id comes again, it gets the place of the lost one:
-  it is settled with that batch, or at once if the batch has been committed. A message without an id is not recognised.
-
-All of this lives in the trio thread of the connection, where signals come as plain calls (`rstreams.abc`).
-"""
+"""The rows of the next batch, as the runner asks for them; `_incoming` has their way here."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+import pyarrow as pa
 import trio
 
-from rstreams.abc import Hold, Subscription
-from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
-from rstreams.message import Message, MessageId, decode_message
-from rstreams_spark._bodies import as_text
-from rstreams_spark.errors import SourceFailed, UnparsableMessage
+from rstreams.errors import ConfigError
+from rstreams_spark._incoming import IncomingRows
+from rstreams_spark._record_batches import count_redelivered
+from rstreams_spark._report import SourceCounts
+from rstreams_spark.errors import SourceFailed
 
 IDLE_WAIT_S: Final = 0.1
 """How long to wait for a first message before Spark is told that there is none."""
@@ -52,175 +29,42 @@ class Drains(Protocol):
         ...
 
 
-class TooLarge(Exception):
-    """A message that is larger than option maxMessageSize allows; nothing of it is kept."""
+class BatchPart(NamedTuple):
+    """A part of a batch.
+
+    Attributes:
+        record_batches: Its rows.
+        ends: Whether it is the last part.
+    """
+
+    record_batches: list[pa.RecordBatch]
+    ends: bool
 
 
-Received = Message | RemoteProtocolError | TooLarge
-"""A message, or the reason why there is none."""
+class BatchLost(Exception):
+    """The connection was lost while a batch came: its messages come again, and it begins anew."""
 
 
-def decoder(most_bytes: int) -> Callable[[bytes], Received]:
-    """Return what decodes a message; a message that cannot be decoded must not end the link."""
-
-    def decode(encoded: bytes) -> Received:
-        if len(encoded) > most_bytes:
-            return TooLarge(f"it has {len(encoded)} bytes, more than option maxMessageSize={most_bytes} allows")
-        try:
-            return decode_message(encoded)
-        except RemoteProtocolError as error:
-            return error
-
-    return decode
-
-
-class RowIntake:
-    """The subscriber of the source's link; see the module's text.
+class RowIntake(IncomingRows):
+    """The subscriber of the source's link, and what the runner asks it for.
 
     Context: The trio thread of the connection, for every method.
     """
 
-    def __init__(self, limit: int, *, reject_unparsable: bool) -> None:
-        """Make an intake that requests nothing yet.
-
-        Args:
-            limit: The most messages granted, waiting and assigned together.
-            reject_unparsable: Whether to reject a message that cannot become a row, instead of ending the stream.
-        """
-        self._limit = limit
-        self._reject_unparsable = reject_unparsable
-        self._subscription: Subscription | None = None
-        self._demand = 0
-        self._waiting: list[Message] = []
-        self._holds: deque[Hold] = deque()  # of the assigned messages, then of the waiting ones
-        self._ids: deque[MessageId | None] = deque()  # of the latest committed, then of the assigned
-        self._taken = 0
-        self._committed = 0
-        self._lost_ids: dict[MessageId, int] = {}  # message ids that may come again, and their places among all taken
-        self._forget_at = 0  # how many messages have been received when these are forgotten
-        self._forgets = True
-        self._set_aside: list[Hold] = []  # of the message that ended the stream, and of all behind it
-        self._first_came_at = 0.0
-        self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
-        self._received = 0
-        self._left: int | None = None  # how many of the counted messages have not been taken
-        self._unparsable: UnparsableMessage | None = None
-        self._lost: SourceFailed | None = None
-        self._away = False
-        self._completed = False
-        self._draining = False
-        self._asked = self._before = 0  # the demand, and what had been received, when the drain began
-        self._short = False  # whether the last drain brought fewer than asked for
-        self._empty = False
-        self._wanted = 1
-        self._news = trio.Event()
-
-    # the link calls these
-
-    def on_subscribe(self, subscription: Subscription) -> None:
-        """Take the link on."""
-        self._subscription = subscription
-        self._news.set()
-
-    def on_next(self, item: Received) -> None:
-        """Take a message, or the error of one; the message stays unsettled."""
-        assert self._subscription is not None
-        self._received += 1
-        self._demand -= 1
-        hold = self._subscription.hold()
-        if self._unparsable is not None:
-            self._set_aside.append(hold)
-            return
-        if not isinstance(item, Message):
-            self._on_unparsable(item, hold)
-            return
-        if self._lost_ids and self._takes_place_of_lost(item.id, hold):
-            return
-        if not self._waiting:
-            self._first_came_at = trio.current_time()
-        self._waiting.append(item)
-        self._holds.append(hold)
-        if len(self._waiting) >= self._wanted:
-            self._news.set()
-
-    def on_error(self, error: BaseException) -> None:
-        """Note that the link is gone, and with it everything that was not settled; the first reason counts."""
-        if self._lost is None:
-            self._lost = SourceFailed(
-                f"{type(error).__name__}: {error}; messages that Spark has not committed are delivered again when the "
-                "query is started again"
-            )
-        self._news.set()
-
-    def on_complete(self) -> None:
-        """Note that no further message will come."""
-        self._completed = True
-        self._news.set()
-
-    def _on_unparsable(self, error: RemoteProtocolError | TooLarge, hold: Hold) -> None:
-        if self._reject_unparsable:
-            large = isinstance(error, TooLarge)
-            condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED if large else Condition.DECODE_ERROR
-            hold.fail(DeliveryFailed("rejected", condition.value, f"not a row: {error}"))
-            if self._left is not None:
-                self._left -= 1
-            self._request_more()
-            self._news.set()
-            return
-        self._set_aside.append(hold)
-        self._unparsable = UnparsableMessage(
-            f"message {self._received} of this link cannot be made a row: {error}. It was not settled. Set option "
-            "onUnparsable=reject to have such messages rejected, or take it out of the queue"
+    def counts(self) -> SourceCounts:
+        """Return the counters of the link."""
+        assigned, waiting = self._assigned, self._waiting.count
+        return SourceCounts(
+            taken=assigned.taken - assigned.making,
+            waiting=waiting + assigned.making,
+            credit=self._demand,
+            unsettled=waiting + self._uncommitted,
+            redelivered=self._redelivered,
         )
-        self._news.set()
 
-    def _takes_place_of_lost(self, message_id: MessageId | None, hold: Hold) -> bool:
-        """Return whether the message is in a batch already; its hold then takes the place of the lost one."""
-        lost = self._lost_ids
-        if self._forgets and self._received > self._forget_at:
-            lost.clear()  # lost messages come first; a later one with such an id is another message
-        if message_id is None:
-            return False
-        place = lost.pop(message_id, None)
-        if place is None and not isinstance(message_id, str):
-            place = lost.pop(as_text(message_id) or "", None)
-        if place is None:
-            return False
-        if place < self._committed:
-            hold.done()
-        else:
-            self._holds[place - self._committed].done()  # the lost one: nobody hears it
-            self._holds[place - self._committed] = hold
-        self._request_more()
-        return True
-
-    # the connection calls these
-
-    def on_away(self) -> None:
-        """Note that the connection was lost, and may come back; the peer has everything unsettled back."""
-        self._away = True
-        for _ in self._waiting:
-            self._holds.pop().release()
-        for hold in self._set_aside:
-            hold.release()
-        self._waiting.clear()
-        self._set_aside.clear()
-        self._unparsable = None
-        first = self._taken - len(self._ids)
-        kept = 0 if self._forgets else first
-        self._lost_ids = {message_id: place for message_id, place in self._lost_ids.items() if place < kept} | {
-            message_id: place for place, message_id in enumerate(self._ids, first) if message_id is not None
-        }
-        self._forget_at = self._received + 2 * self._limit
-        if self._subscription is not None:
-            self._request_more()
-
-    def on_back(self) -> None:
-        """Note that the connection has come back."""
-        self._away = False
-        self._news.set()
-
-    # the runner calls these
+    async def attached(self) -> None:
+        """Wait until the peer has answered the attach; for ever if it does not."""
+        await self._attached.wait()
 
     async def subscribed(self) -> None:
         """Wait until the peer has answered the attach.
@@ -234,6 +78,15 @@ class RowIntake:
         if self._subscription is None:
             msg = f"the peer did not answer the attach within {ANSWER_WAIT_S:g} s"
             raise SourceFailed(msg)
+
+    def expect_packs(self, pack_items: int) -> None:
+        """Expect up to `pack_items` messages in a delivery, before anything is requested.
+
+        The link grants no credit for less than a pack. A pack is unsettled at the peer until all its messages are
+        settled, which may be in two batches. Therefore a batch may have two packs less than the limit allows.
+        """
+        self._pack = pack_items
+        self._limit -= pack_items - 1
 
     def know(self, ids: Iterable[str]) -> None:
         """Accept messages with these ids, and do not hand them out: they are in batches of an earlier run.
@@ -249,48 +102,86 @@ class RowIntake:
         self._left = count
 
     def settle(self, committed: int) -> None:
-        """Settle the first `committed` of all messages that were taken, and request as many others.
+        """Settle the batches of the first `committed` of all messages that were taken, and request as many others.
 
         The same number, or a smaller one, changes nothing.
         """
-        if committed <= self._committed:
+        if committed <= self._assigned.committed or self._claims is None:
             return
-        for _ in range(committed - self._committed):
-            self._holds.popleft().done()
-        for _ in range(len(self._ids) - (self._taken - committed) - self._limit):
-            self._ids.popleft()
-        self._committed = committed
+        self._assigned.settle(committed, self._claims, self._limit)
         if self._lost is None:
             self._request_more()
 
-    async def collect(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> list[Message]:
-        """Return the messages of the next batch as they come, or the next part of one.
+    async def collect(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
+        """Return the rows of the next batch as they come, or the next part of one.
 
         Args:
             committed: How many of all messages taken so far Spark has committed: they are settled, and replaced.
-            most: The most messages to return. Fewer are the end of the batch.
+            most: The most rows that the batch may still get.
             delay_s: Seconds to wait for more after the first message has come.
             goes_on: Whether this is not the first part of the batch.
 
-        Errors: `SourceFailed` if the link is gone; `UnparsableMessage` if the next message is one, at the first part.
+        Errors: `SourceFailed` if the link is gone; `UnparsableMessage` if the next message is one, at the first part;
+            `BatchLost` if the earlier parts will come again.
         """
-        self._begin(committed)
+        self._begin(committed, goes_on=goes_on)
+        return await self._collect(most, delay_s, goes_on=goes_on)
+
+    async def collect_ahead(self, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
+        """Return the next part of a batch that Spark has not asked for yet.
+
+        The last part waits until Spark asks (`ask`). From then on this is as `collect`.
+
+        Args:
+            most: As for `collect`.
+            delay_s: As for `collect`.
+            goes_on: As for `collect`.
+
+        Errors: As for `collect`.
+        """
+        await self._until_asked(most, goes_on=goes_on)
+        if not self._asked:
+            if not goes_on:
+                self._batch_until = self._first_came_at + delay_s
+            return self._take(most, whole_only=True)
+        self._begin(self._assigned.committed, goes_on=goes_on)
+        return await self._collect(most, delay_s, goes_on=goes_on)
+
+    async def _until_asked(self, most: int, *, goes_on: bool) -> None:
+        """Wait until Spark asks for the batch, or there is a part of it that does not end it."""
+        self._raise_if_restarted(goes_on=goes_on)
+        waiting = self._waiting
+        while not self._asked and (not waiting.has_whole or waiting.in_whole >= most or waiting.is_heavy or self._over):
+            await self._next_news(self._limit + 1)
+            self._raise_if_restarted(goes_on=goes_on)
+
+    def plan_ahead(self) -> None:
+        """Begin a batch for `collect_ahead`."""
+        self._asked = False
+
+    def ask(self) -> None:
+        """Tell `collect_ahead` that Spark asks for the batch now."""
+        self._asked = True
+        self._news.set()
+
+    async def _collect(self, most: int, delay_s: float, *, goes_on: bool) -> BatchPart:
         if not goes_on:
             with trio.move_on_after(IDLE_WAIT_S):
                 await self._until(1)
-                if self._completed and not self._waiting:
+                if self._completed and not self._waiting.count:
                     await trio.sleep(IDLE_WAIT_S)  # Spark asks again at once
-            if not self._waiting:
+            if not self._waiting.count:
                 return self._take(most)
             self._batch_until = self._first_came_at + delay_s
-        with trio.move_on_at(self._batch_until):
-            await self._until(most)
-        return self._take(most, goes_on=goes_on)
+        enough = most if self._enough is None else min(most, max(0, self._enough - self._assigned.making))
+        with trio.move_on_at(self._batch_until) as scope:
+            await self._until(enough)
+            self._raise_if_restarted(goes_on=goes_on)
+        in_time = not scope.cancelled_caught
+        return self._take(most, goes_on=goes_on, whole_only=in_time and not self._has(enough))
 
-    async def collect_queued(
-        self, committed: int, most: int, delay_s: float, *, goes_on: bool = False
-    ) -> list[Message]:
-        """Return the messages of the next batch of those that are queued, or the next part of one.
+    async def collect_queued(self, committed: int, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
+        """Return the rows of the next batch of the queued messages, or the next part of one.
 
         There are none after the messages of `take_only`, or when a drain has found the queue empty.
 
@@ -303,19 +194,47 @@ class RowIntake:
 
         Errors: As for `collect`; and `SourceFailed` if the peer does not answer the drain.
         """
-        self._begin(committed)
-        while not (self._empty or self._over or self._left == 0 or len(self._waiting) >= most):
-            await self._drain(max(delay_s, IDLE_WAIT_S), most)
-            if self._waiting:
-                break
-        return self._take(most, goes_on=goes_on)
+        self._begin(committed, goes_on=goes_on)
+        await self._until_queued(most, delay_s, goes_on=goes_on)
+        return self._take(most, goes_on=goes_on, whole_only=not self._has(most))
+
+    async def collect_queued_ahead(self, most: int, delay_s: float, *, goes_on: bool = False) -> BatchPart:
+        """Return the next part of a batch of the queued messages that Spark has not asked for yet.
+
+        The last part waits until Spark asks (`ask`).
+
+        Args:
+            most: As for `collect`.
+            delay_s: As for `collect_queued`.
+            goes_on: As for `collect`.
+
+        Errors: As for `collect_queued`.
+        """
+        self._begin(self._assigned.committed, goes_on=goes_on)
+        await self._until_queued(most, delay_s, goes_on=goes_on)
+        await self._until_asked(most, goes_on=goes_on)
+        return self._take(most, goes_on=goes_on, whole_only=not self._asked or not self._has(most))
+
+    async def _until_queued(self, most: int, delay_s: float, *, goes_on: bool) -> None:
+        """Wait for rows, until none are left."""
+        while not (self._has(most) or self._waiting.has_whole or self._empty or self._over):
+            if self._left is not None and self._waiting.count >= self._left:
+                return
+            before = self._received
+            if self._pack > 1 and self._left is not None:  # a drain of packs brings what is ready, and that is not all
+                with trio.move_on_after(IDLE_WAIT_S):
+                    await self._until(min(most, self._left))
+            if self._received == before:
+                await self._drain(max(delay_s, IDLE_WAIT_S), most)
+                if self._waiting.count or (self._assigned.making and self._draining):
+                    return
+            self._raise_if_restarted(goes_on=goes_on)
 
     def give_back(self) -> None:
         """Release every message that is not settled, and end the subscription."""
-        for hold in (*self._holds, *self._set_aside):
-            hold.release()
-        self._holds.clear()
-        self._set_aside.clear()
+        if self._claims is not None:
+            self._claims.release()
+        self._assigned.release()
         self._waiting.clear()
         if self._subscription is not None:
             self._subscription.cancel()
@@ -331,16 +250,16 @@ class RowIntake:
         """
         while not self._over:
             if not self._draining:
-                self._asked, self._before = self._demand, self._received
+                self._drain_demand, self._before = self._demand, self._received
                 self._begin_drain()
             await self._answered(delay_s, most)
             if self._draining:
                 return
             came = self._received - self._before
-            if came >= self._asked > 0:
+            if came >= self._drain_demand > 0 or self._is_full or self._waiting.is_heavy:
                 self._short = False
                 return
-            if came == 0 or self._short:
+            if came == 0 or (self._short and self._pack == 1):
                 self._empty = True
                 return
             self._short = True
@@ -361,8 +280,8 @@ class RowIntake:
 
     async def _answered(self, delay_s: float, most: int) -> None:
         """Wait for the answer of a drain, until `most` messages wait, or until no more come for `delay_s`."""
-        while self._draining and not self._over and len(self._waiting) < most:
-            before, rows = self._received, len(self._waiting)
+        while self._draining and not (self._over or self._has(most) or self._waiting.has_whole):
+            before, rows = self._received, self._waiting.count + self._assigned.making
             with trio.move_on_after(delay_s if rows else ANSWER_WAIT_S):
                 await self._next_news(most if rows else 1)
                 continue
@@ -374,16 +293,8 @@ class RowIntake:
                 msg = f"the peer did not answer a drain within {ANSWER_WAIT_S:g} s, which trigger availableNow needs"
                 raise SourceFailed(msg)
 
-    @property
-    def _assigned(self) -> int:
-        return self._taken - self._committed
-
-    @property
-    def _over(self) -> bool:
-        return self._lost is not None or self._unparsable is not None or self._completed
-
     async def _until(self, rows: int) -> None:
-        while len(self._waiting) < rows and not self._over:
+        while not (self._has(rows) or self._waiting.has_whole or self._over):
             await self._next_news(rows)
 
     async def _next_news(self, rows: int) -> None:
@@ -391,38 +302,34 @@ class RowIntake:
         self._news = trio.Event()
         await self._news.wait()
 
-    def _begin(self, committed: int) -> None:
+    def _begin(self, committed: int, *, goes_on: bool) -> None:
         self._raise_if_lost()
+        self._raise_if_restarted(goes_on=goes_on)
         self.settle(committed)
         self._request_more()
 
-    def _request_more(self) -> None:
-        """Request what the limit allows, and no more than is left of the counted messages."""
-        assert self._subscription is not None
-        if self._over:
-            return
-        here = self._demand + len(self._waiting)
-        n = self._limit - here - self._assigned
-        if self._left is not None:
-            n = min(n, self._left - here)
-        if n > 0:
-            self._demand += n
-            self._subscription.request(n)
+    def _raise_if_restarted(self, *, goes_on: bool) -> None:
+        restarts, self._restarts = self._restarts, False
+        if restarts and goes_on:
+            raise BatchLost
 
-    def _take(self, most: int, *, goes_on: bool = False) -> list[Message]:
+    def _take(self, most: int, *, goes_on: bool = False, whole_only: bool = False) -> BatchPart:
+        """Take up to `most` waiting rows; with `whole_only` only whole record batches, if there are some."""
         self._raise_if_lost()
-        if len(self._waiting) <= most:
-            messages, self._waiting = self._waiting, []
-        else:
-            messages = self._waiting[:most]
-            del self._waiting[:most]
-        if not messages and self._unparsable is not None and not goes_on:
+        ends = not (whole_only and self._waiting.has_whole)
+        taken: list[pa.RecordBatch] = []
+        for rows in self._waiting.take(most, whole_only=not ends):
+            self._assigned.take(rows)
+            taken.append(rows.batch)
+            self._redelivered += count_redelivered(rows.batch)
+            if self._left is not None:
+                self._left -= len(rows.ids)
+        if not taken and self._unparsable is not None and not goes_on:
             raise self._unparsable
-        self._taken += len(messages)
-        self._ids.extend([message.id for message in messages])
-        if self._left is not None:
-            self._left -= len(messages)
-        return messages
+        if ends:
+            self._assigned.complete()
+            self._waiting.end_batch()
+        return BatchPart(taken, ends)
 
     def _raise_if_lost(self) -> None:
         if self._lost is not None:

@@ -32,8 +32,9 @@ class Losses:
     Args:
         limit_s: How many seconds a loss may last; 0: the connection is not opened again.
         where: Names the connection in the log.
-        on_away: Called at a loss of the connection or of a link.
+        on_away: Called at a loss of the connection.
         on_back: Called when the connection has come back.
+        on_detached: Called when the peer has detached a link of a connection that lives.
         on_given_up: Called with the last reason when it gives up.
 
     Context: The trio run of the connection.
@@ -50,6 +51,7 @@ class Losses:
         *,
         on_away: Callable[[], None] = lambda: None,
         on_back: Callable[[], None] = lambda: None,
+        on_detached: Callable[[], None] = lambda: None,
         on_given_up: Callable[[ConnectionLost], None],
     ) -> None:
         self.policy: Reconnect | None = None
@@ -58,13 +60,14 @@ class Losses:
                 max_delay_s=_LONGEST_PAUSE_S,
                 links_s=limit_s,
                 on_status=self._on_status,
-                on_detached=self._on_detached,
+                on_detached=self._tell_of_detached,
             )
         self.scope = trio.CancelScope()
         self._limit_s = limit_s
         self._where = where
         self._on_away = on_away
         self._on_back = on_back
+        self._on_detached = on_detached
         self._on_given_up = on_given_up
         self._open = False
         self._opened_at = self._lost_at = 0.0
@@ -109,9 +112,9 @@ class Losses:
                 self._found = None
                 self._on_back()
 
-    def _on_detached(self, error: PeerClosed) -> None:
+    def _tell_of_detached(self, error: PeerClosed) -> None:
         say(
             f"{self._where}: the peer has detached the link, and it is attached again for up to {self._limit_s:g} s "
             f"(option maxReconnectTime): {type(error).__name__}: {error}"
         )
-        self._on_away()
+        self._on_detached()

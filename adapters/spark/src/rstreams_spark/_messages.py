@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rstreams.errors import ConfigError
 from rstreams.message import Message
@@ -57,10 +58,46 @@ def messages_of(record_batch: pa.RecordBatch, ids: Iterator[str] | None, *, dura
         values("properties"),
         strict=False,
     )
-    return [
+    messages = [
         Message(body, message_id, subject, content_type, at, properties=_map(properties), durable=durable)
         for body, message_id, subject, content_type, at, properties in rows
     ]
+    return _with_more(messages, columns, durable=durable)
+
+
+_MORE: Final[Mapping[str, tuple[str, int | None]]] = {
+    "correlation_id": ("correlation_id", None),
+    "reply_to": ("reply_to", None),
+    "to": ("address", None),
+    "content_encoding": ("content_encoding", None),
+    "expiry_time": ("expiry_time", None),
+    "group_id": ("group_id", None),
+    "group_sequence": ("group_sequence", 2**32 - 1),
+    "reply_to_group_id": ("reply_to_group_id", None),
+    "user_id": ("user_id", None),
+    "durable": ("durable", None),
+    "priority": ("priority", 255),
+    "ttl_ms": ("ttl_s", 2**32 - 1),
+    "annotations": ("annotations", None),
+}
+"""Columns that few streams have: the field of a message, and its largest value if it is a number."""
+
+
+def _with_more(messages: list[Message], columns: Mapping[str, pa.Array], *, durable: bool) -> list[Message]:
+    """Return the messages with the fields of the columns of `_MORE` that are there; null leaves a field as it is."""
+    there = {name: column for name, column in columns.items() if name in _MORE and column.null_count < len(column)}
+    if not there:
+        return messages
+    fields: list[dict[str, Any]] = [{"durable": durable} for _ in messages]
+    for name, column in there.items():
+        field, most = _MORE[name]
+        for row, value in enumerate(column.to_pylist()):
+            if value is None:
+                continue
+            if most is not None and not 0 <= value <= most:
+                raise BadRow(row, f"column {name} is {value}: must be null or from 0 to {most}")
+            fields[row][field] = dict(value) if name == "annotations" else value / 1000 if name == "ttl_ms" else value
+    return [replace(message, **each) for message, each in zip(messages, fields, strict=True)]
 
 
 _EMPTY: Mapping[str, Any] = {}

@@ -107,13 +107,17 @@ class Outbox:
     async def _put(self, rows: Mapping[str, Sequence[SentRow]]) -> None:
         await self._until(lambda: not any(lane.waiting for lane in self._lanes.values()))
         for address, each in rows.items():
-            lane = self._lanes.get(address)
-            if lane is None:
-                lane = self._lanes[address] = RowPublisher(self._ring)
-                scope = trio.CancelScope()
-                self._scopes.append(scope)
-                self._connected.nursery.start_soon(self._publish, address, lane, scope)
-            lane.add(each)
+            self._lane(address).add(each)
+
+    def _lane(self, address: str) -> RowPublisher:
+        """Return the publisher of the rows for an address; the first time it begins to send."""
+        lane = self._lanes.get(address)
+        if lane is None:
+            lane = self._lanes[address] = RowPublisher(self._ring)
+            scope = trio.CancelScope()
+            self._scopes.append(scope)
+            self._connected.nursery.start_soon(self._publish, address, lane, scope)
+        return lane
 
     async def _finish(self) -> None:
         for lane in self._lanes.values():
@@ -123,12 +127,19 @@ class Outbox:
     async def _publish(self, address: str, lane: RowPublisher, scope: trio.CancelScope) -> None:
         try:
             with scope:
-                await self._connected.connection.publish(address, lane, **self._numbering)
+                await self._send(address, lane)
         except RStreamsError as error:
-            if self._failure is None:
-                self._failure = _Failure(address, lane, self._connected.reason or error)
+            self._note_failure(address, error)
         self._scopes.remove(scope)
         self._ring()
+
+    async def _send(self, address: str, lane: RowPublisher) -> None:
+        """Send the rows of a lane; return when all are accepted."""
+        await self._connected.connection.publish(address, lane, **self._numbering)
+
+    def _note_failure(self, address: str, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = _Failure(address, self._lanes[address], self._connected.reason or error)
 
     def _abort(self) -> None:
         for scope in self._scopes:

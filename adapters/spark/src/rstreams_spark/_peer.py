@@ -9,12 +9,18 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from rstreams.errors import ConfigError
 from rstreams_spark._given import Given, Secret
+from rstreams_spark._tokens import Tokens
 
 if TYPE_CHECKING:
     import ssl
 
 PEER_NAMES: Final = (
     "url",
+    "connectionString",
+    "connectionStringFile",
+    "connectionStringEnv",
+    "tokenFunction",
+    "dialect",
     "username",
     "password",
     "passwordFile",
@@ -31,17 +37,23 @@ PEER_NAMES: Final = (
 """The options of the connection, which source and sink share."""
 
 _URL: Final = "amqp://[user:password@]host[:port], or amqps:// for TLS"
+_BETWEEN_URLS: Final = re.compile(r" *, *(?=[a-z]+://)")
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _MECHANISMS: Final = {"plain": "PLAIN", "external": "EXTERNAL", "anonymous": "ANONYMOUS"}
 
 
 @dataclass(frozen=True)
 class Peer:
-    """An AMQP peer. No text of it and no `repr` shows a password."""
+    """An AMQP peer. No text of it and no `repr` shows a password.
+
+    Attributes:
+        places: Host and port of each url; they are tried in turn.
+        entity: The one address that a connection string is for.
+        most_unsettled: The most messages that a link may have sent and that are not settled; None: the default.
+    """
 
     scheme: str
-    host: str
-    port: int
+    places: tuple[str, ...]
     username: str | None = field(default=None, repr=False)
     password: Secret | None = None
     sasl: str | None = None
@@ -50,19 +62,26 @@ class Peer:
     key_file: str | None = None
     key_password: Secret | None = field(default=None)
     allow_plain_over_tcp: bool = False
+    tokens: Tokens | None = None
+    dialect: str | None = None
+    entity: str | None = None
+    most_unsettled: int | None = None
 
     @classmethod
     def parse(cls, given: Given) -> Peer:
-        """Read the options of the connection.
-
-        Errors: `ConfigError` naming the option, its value and what is allowed.
-        """
-        url = _read_url(given.required("url", f"{_URL}, such as amqp://127.0.0.1:5672"))
-        username, password = _credentials(given, url)
+        """Read the options of the connection; those that are wrong are noted in `given`."""
+        tokens = Tokens.parse(given)
+        place: _Place | None
+        username: str | None = None
+        password = given.secret("password")
+        if tokens is not None and tokens.connection_string is not None:
+            place = given.attempt(lambda: _read_connection_string(given, tokens), None)
+        else:
+            place = urls = _read_urls(given)
+            username, password = given.attempt(lambda: _credentials(given, password, urls), (None, None))
         peer = cls(
-            scheme=url.scheme,
-            host=url.hostname or "",
-            port=url.port or _PORTS[url.scheme],
+            scheme="" if place is None else place.scheme,
+            places=() if place is None else place.places,
             username=username,
             password=password,
             sasl=given.one_of("sasl", _MECHANISMS, None),
@@ -71,15 +90,18 @@ class Peer:
             key_file=given.optional("tlsKeyFile", "a file with the private key of the client certificate (PEM)"),
             key_password=given.secret("tlsKeyPassword"),
             allow_plain_over_tcp=given.flag("allowPlainOverTcp", default=False),
+            tokens=tokens,
+            dialect=given.one_of("dialect", _dialects(), None),
+            entity=None if place is None else place.entity,
         )
-        peer._check(given)
+        if place is not None:
+            peer._check(given)
         return peer
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return ",".join(self.places)
 
-    def connect_url(self) -> str:
+    def connect_url(self) -> str | list[str]:
         """Return the url for `connect`, with the credentials in it; a password's file or variable is read now.
 
         Errors: `ConfigError` if the password cannot be read.
@@ -88,7 +110,8 @@ class Peer:
         if self.username is not None:
             password = "" if self.password is None else f":{quote(self.password.read(), safe='')}"
             user = f"{quote(self.username, safe='')}{password}@"
-        return f"{self.scheme}://{user}{self}"
+        urls = [f"{self.scheme}://{user}{place}" for place in self.places]
+        return urls[0] if len(urls) == 1 else urls
 
     def connect_options(self) -> dict[str, Any]:
         """Return the options for `connect`; the files of certificates are read now.
@@ -96,13 +119,22 @@ class Peer:
         Errors: `ConfigError` that names the option, its file, and what is wrong with the file.
         """
         options: dict[str, Any] = {"sasl": self.sasl, "allow_plain_over_tcp": self.allow_plain_over_tcp}
+        dialect = self.dialect
+        if self.tokens is not None:
+            options["cbs"] = self.tokens.source()
+            dialect = dialect or ("servicebus" if self.tokens.connection_string is not None else None)
+        if dialect is not None:
+            options["dialect"] = dialect
+        if self.most_unsettled is not None:
+            options["max_unsettled"] = self.most_unsettled
         context = self._tls()
         return options if context is None else options | {"tls": context}
 
     def without_secrets(self) -> Peer:
         """Return the same peer without passwords, for a copy that opens no connection."""
         hidden = [secret and secret.without_value() for secret in (self.password, self.key_password)]
-        return replace(self, password=hidden[0], key_password=hidden[1])
+        tokens = self.tokens and self.tokens.without_value()
+        return replace(self, password=hidden[0], key_password=hidden[1], tokens=tokens)
 
     def _tls(self) -> ssl.SSLContext | None:
         if self.ca_file is None and self.certificate_file is None:
@@ -124,23 +156,58 @@ class Peer:
         if self.scheme != "amqps":
             for name in PEER_NAMES:
                 if name.startswith("tls") and given.has(name):
-                    msg = f"option {name}: it is for TLS, and option url begins with amqp://; use amqps://"
-                    raise ConfigError(msg)
+                    given.refuse(f"option {name}: it is for TLS, and option url begins with amqp://; use amqps://")
         if self.certificate_file is None:
             for name in ("tlsKeyFile", "tlsKeyPassword", "tlsKeyPasswordFile", "tlsKeyPasswordEnv"):
                 if given.has(name):
-                    msg = f"option tlsCertificateFile is missing: option {name} belongs to a client certificate"
-                    raise ConfigError(msg)
+                    given.refuse(f"option tlsCertificateFile is missing: option {name} belongs to a client certificate")
         if self.sasl == "EXTERNAL" and (self.scheme != "amqps" or self.certificate_file is None):
-            msg = "option sasl='EXTERNAL': it needs a url that begins with amqps://, and option tlsCertificateFile"
-            raise ConfigError(msg)
+            given.refuse(
+                "option sasl='EXTERNAL': it needs a url that begins with amqps://, and option tlsCertificateFile"
+            )
         if self.sasl == "PLAIN" and self.username is None:
-            msg = "option sasl='PLAIN': it needs a username and a password"
-            raise ConfigError(msg)
-        self._tls()
+            given.refuse("option sasl='PLAIN': it needs a username and a password")
+        if self.scheme == "amqps":
+            given.attempt(self._tls, None)
 
 
 _TLS_OPTIONS: Final = {"ca_file": "tlsCaFile", "certificate": "tlsCertificateFile", "key": "tlsKeyFile"}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The contents of option url, whose urls have the same scheme and the same user, or of a connection string."""
+
+    scheme: str
+    places: tuple[str, ...]
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    has_user: bool = False
+    entity: str | None = None
+
+
+def _read_urls(given: Given) -> _Place | None:
+    """Return the urls, or None if one of them is wrong, which is noted."""
+    text = given.required("url", f"{_URL}, such as amqp://127.0.0.1:5672")
+    if not text:
+        return None
+
+    def read() -> _Place:
+        urls = [_read_url(each) for each in _BETWEEN_URLS.split(text)]
+        first = urls[0]
+        if len({(url.scheme, url.username, url.password) for url in urls}) > 1:
+            msg = "option url: all urls must have the same scheme and the same user and password"
+            raise ConfigError(msg)
+        places = tuple(_place(url) for url in urls)
+        return _Place(first.scheme, places, first.username, first.password, "@" in first.netloc)
+
+    return given.attempt(read, None)
+
+
+def _place(url: SplitResult) -> str:
+    host = url.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{host}:{url.port or _PORTS[url.scheme]}"
 
 
 def _read_url(given: str) -> SplitResult:
@@ -156,16 +223,28 @@ def _read_url(given: str) -> SplitResult:
     return url
 
 
-def _credentials(given: Given, url: SplitResult) -> tuple[str | None, Secret | None]:
+def _read_connection_string(given: Given, tokens: Tokens) -> _Place:
+    assert tokens.connection_string is not None, "it is given"
+    for name in ("url", "username", "password", "passwordFile", "passwordEnv"):
+        if given.has(name):
+            msg = f"option {name}: not allowed beside option {tokens.connection_string.name}, which has its own"
+            raise ConfigError(msg)
+    key = tokens.key()
+    url = _read_url(key.url)
+    return _Place(url.scheme, (_place(url),), entity=key.entity)
+
+
+def _credentials(given: Given, password: Secret | None, url: _Place | None) -> tuple[str | None, Secret | None]:
     username = given.optional("username", "the name to log in with")
-    password = given.secret("password")
+    if url is None:
+        return username, password
     if username is None and password is not None and url.username and url.password is None:
         return unquote(url.username), password  # amqp://user@host, and the password from a file
-    if username is not None and "@" in url.netloc:
+    if username is not None and url.has_user:
         msg = "options username and password: not allowed beside a url that has a user of its own"
         raise ConfigError(msg)
     if username is None and password is not None:
-        if "@" in url.netloc:
+        if url.has_user:
             msg = "option password: not allowed beside a url that has a password of its own"
             raise ConfigError(msg)
         msg = "option username is missing: username and password must be given together"
@@ -181,6 +260,12 @@ def _credentials(given: Given, url: SplitResult) -> tuple[str | None, Secret | N
     if url.username:
         return unquote(url.username), Secret("password", unquote(url.password or ""))
     return None, None
+
+
+def _dialects() -> dict[str, str]:
+    from rstreams.net.dialects import DIALECTS
+
+    return {name: name for name in DIALECTS}
 
 
 def _wrong_url(url: str) -> ConfigError:

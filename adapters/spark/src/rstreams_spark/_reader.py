@@ -25,15 +25,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
+from rstreams_spark._ahead import Ahead
 from rstreams_spark._first_line import reason_first
-from rstreams_spark._garbage import no_garbage_collection
 from rstreams_spark._last_words import Witness
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
@@ -41,6 +42,7 @@ from rstreams_spark.errors import SourceFailed
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from rstreams_spark._receiver import Receiver
     from rstreams_spark._spool import Spool, SpooledRange
@@ -56,14 +58,20 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Context: The main thread of Spark's runner process; `read` in the executors. Every call blocks.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
-        """Keep the options; nothing is connected or written."""
-        self._options = options
+    def __init__(self, options: SourceOptions, schema: StructType | None = None) -> None:
+        """Keep the options; nothing is connected or written.
+
+        Args:
+            options: The options of the source.
+            schema: The columns that Spark wants; None: all, with the bodies as bytes.
+        """
+        self._options = options if schema is None else replace(options, columns=tuple(schema.fieldNames()))
+        self._schema = schema
         self._runner: _Runner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, which only reads the spool: without passwords."""
-        return {"_options": self._options.without_secrets(), "_runner": None}
+        return {"_options": self._options.without_secrets(), "_schema": self._schema, "_runner": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
@@ -106,11 +114,20 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
+        from rstreams_spark._shape import RowShape
         from rstreams_spark._spool import SpooledRange, read_range
 
         assert isinstance(partition, SpooledRange)
         with reason_first():
-            yield from read_range(partition)
+            if self._schema is None:
+                yield from read_range(partition)
+            else:
+                shape = RowShape(self._schema, self._options.body, self._options.address)
+                yield from map(shape.rows_of, read_range(partition))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return the `latestOffset` in Spark's progress: the peer, the backlog and the counters of the source."""
+        return None if self._runner is None else self._runner.latest()
 
     def stop(self) -> None:
         """Give back messages that are not settled, close the connection, delete the spool: within a second."""
@@ -210,6 +227,7 @@ class _Runner:
         self._receiver: Receiver | None = None
         self._begun = False
         self._witness: Witness | None = None
+        self._ahead: Ahead | None = None  # the next batch, which comes before Spark asks for it
         self._base = 0  # the position of the first message of the receiver
         self.queued_only = False
 
@@ -241,14 +259,32 @@ class _Runner:
         if self._spool.end is not None:
             return self._spool.end  # asked again about a batch that was handed out
         receiver = self._receiving(start)
-        collect = receiver.collect_queued if self.queued_only else receiver.collect
-        with no_garbage_collection():
-            end = self._spool.write(start, collect(start - self._base, most))
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            receiver.settle(start - self._base)
+            receiver.ask()
+            end = ahead.result()
+        else:
+            collect = receiver.collect_queued if self.queued_only else receiver.collect
+            end = self._write(start, lambda: collect(start - self._base, most))
         if end > start and self._wal is not None:
             self._settle_logged()
         elif end > start:
             receiver.settle_when_committed(self.offset(end), end - self._base)
+        if end > start and self._options.prefetch:
+            receiver.plan_ahead()
+            self._ahead = Ahead(lambda: self._write(end, lambda: receiver.collect_ahead(most, queued=self.queued_only)))
         return end
+
+    def _write(self, start: int, collect: Callable[[], Iterator[pa.RecordBatch]]) -> int:
+        """Write a batch, again if its messages have been lost before it was complete; return where it ends."""
+        from rstreams_spark._intake import BatchLost
+
+        while True:
+            try:
+                return self._spool.write(start, collect())
+            except BatchLost:
+                continue
 
     def _settle_logged(self) -> None:
         """Settle the messages that are in the log, if executors are known to see it.
@@ -292,11 +328,18 @@ class _Runner:
         )
         return []
 
+    def latest(self) -> dict[str, Any] | None:
+        receiver = self._receiver
+        state = None if receiver is None else receiver.progress(self._base)
+        return None if state is None else state | {_ADDRESS: self._options.address}
+
     def close(self) -> None:
         if self._wal is not None:
             self._settle_logged()
         if self._receiver is not None:
             self._receiver.close()
+        if self._ahead is not None:
+            self._ahead.wait()
         self._spool.close()
         if self._witness is not None:
             self._witness.dismiss()

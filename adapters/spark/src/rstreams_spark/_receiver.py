@@ -13,18 +13,21 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
+import pyarrow as pa
 import trio
 
 import rstreams
-from rstreams import Message
-from rstreams_spark._backlog import count_queued
+from rstreams_spark._backlog import ask_every_s, count_queued
 from rstreams_spark._commits import CommitLog
-from rstreams_spark._intake import RowIntake, decoder
+from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
 from rstreams_spark._options import SourceOptions, hide_credentials
+from rstreams_spark._record_batches import RecordBatches
+from rstreams_spark._report import Report
+from rstreams_spark._schema import spooled_columns
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 V = TypeVar("V")
@@ -32,9 +35,6 @@ V = TypeVar("V")
 CLOSE_WAIT_S: Final = 0.9
 """How long giving back and closing may take: Spark wants a runner gone soon after SIGTERM. A peer that has not answered
 by then finds the connection broken."""
-
-_PART: Final = 10_000
-"""The most messages in memory as objects: a part of a batch is written while the next one comes."""
 
 _LOOK_EVERY_S: Final = 0.25
 _LOOK_FOR_COMMIT_EVERY_S: Final = 0.05
@@ -73,13 +73,31 @@ class Receiver:
         self._token = started.get()
         self._call(self._intake.subscribed)
 
-    def collect(self, committed: int, most: int) -> Iterator[list[Message]]:
-        """Yield the messages of the next batch in parts, as they come; see `RowIntake.collect`."""
-        return self._parts(self._intake.collect, committed, most)
+    def collect(self, committed: int, most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the next batch as they come; see `RowIntake.collect`."""
+        return self._parts(partial(self._intake.collect, committed), most)
 
-    def collect_queued(self, committed: int, most: int) -> Iterator[list[Message]]:
-        """Yield the messages of the next batch of the queued messages in parts; see `RowIntake.collect_queued`."""
-        return self._parts(self._intake.collect_queued, committed, most)
+    def collect_queued(self, committed: int, most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the next batch of the queued messages; see `RowIntake.collect_queued`."""
+        return self._parts(partial(self._intake.collect_queued, committed), most)
+
+    def plan_ahead(self) -> None:
+        """Let the batch of `collect_ahead` wait for `ask`."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._intake.plan_ahead)
+
+    def collect_ahead(self, most: int, *, queued: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a batch that Spark has not asked for, as `collect` or `collect_queued` does.
+
+        The last rows come after `ask`.
+        """
+        intake = self._intake
+        return self._parts(intake.collect_queued_ahead if queued else intake.collect_ahead, most)
+
+    def ask(self) -> None:
+        """Have the batch of `collect_ahead` end as soon as one of `collect` would."""
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._intake.ask)
 
     def count_queued(self) -> int | None:
         """Let `collect_queued` return only as many rows as there are messages now, if the peer can count them.
@@ -90,7 +108,8 @@ class Receiver:
 
     def settle(self, taken: int) -> None:
         """Settle the first `taken` messages now."""
-        self._token.run_sync_soon(self._intake.settle, taken)
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._intake.settle, taken)
 
     def settle_when_committed(self, end: dict[str, object], taken: int) -> None:
         """Settle the first `taken` messages when the commit log has the batch that ends at `end`."""
@@ -104,25 +123,29 @@ class Receiver:
             self._log.plan(end)
             self._token.run_sync_soon(self._await_commit, taken)
 
+    def progress(self, base: int) -> dict[str, Any] | None:
+        """Return the state of the source, see `Report.progress`; None if the connection has been closed."""
+        with suppress(trio.RunFinishedError, trio.Cancelled):
+            return trio.from_thread.run_sync(self._report.progress, base, trio_token=self._token)
+        return None
+
     def close(self) -> None:
         """Give back unsettled messages and close the connection; wait at most `CLOSE_WAIT_S`."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
 
-    def _parts(
-        self, collect: Callable[..., Awaitable[list[Message]]], committed: int, most: int
-    ) -> Iterator[list[Message]]:
-        """Yield what `collect` returns, until it returns fewer messages than there could be."""
-        delay_s, goes_on = self._options.max_trigger_delay_s, False
-        while most:
-            size = min(most, _PART)
-            messages = self._call(partial(collect, committed, size, delay_s, goes_on=goes_on))
-            if messages:
-                yield messages
-            if len(messages) < size:
-                return
-            most, goes_on = most - size, True
+    def _parts(self, collect: Callable[..., Awaitable[BatchPart]], most: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a batch until its last part.
+
+        Errors: As `RowIntake.collect`.
+        """
+        part, goes_on = BatchPart([], ends=False), False
+        while not part.ends:
+            part = self._call(partial(collect, most, self._options.max_trigger_delay_s, goes_on=goes_on))
+            yield from part.record_batches
+            most -= sum(batch.num_rows for batch in part.record_batches)
+            goes_on = True
 
     def _call(self, function: Callable[[], Awaitable[V]]) -> V:
         try:
@@ -151,19 +174,29 @@ class Receiver:
         options = self._options
         self._stop = trio.Event()
         self._planned = trio.Event()
-        self._intake = RowIntake(options.max_messages_per_trigger, reject_unparsable=options.on_unparsable == "reject")
+        self._intake = RowIntake(
+            options.credit,
+            RecordBatches(options.address, spooled_columns(options.columns)),
+            largest=options.max_message_bytes,
+            reject_unparsable=options.on_unparsable == "reject",
+            enough=options.min_messages_per_trigger,
+            most_bytes=options.max_bytes_per_trigger,
+        )
         if self._known is not None:
             self._intake.know(self._known)
+        self._report = Report(self._where, str(options.peer), self._intake.counts, self._ask_queued, self._ask_every_s)
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,
-            on_away=self._intake.on_away,
-            on_back=self._intake.on_back,
+            on_away=self._on_away,
+            on_back=self._on_back,
+            on_detached=self._intake.on_away,
             on_given_up=self._intake.on_error,
         )
         started(trio.lowlevel.current_trio_token())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_parent)
+            nursery.start_soon(self._watch_state)
             nursery.start_soon(losses.watch)
             if self._log is not None:
                 nursery.start_soon(self._watch_commits, self._log)
@@ -186,12 +219,27 @@ class Receiver:
             max_message_bytes=None,  # with a limit, peers reject or drop larger messages
             **options.peer.connect_options(),
         ) as self._connection:
-            decode = decoder(options.max_message_bytes)
-            window = options.max_messages_per_trigger
-            self._connection.stream(options.address, window=window, decode=decode).subscribe(intake)
+            pack_items = options.pack_items if self._connection.peer_properties.get("product") == "rstreams" else 1
+            intake.expect_packs(pack_items)
+            # The intake decodes: `bytes` returns the encoded message as it is.
+            self._connection.stream(
+                options.address, window=options.credit, decode=bytes, pack_items=pack_items
+            ).subscribe(intake)
             await self._stop.wait()
             self._settle_if_committed()
             intake.give_back()
+
+    async def _watch_state(self) -> None:
+        await self._intake.attached()
+        await self._report.watch()
+
+    def _on_away(self) -> None:
+        self._report.on_away()
+        self._intake.on_away()
+
+    def _on_back(self) -> None:
+        self._report.on_back()
+        self._intake.on_back()
 
     # commits
 
@@ -216,9 +264,16 @@ class Receiver:
         if self._log is not None and self._awaited and self._log.has_batch():
             self._intake.settle(self._awaited)
 
-    async def _count_queued(self) -> int | None:
+    async def _ask_queued(self) -> int | None:
         assert self._connection is not None, "the link is attached"
-        count = await count_queued(self._connection, self._options.address)
+        return await count_queued(self._connection, self._options.address)
+
+    def _ask_every_s(self) -> float:
+        assert self._connection is not None, "the link is attached"
+        return ask_every_s(self._connection)
+
+    async def _count_queued(self) -> int | None:
+        count = await self._ask_queued()
         if count is not None:
             self._intake.take_only(count)
         return count

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, overload
 
-from rstreams.abc import Hold, Subscriber
+from rstreams.abc import Hold, HoldRun, Subscriber
 from rstreams.message import Message
 
 SentRow: TypeAlias = tuple[int, Message]
@@ -45,6 +45,7 @@ class RowPublisher:
         self._finished = False
         self._ended = False
         self._subscriber: Subscriber[Message] | None = None
+        self._on_held_run: Callable[[list[Message], HoldRun], None] | None = None
 
     @property
     def waiting(self) -> int:
@@ -69,6 +70,7 @@ class RowPublisher:
     def subscribe(self, subscriber: Subscriber[Message]) -> None:
         """Begin the one subscription."""
         self._subscriber = subscriber
+        self._on_held_run = getattr(subscriber, "on_held_run", None)  # a link takes many rows in one call
         subscriber.on_subscribe(self)
         self._emit()
 
@@ -94,10 +96,16 @@ class RowPublisher:
         self._emitting = True
         try:
             while waiting and self._demand > 0 and not self._ended:
-                self._demand -= 1
-                self._sending = waiting.popleft()
                 sent = True
-                subscriber.on_next(self._sending[1])
+                if self._on_held_run is None:
+                    self._demand -= 1
+                    self._sending = waiting.popleft()
+                    subscriber.on_next(self._sending[1])
+                else:
+                    count = min(self._demand, len(waiting))
+                    self._demand -= count
+                    rows = [waiting.popleft() for _ in range(count)]
+                    self._on_held_run([message for _, message in rows], _RowRun(self, rows))
         finally:
             self._emitting = False
         if sent and not waiting:
@@ -127,3 +135,29 @@ class _RowHold:
 
     def release(self) -> None:
         self._publisher.refuse(self._row)
+
+
+class _RowRun(HoldRun):
+    """The holds of rows that were sent in one call."""
+
+    __slots__ = ("_publisher", "_rows")
+
+    def __init__(self, publisher: RowPublisher, rows: Sequence[SentRow]) -> None:
+        self._publisher = publisher
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Hold: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> _RowRun: ...
+
+    def __getitem__(self, at: int | slice) -> Hold | _RowRun:
+        rows: Any = self._rows[at]
+        return _RowRun(self._publisher, rows) if isinstance(at, slice) else _RowHold(self._publisher, rows)
+
+    def done(self) -> None:
+        self._publisher.accepted += len(self._rows)

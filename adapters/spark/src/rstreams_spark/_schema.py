@@ -2,57 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    IntegerType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, MapType, StringType, StructType
 
 from rstreams.errors import ConfigError
+from rstreams_spark._columns import ANNOTATIONS, COLUMNS, FROM_ANNOTATIONS, MORE_COLUMNS, Column, schema_of
 
-SOURCE_SCHEMA: Final = (
-    StructType()
-    .add("body", BinaryType())
-    .add("address", StringType())
-    .add("message_id", StringType())
-    .add("subject", StringType())
-    .add("content_type", StringType())
-    .add("creation_time", TimestampType())
-    .add("properties", MapType(StringType(), StringType()))
-    .add("delivery_count", IntegerType())
-    .add("body_type", StringType())
-)
+if TYPE_CHECKING:
+    from rstreams_spark._body_format import BodyFormat
+
+SOURCE_SCHEMA: Final = schema_of(COLUMNS)
+"""The schema of a source without option columns."""
+
+_TYPES: Final[Mapping[str, DataType]] = {
+    **{column.name: column.type for column in (*COLUMNS, *MORE_COLUMNS)},
+    **{name: kind for name, (kind, _) in FROM_ANNOTATIONS.items()},
+}
+"""All columns that a source may have."""
+
+ALL_COLUMNS: Final = tuple(_TYPES)
 
 
-def check_source_schema(schema: StructType) -> None:
-    """Raise `ConfigError` if a user-given schema is not the source's own."""
-    ours = [(field.name, field.dataType) for field in SOURCE_SCHEMA]
-    theirs = [(field.name, field.dataType) for field in schema]
-    if theirs != ours:
-        msg = (
-            f"schema {schema.simpleString()!r}: the rstreams source always has {SOURCE_SCHEMA.simpleString()}; "
-            "leave .schema(...) out, and pick columns of the DataFrame"
-        )
+def check_columns(names: Sequence[str] | None, corrupt_column: str | None) -> None:
+    """Check the names of option columns, and the name of the column for malformed bodies.
+
+    Errors: `ConfigError` naming the column, and the one that is most like it.
+    """
+    for name in names or ():
+        if name not in _TYPES:
+            near = difflib.get_close_matches(name, _TYPES, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_TYPES)}"
+            msg = f"option columns: the rstreams source has no column {name!r}; {hint}"
+            raise ConfigError(msg)
+    if names is not None and len(set(names)) < len(names):
+        msg = f"option columns={', '.join(names)!r}: a column is named twice"
+        raise ConfigError(msg)
+    if corrupt_column is not None and corrupt_column in _TYPES:
+        msg = f"option columnNameOfCorruptRecord={corrupt_column!r}: the source has a column of that name"
         raise ConfigError(msg)
 
 
+def source_schema(names: Sequence[str] | None, body: BodyFormat) -> StructType | str:
+    """Return the columns of a source; as a string if the fields of the body are given in Spark's own words.
+
+    Errors: `ConfigError` if the fields of a JSON body are not given.
+    """
+    schema = StructType()
+    for name in names or SOURCE_SCHEMA.fieldNames():
+        schema.add(name, (name == "body" and _expected_type(name, body)) or _TYPES[name])
+    if body.corrupt_column is not None:
+        schema.add(body.corrupt_column, BinaryType())
+    if body.kind != "json" or "body" not in schema.fieldNames():
+        return schema
+    if body.schema is None:
+        msg = (
+            "option bodySchema is missing: bodyFormat=json needs the fields of the body, such as "
+            "'station string, celsius double'"
+        )
+        raise ConfigError(msg)
+    types = [f"struct<{body.schema}>" if field.name == "body" else field.dataType.simpleString() for field in schema]
+    return ", ".join(f"`{field.name}` {kind}" for field, kind in zip(schema, types, strict=True))
+
+
+def check_source_schema(schema: StructType, body: BodyFormat) -> None:
+    """Check the schema of a stream: the one that `source_schema` returned, or one that the user gave.
+
+    Errors: `ConfigError` if it has a column that the source does not have, or one with another type.
+    """
+    for column in schema:
+        expected = _expected_type(column.name, body)
+        if expected is None and column.name == "body" and isinstance(column.dataType, StructType):
+            continue
+        if expected is None or not _same_type(column.dataType, expected):
+            known = "one of " + ", ".join(_TYPES) if expected is None else f"it with type {expected.simpleString()}"
+            msg = (
+                f"schema {schema.simpleString()!r}: the rstreams source has no column {column.name} "
+                f"{column.dataType.simpleString()}; it has {known}. Leave .schema(...) out, and pick columns of the "
+                "DataFrame or name them in option columns"
+            )
+            raise ConfigError(msg)
+
+
+def _expected_type(name: str, body: BodyFormat) -> DataType | None:
+    """Return the type of a column; None for a struct of any fields, and for an unknown name."""
+    if name == body.corrupt_column:
+        return BinaryType()
+    if name == "body" and body.kind == "avro":
+        from rstreams_spark._avro_bodies import avro_type
+
+        return avro_type(body.schema or "")
+    if name == "body" and body.kind != "binary":
+        return StringType() if body.kind == "string" else None
+    return _TYPES.get(name)
+
+
+def spooled_columns(names: Sequence[str] | None) -> tuple[Column, ...]:
+    """Return the columns that batches on disk must have, so that a task can make the columns with these names."""
+    if names is None:
+        return COLUMNS
+    wanted = {*names, "message_id", "delivery_count"}
+    if wanted & FROM_ANNOTATIONS.keys():
+        wanted.add(ANNOTATIONS)
+    return tuple(column for column in (*COLUMNS, *MORE_COLUMNS) if column.name in wanted)
+
+
 _SINK_TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
+    **{name: (kind,) for name, kind in _TYPES.items()},
     "body": (BinaryType(), StringType()),
-    "address": (StringType(),),
-    "message_id": (StringType(),),
-    "subject": (StringType(),),
-    "content_type": (StringType(),),
-    "creation_time": (TimestampType(),),
-    "properties": (MapType(StringType(), StringType()),),
-    "delivery_count": (IntegerType(),),
-    "body_type": (StringType(),),
+    "group_sequence": (LongType(), IntegerType()),
+    "ttl_ms": (LongType(), IntegerType()),
 }
 
 

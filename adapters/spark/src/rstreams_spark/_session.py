@@ -36,14 +36,15 @@ def session(builder: SparkSession.Builder | None = None) -> SparkSession:
 
     builder = SparkSession.builder if builder is None else builder
     options: dict[str, str] = dict(getattr(builder, "_options", {}))
-    if "SPARK_REMOTE" in os.environ or "spark.remote" in options:
+    remote = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if remote is not None and not remote.startswith("local"):
         return builder.getOrCreate()  # its server has started Python already
     configured = options.get("spark.pyspark.python")
     if SparkSession.getActiveSession() is None:
         _require_java()
         if configured is None:
             os.environ.setdefault(_PYTHON, sys.executable)
-    _require_package(configured, options.get("spark.master", "local"))
+    _require_package(configured, remote or options.get("spark.master", "local"))
     return builder.getOrCreate()
 
 

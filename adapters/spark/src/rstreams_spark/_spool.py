@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +25,8 @@ from typing import IO, Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from rstreams import Message
-from rstreams_spark._columns import ARROW_SCHEMA, record_batch_of
 from rstreams_spark.errors import SourceFailed
 
-_MAX_ROWS: Final = 10_000
-_MAX_BYTES: Final = 64 * 1024 * 1024
 _PREFIX: Final = "rstreams-spool-"
 _LOCK: Final = "lock"
 
@@ -91,28 +87,27 @@ class Spool:
         """The end of the last spooled batch; None if none is kept."""
         return self._batches[-1].end if self._batches else None
 
-    def write(self, start: int, parts: Iterable[Sequence[Message]]) -> int:
-        """Write the batch that begins at `start` part by part, as the parts come; return where it ends.
+    def write(self, start: int, rows: Iterable[pa.RecordBatch]) -> int:
+        """Write the batch that begins at `start` while its rows come; return where it ends.
 
-        Without a part there is no batch.
+        Without rows there is no batch.
 
-        Errors: `SourceFailed` naming the folder if it cannot be written to; the error of `parts`.
+        Errors: `SourceFailed` naming the folder if it cannot be written to; the error of `rows`.
         """
         path: Path | None = None
         end, count = start, 0
         try:
             with ExitStack() as stack:
                 writer: Any = None
-                for part in parts:
+                for record_batch in rows:
                     if path is None:
                         path = self._own_folder() / f"{start}{UNFINISHED}"
                         file = stack.enter_context(pa.OSFile(str(path), "wb"))
-                        writer = stack.enter_context(pa.ipc.new_file(file, ARROW_SCHEMA))
-                    most = min(_MAX_ROWS, -(-len(part) // self._num_partitions))
-                    for run in _runs(part, most):
-                        writer.write_batch(record_batch_of(run, self._address))
+                        writer = stack.enter_context(pa.ipc.new_file(file, record_batch.schema))
+                    for part in self._cut(record_batch):
+                        writer.write_batch(part)
                         count += 1
-                    end += len(part)
+                    end += record_batch.num_rows
             if path is not None:
                 self._batches.append(SpooledBatch(start, end, self._finish(path, f"{start}-{end}{FINISHED}"), count))
         except BaseException as error:
@@ -124,6 +119,12 @@ class Spool:
             msg = f"option {self._option}={folder!r}: a batch cannot be written there: {error}"
             raise SourceFailed(msg) from None
         return end
+
+    def _cut(self, record_batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Cut rows so that each partition gets some."""
+        step = -(-record_batch.num_rows // self._num_partitions)
+        for first in range(0, record_batch.num_rows, step):
+            yield record_batch.slice(first, step)
 
     def _finish(self, path: Path, name: str) -> Path:
         """Give a file that is written whole its name."""
@@ -212,21 +213,6 @@ def mark_seen(folder: Path) -> None:
     if not mark.exists():
         with suppress(OSError):  # they may see it without the right to write
             mark.touch()
-
-
-def _runs(messages: Sequence[Message], most: int) -> Iterator[Sequence[Message]]:
-    """Cut messages into runs of at most `most`, and about `_MAX_BYTES` of bodies."""
-    sizes = [len(message.body) if type(message.body) is bytes else 0 for message in messages]
-    if len(messages) <= most and sum(sizes) <= _MAX_BYTES:
-        yield messages
-        return
-    first = size = 0
-    for index, each in enumerate(sizes):
-        if index > first and (index - first == most or size > _MAX_BYTES):
-            yield messages[first:index]
-            first, size = index, 0
-        size += each
-    yield messages[first:]
 
 
 def _locked(folder: Path) -> IO[bytes]:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from rstreams.errors import ConfigError
 from rstreams_spark._options import SinkOptions
 from rstreams_spark._schema import check_sink_schema
+from rstreams_spark._send import QUERY_ID
 from rstreams_spark.errors import SinkFailed
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rstreams_spark._rows import SentRow
 
 _BATCH_ID: Final = "streaming.sql.batchId"
-_QUERY_ID: Final = "sql.streaming.queryId"
 _ROWS_BITS: Final = 32
 """A batch has fewer rows than 2 to this power."""
 
@@ -55,16 +55,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
         Errors: `SinkFailed` naming the row that was not accepted, or the rows whose outcome is unknown.
         """
-        from rstreams_spark._outbox import RowNumbering
-
         task = _task()
-        query, batch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
+        query, batch = task.getLocalProperty(QUERY_ID), task.getLocalProperty(_BATCH_ID)
         partition = task.partitionId()
-        producer: RowNumbering | None = None
-        if self._options.effectively_once:
-            producer = RowNumbering(f"{query}-{partition}", int(batch or 0) << _ROWS_BITS)
+        producer = _numbering(task) if self._options.effectively_once else None
         name = f"batch {batch}, partition {partition}"
-        return _send_all(self._options, iterator, name, f"{query}-{batch}-{partition}", producer)
+        prefix = self._options.message_id_prefix or query
+        return _send_all(self._options, iterator, name, f"{prefix}-{batch}-{partition}", producer)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -76,14 +73,22 @@ class BatchWriter(DataSourceArrowWriter):
         Errors: `ConfigError` for a column that cannot be sent.
         """
         check_sink_schema(schema, address_given=options.address is not None)
-        if options.effectively_once:
-            msg = "option effectivelyOnce: only the batches of a streaming query have numbers; leave it out here"
+        if options.effectively_once and options.message_id_prefix is None:
+            msg = (
+                "option effectivelyOnce: only the batches of a streaming query have numbers; leave it out here, or use "
+                "rstreams_spark.send() in foreachBatch"
+            )
             raise ConfigError(msg)
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsAccepted:
         """Send the rows of one task; see `StreamWriter.write`."""
-        return _send_all(self._options, iterator, f"partition {_task().partitionId()}", None)
+        task, options = _task(), self._options
+        partition = task.partitionId()
+        prefix = options.message_id_prefix
+        ids = None if prefix is None else f"{prefix}-{partition}"
+        producer = _numbering(task) if options.effectively_once else None
+        return _send_all(options, iterator, f"partition {partition}", ids, producer)
 
 
 def _send_all(
@@ -93,12 +98,15 @@ def _send_all(
     id_prefix: str | None,
     producer: RowNumbering | None = None,
 ) -> RowsAccepted:
+    from rstreams_spark._dead_letters import DeadLetterOutbox
     from rstreams_spark._first_line import reason_first
     from rstreams_spark._garbage import no_garbage_collection
     from rstreams_spark._outbox import Outbox
 
     sent = 0
-    with reason_first(), no_garbage_collection(), Outbox(options, task, producer) as outbox:
+    dead = options.dead_letter_address
+    outbox = Outbox(options, task, producer) if dead is None else DeadLetterOutbox(options, task, dead)
+    with reason_first(), no_garbage_collection(), outbox:
         for record_batch in record_batches:
             if record_batch.num_rows:
                 outbox.put(_by_address(options, record_batch, sent, task, id_prefix))
@@ -130,6 +138,17 @@ def _by_address(
             raise SinkFailed(msg)
         lists.setdefault(address, []).append(row)
     return lists
+
+
+def _numbering(task: TaskContext) -> RowNumbering:
+    """Return the numbers of the rows of a task, which are the same in each run of its batch."""
+    from rstreams_spark._outbox import RowNumbering
+
+    query, batch = task.getLocalProperty(QUERY_ID), task.getLocalProperty(_BATCH_ID)
+    if query is None or batch is None:
+        msg = "option effectivelyOnce: Spark does not tell the query and the batch here; leave it out"
+        raise ConfigError(msg)
+    return RowNumbering(f"{query}-{task.partitionId()}", int(batch) << _ROWS_BITS)
 
 
 def _task() -> TaskContext:

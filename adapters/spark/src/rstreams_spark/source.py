@@ -37,15 +37,15 @@ class RStreamsDataSource(DataSource):
         """Return the name of the format."""
         return "rstreams"
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """Return the columns of the source; the options are checked here, when the DataFrame is made."""
         from rstreams_spark._first_line import reason_first
         from rstreams_spark._options import SourceOptions
-        from rstreams_spark._schema import SOURCE_SCHEMA
+        from rstreams_spark._schema import source_schema
 
         with reason_first():
-            SourceOptions.parse(self.options)
-        return SOURCE_SCHEMA
+            options = SourceOptions.parse(self.options)
+            return source_schema(options.columns, options.body)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Refuse: a queue has no end, therefore it cannot be read as a batch."""
@@ -69,13 +69,15 @@ class RStreamsDataSource(DataSource):
         from rstreams_spark._options import SourceOptions
         from rstreams_spark._reader import QueueReader, RefusedReader
         from rstreams_spark._schema import check_source_schema
+        from rstreams_spark._shape import RowShape
 
         try:
             options = SourceOptions.parse(self.options)
-            check_source_schema(schema)
+            check_source_schema(schema, options.body)
+            RowShape(schema, options.body, options.address)
         except ConfigError as error:
             return RefusedReader(error)
-        return QueueReader(options)
+        return QueueReader(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return the writer of a micro-batch."""

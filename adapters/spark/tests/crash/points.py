@@ -27,6 +27,7 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
 from rstreams_spark.source import RStreamsDataSource
@@ -46,15 +47,15 @@ class PausingSource(RStreamsDataSource):
     def name(cls) -> str:
         return "rstreams_pausing"
 
-    def streamReader(self, schema: Any) -> PausingReader:  # noqa: ANN401, ARG002, N802 - Spark's
-        return PausingReader(SourceOptions.parse(self.options), self.places)
+    def streamReader(self, schema: Any) -> PausingReader:  # noqa: ANN401, N802 - Spark's
+        return PausingReader(SourceOptions.parse(self.options), schema, self.places)
 
 
 class PausingReader(QueueReader):
     """The reader, with places around Spark's calls."""
 
-    def __init__(self, options: SourceOptions, places: str) -> None:
-        super().__init__(options)
+    def __init__(self, options: SourceOptions, schema: StructType, places: str) -> None:
+        super().__init__(options, schema)
         self._places = places
         self._watches = False
 

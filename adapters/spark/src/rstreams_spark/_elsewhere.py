@@ -1,0 +1,74 @@
+"""Names of other connectors' options, and what takes their place here.
+
+Names are in lower case, as Spark gives them. The guide `docs/guides/spark.md` has the same table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NO_OFFSETS: Final = (
+    "a queue has no offsets to start from: it gives each message once. The position is in the checkpoint"
+)
+_CREDIT: Final = "use maxMessagesPerTrigger: the size of a batch is the credit of the link"
+_LARGEST_BATCH: Final = "use maxMessagesPerTrigger"
+_ADDRESS: Final = "use address"
+_URL: Final = "use url"
+
+SOURCE_ELSEWHERE: Final = {
+    "maxoffsetspertrigger": _LARGEST_BATCH,
+    "maxeventspertrigger": _LARGEST_BATCH,
+    "eventhubs.maxeventspertrigger": _LARGEST_BATCH,
+    "maxrecordspertrigger": _LARGEST_BATCH,
+    "maxrowspertrigger": _LARGEST_BATCH,
+    "minoffsetspertrigger": "use minMessagesPerTrigger",
+    "minrecordspertrigger": "use minMessagesPerTrigger",
+    "prefetchcount": _CREDIT,
+    "eventhubs.prefetchcount": _CREDIT,
+    "initialcredits": _CREDIT,
+    "startingoffsets": _NO_OFFSETS,
+    "startingtimestamp": _NO_OFFSETS,
+    "startingoffsetsbytimestamp": _NO_OFFSETS,
+    "endingoffsets": _NO_OFFSETS,
+    "eventhubs.startingposition": _NO_OFFSETS,
+    "eventhubs.startingpositions": _NO_OFFSETS,
+    "eventhubs.consumergroup": "name a queue or a subscription in address",
+    "failondataloss": "a message stays in the queue until its batch is committed, therefore none can be missing",
+    "minpartitions": "use numPartitions",
+    "maxrecordsperpartition": "use numPartitions",
+    "includeheaders": "use columns: properties has the application properties, annotations the annotations",
+    "metadatafields": "use columns",
+    "schema": "use bodySchema for the body, or columns",
+    "badrecordspath": "use mode and columnNameOfCorruptRecord, or onUnparsable=reject",
+    "kafka.bootstrap.servers": _URL,
+    "service.url": _URL,
+    "host": _URL,
+    "subscribe": _ADDRESS,
+    "subscribepattern": "one query reads one address; use several, and unionByName",
+    "assign": _ADDRESS,
+    "topic": _ADDRESS,
+    "topics": _ADDRESS,
+    "queue": _ADDRESS,
+    "stream": _ADDRESS,
+    "eventhubs.connectionstring": "use connectionString",
+    "kafka.security.protocol": "begin the url with amqps:// for TLS",
+    "kafka.sasl.mechanism": "use sasl",
+    "window": "use maxMessagesPerTrigger for the source; window is an option of the sink",
+}
+"""For the source."""
+
+SINK_ELSEWHERE: Final = {
+    **{name: SOURCE_ELSEWHERE[name] for name in ("kafka.bootstrap.servers", "service.url", "host", "topic", "queue")},
+    **{name: SOURCE_ELSEWHERE[name] for name in ("kafka.security.protocol", "kafka.sasl.mechanism")},
+    "stream": _ADDRESS,
+    "eventhubs.connectionstring": "use connectionString",
+    "includeheaders": "the columns properties and annotations are sent if they are there",
+    "kafka.acks": "each row waits for the outcome of its message",
+    "confirms": "each row waits for the outcome of its message",
+    "bodyformat": "make the body with to_json(struct(...)) or to_avro(...), and set column content_type",
+    "persistent": "use durable",
+    "ttl": "use column ttl_ms",
+    "priority": "use column priority",
+    "outputmode": "use writeStream.outputMode(...)",
+}
+"""For the sink."""

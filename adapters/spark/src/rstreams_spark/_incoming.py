@@ -1,0 +1,297 @@
+"""The receiving side of the source's link: messages become rows when they come.
+
+Theory of operation. Every message that was requested and is not yet settled is in one of three places:
+
+    demand      requested, not yet here: the sender may still send it
+    waiting     here, in no batch that Spark knows
+    assigned    in a batch that Spark has not committed, as far as is known
+
+    demand + waiting + assigned <= limit, always
+
+A message is settled when its batch has been committed, and only then a new one is requested in its place. Therefore,
+with a limit of N, the sender sees at most N messages unsettled, and the other messages stay at the sender.
+
+A message becomes a row of a record batch when it comes (see `_record_batches`). Nothing else of it is kept but a claim,
+which settles it.
+
+A message that cannot become a row ends the stream (`onUnparsable=fail`): the messages before it go out first, and this
+message and all later ones stay unsettled. With `reject` it is rejected and another takes its place.
+
+The connection may be lost and come back. The peer then has every unsettled message back, and sends it again:
+
+- Waiting messages are forgotten until they come again. A batch of which parts were taken begins anew.
+- An assigned message is in a batch already. When a message with its id comes again, it gets the place of the lost one:
+  it is settled with that batch, or at once if the batch has been committed. A message without an id is not recognised.
+
+All of this lives in the trio thread of the connection, where signals come as plain calls (`rstreams.abc`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import trio
+
+from rstreams.abc import Subscription
+from rstreams.errors import Condition, DeliveryFailed, RemoteProtocolError
+from rstreams.message import decode_message
+from rstreams_spark._assigned import AssignedBatches
+from rstreams_spark._bodies import as_text
+from rstreams_spark._claims import Claims, claims_of
+from rstreams_spark._record_batches import RecordBatches
+from rstreams_spark._waiting_rows import MAX_ROWS, TooLarge, WaitingRows
+from rstreams_spark.errors import SourceFailed, UnparsableMessage
+
+
+class IncomingRows:
+    """The subscriber of the source's link, whose items are encoded messages; see the module's text.
+
+    Context: The trio thread of the connection, for every method.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        rows: RecordBatches,
+        *,
+        largest: int,
+        reject_unparsable: bool,
+        most_rows: int = MAX_ROWS,
+        enough: int | None = None,
+        most_bytes: int | None = None,
+    ) -> None:
+        """Make an intake that requests nothing yet.
+
+        Args:
+            limit: The most messages granted, waiting and assigned together.
+            rows: Makes rows of messages.
+            largest: The most bytes of a message.
+            reject_unparsable: Whether to reject a message that cannot become a row, instead of ending the stream.
+            most_rows: The most rows of a record batch.
+            enough: A batch with this many rows waits for no others; None: only a full batch does not wait.
+            most_bytes: The most bytes of the rows of a batch, except for a single row; None: no limit.
+        """
+        self._limit = limit
+        self._pack = 1  # the most messages in a delivery
+        self._reject_unparsable = reject_unparsable
+        self._subscription: Subscription | None = None
+        self._claims: Claims | None = None
+        self._demand = 0
+        self._waiting = WaitingRows(rows, largest=largest, most_rows=most_rows, most_bytes=most_bytes)
+        self._enough = enough
+        self._redelivered = 0
+        self._attached = trio.Event()
+        self._assigned = AssignedBatches()
+        self._lost_ids: dict[str, int] = {}  # message ids that may come again, and their places among all taken
+        self._forget_at = 0  # how many messages have been received when these are forgotten
+        self._forgets = True
+        self._restarts = False  # whether the present batch was lost
+        self._first_came_at = 0.0
+        self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
+        self._asked = False  # whether Spark asks for the batch that `collect_ahead` makes
+        self._received = 0
+        self._left: int | None = None  # how many of the counted messages have not been taken
+        self._unparsable: UnparsableMessage | None = None
+        self._lost: SourceFailed | None = None
+        self._away = False
+        self._completed = False
+        self._draining = False
+        self._drain_demand = self._before = 0  # the demand, and what had been received, when the drain began
+        self._short = False  # whether the last drain brought fewer than asked for
+        self._empty = False
+        self._wanted = 1
+        self._news = trio.Event()
+
+    # the link calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Take the link on."""
+        self._subscription = subscription
+        self._claims = claims_of(subscription)
+        self._attached.set()
+        self._news.set()
+
+    def on_next(self, item: bytes) -> None:
+        """Take a message; it stays unsettled."""
+        if not self._take_in(item):
+            assert self._claims is not None
+            self._claims.keep()
+        self._tell()
+
+    def on_run(self, items: Iterator[bytes]) -> None:
+        """Take many messages."""
+        assert self._claims is not None
+        if not self._claims.whole_runs:
+            for item in items:
+                self.on_next(item)
+            return
+        try:
+            while True:
+                if self._lost_ids or self._unparsable is not None:
+                    for item in items:
+                        self._take_in(item)
+                    return
+                rare = self._add(items)
+                if rare is None:
+                    return
+                self._received += 1
+                self._demand -= 1
+                self._add_rare(rare)
+        finally:
+            self._tell()
+
+    def on_error(self, error: BaseException) -> None:
+        """Note that the link is gone, and with it everything that was not settled; the first reason counts."""
+        if self._lost is None:
+            self._lost = SourceFailed(
+                f"{type(error).__name__}: {error}; messages that Spark has not committed are delivered again when the "
+                "query is started again"
+            )
+        self._news.set()
+
+    def on_complete(self) -> None:
+        """Note that no further message will come."""
+        self._completed = True
+        self._news.set()
+
+    def _take_in(self, message: bytes) -> bool:
+        """Take one message; return whether it has been settled, or another hold is on it."""
+        if self._unparsable is None:
+            if self._lost_ids and self._takes_place_of_lost(message):
+                return True
+            if self._add(iter((message,))) is None:
+                return False
+        self._received += 1
+        self._demand -= 1
+        if self._unparsable is not None:
+            return False  # its claim is behind all others
+        return self._add_rare(message)
+
+    def _add(self, messages: Iterator[bytes]) -> bytes | None:
+        """Add messages until one is rare."""
+        before = self._waiting.count
+        try:
+            return self._waiting.add(messages)
+        finally:
+            added = self._waiting.count - before
+            self._received += added
+            self._demand -= added
+            self._note_first(before)
+
+    def _add_rare(self, message: bytes) -> bool:
+        """Add a message that `_add` has not added; return whether it has been settled."""
+        before = self._waiting.count
+        try:
+            self._waiting.add_rare(message)
+        except (RemoteProtocolError, TooLarge) as error:
+            return self._on_unparsable(error)
+        self._note_first(before)
+        return False
+
+    def _note_first(self, before: int) -> None:
+        if not before and self._waiting.count:
+            self._first_came_at = trio.current_time()
+
+    def _has(self, rows: int) -> bool:
+        """Return whether the present batch need not wait for more to get these rows."""
+        return self._waiting.count >= rows or self._is_full or self._waiting.is_heavy
+
+    def _tell(self) -> None:
+        if self._waiting.has_whole or self._has(self._wanted):
+            self._news.set()
+
+    def _on_unparsable(self, error: RemoteProtocolError | TooLarge) -> bool:
+        if self._reject_unparsable:
+            assert self._subscription is not None
+            large = isinstance(error, TooLarge)
+            condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED if large else Condition.DECODE_ERROR
+            failure = DeliveryFailed("rejected", condition.value, f"not a row: {error}")
+            self._subscription.hold().fail(failure)
+            if self._left is not None:
+                self._left -= 1
+            self._request_more()
+            self._news.set()
+            return True
+        self._unparsable = UnparsableMessage(
+            f"message {self._received} of this link cannot be made a row: {error}. It was not settled. Set option "
+            "onUnparsable=reject to have such messages rejected, or take it out of the queue"
+        )
+        self._news.set()
+        return False
+
+    def _takes_place_of_lost(self, message: bytes) -> bool:
+        """Return whether the message is in a batch already; a hold on it then takes the place of the lost one."""
+        lost = self._lost_ids
+        if self._forgets and self._received >= self._forget_at:
+            lost.clear()  # lost messages come first; a later one with such an id is another message
+            return False
+        try:
+            message_id = as_text(decode_message(message).id)
+        except RemoteProtocolError:
+            return False
+        place = None if message_id is None else lost.pop(message_id, None)
+        if place is None:
+            return False
+        self._received += 1
+        self._demand -= 1
+        self._redelivered += 1
+        assert self._subscription is not None
+        self._assigned.replace(place, self._subscription.hold())
+        self._request_more()
+        return True
+
+    # the connection calls these
+
+    def on_away(self) -> None:
+        """Note that the connection or its link was lost, and may come back; the peer has everything unsettled back."""
+        self._away = True
+        if self._claims is not None and self._subscription is not None:
+            self._claims.release()
+            self._claims = claims_of(self._subscription)
+        making = self._assigned.making
+        may_come = self._assigned.forget_claims()
+        kept = 0 if self._forgets else self._assigned.first_remembered
+        self._lost_ids = {name: place for name, place in self._lost_ids.items() if place < kept} | may_come
+        self._forget_at = self._received + 2 * self._limit
+        self._restarts = making > 0
+        if self._left is not None:
+            self._left += making
+        self._waiting.clear()
+        self._unparsable = None
+        self._empty = self._short = False
+        if self._subscription is not None:
+            self._request_more()
+        self._news.set()
+
+    def on_back(self) -> None:
+        """Note that the connection has come back."""
+        self._away = False
+        self._news.set()
+
+    # the room
+
+    @property
+    def _uncommitted(self) -> int:
+        return self._assigned.taken - self._assigned.committed
+
+    @property
+    def _over(self) -> bool:
+        return self._lost is not None or self._unparsable is not None or self._completed
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether there is no room for another delivery."""
+        return self._pack > 1 and self._limit - self._waiting.count - self._uncommitted < self._pack
+
+    def _request_more(self) -> None:
+        """Request what the limit allows, and no more than is left of the counted messages."""
+        assert self._subscription is not None
+        if self._over:
+            return
+        here = self._demand + self._waiting.count
+        n = self._limit - here - self._uncommitted
+        if self._left is not None:
+            n = min(n, self._left - here)
+        if n > 0:
+            self._demand += n
+            self._subscription.request(n)

@@ -1,0 +1,175 @@
+"""Executors in processes of their own, on a standalone master, and Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+import pytest
+
+import rstreams
+
+if TYPE_CHECKING:
+    from conftest import Eventually, NodeProcess
+
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+SPARK = Path(pyspark.__file__).parent
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """Return an archive of an environment, as venv-pack makes them: a Python that finds this package beside it.
+
+    The packages of others come from where they are, because they are large. Files `.pth` have no effect there.
+    Therefore this package is found only in the archive.
+    """
+    root = tmp_path / "driver" / "environment"
+    (root / "bin").mkdir(parents=True)
+    leave_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(rstreams.__file__).parent, root / "lib" / "rstreams", ignore=leave_out)
+    for package in (HERE.parent / "src").iterdir():
+        shutil.copytree(package, root / "lib" / package.name, ignore=leave_out)
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    python = root / "bin" / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        'here="$(cd "$(dirname "$0")/.." && pwd)"\n'
+        f'PYTHONPATH="$here/lib:{sysconfig.get_path("purelib")}:$PYTHONPATH" exec {base} "$@"\n'
+    )
+    python.chmod(0o755)
+    archive = tmp_path / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for path in root.iterdir():
+            tar.add(path, path.name)
+    return archive
+
+
+def job_environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "PYTHON"))}
+    kept.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
+    return kept | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
+
+
+@contextmanager
+def running(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
+    """Run a class of Spark; the value is its log."""
+    log = folder / f"{name}.log"
+    command = [str(SPARK / "bin" / "spark-class"), *arguments]
+    environment = job_environment(SPARK_DAEMON_MEMORY="256m", SPARK_HOME=str(SPARK))
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
+        try:
+            yield log
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+
+
+@pytest.fixture
+def master(tmp_path: Path, eventually: Eventually) -> Iterator[str]:
+    """The url of a standalone master with two workers of one core each."""
+    deploy = "org.apache.spark.deploy"
+    with ExitStack() as stack:
+
+        def start(name: str, *arguments: str) -> Path:
+            return stack.enter_context(running(tmp_path, name, *arguments, "--host", "127.0.0.1", "--webui-port", "0"))
+
+        log = start("master", f"{deploy}.master.Master", "--port", "0")
+        found = eventually(
+            lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), "the master", 60
+        )
+        assert found is not None
+        for name in ("one", "two"):
+            folder = str(tmp_path / name)
+            resources = ("--cores", "1", "--memory", "1g", "--work-dir", folder, "--port", "0")
+            start(name, f"{deploy}.worker.Worker", found[1], *resources)
+        eventually(lambda: log.read_text().count("Registering worker") == 2, "two workers", 60)
+        yield found[1]
+
+
+def test_an_archive_carries_the_package_to_executors_of_two_workers(
+    master: str, environment: Path, node: NodeProcess, tmp_path: Path
+) -> None:
+    node.publish("in", [b"%d" % n for n in range(2000)])
+    command = [
+        "environment/bin/python",
+        str(HERE / "cluster_job.py"),
+        master,
+        node.url,
+        str(tmp_path),
+        str(environment),
+    ]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path / "driver",  # Spark starts the reader of the queue by the same relative path, beside the driver
+        env=job_environment(PYSPARK_PYTHON="./environment/bin/python"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    messages = node.take("out", 2000)
+    assert {int(message.body) for message in messages} == set(range(2000))
+    executors = {str(message.properties["directory"]) for message in messages}
+    assert len(executors) == 2
+    assert {Path(each).relative_to(tmp_path).parts[0] for each in executors} == {"one", "two"}
+    assert {str(message.properties["file"]) for message in messages} == {
+        f"{each}/environment/lib/rstreams_spark/__init__.py" for each in executors
+    }
+
+
+CONNECT = """
+import sys
+import rstreams_spark
+from pyspark.sql import SparkSession
+
+url, folder = sys.argv[1:]
+builder = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false")
+spark = rstreams_spark.session(builder)
+rows = spark.readStream.format("rstreams").options(url=url, address="in").load().selectExpr("message_id", "body")
+for name, writer in [
+    ("sink", rows.writeStream.format("rstreams").options(url=url, address="out")),
+    ("batch", rows.writeStream.foreachBatch(rstreams_spark.send(url=url, address="out"))),
+]:
+    query = writer.option("checkpointLocation", f"{folder}/{name}").trigger(availableNow=True).start()
+    query.awaitTermination()
+    print(name, flush=True)
+    sys.stdin.readline()
+spark.stop()
+"""
+
+
+def test_spark_connect_reads_and_sends(node: NodeProcess, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    job = tmp_path / "job.py"
+    job.write_text(CONNECT)
+    node.publish("in", [rstreams.Message(b"1", id="m-1")])
+    command = [sys.executable, "-W", "ignore", str(job), node.url, str(tmp_path)]
+    with subprocess.Popen(
+        command, env=job_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "sink\n"
+        assert [(message.body, message.id) for message in node.take("out", 1)] == [(b"1", "m-1")]
+        node.publish("in", [rstreams.Message(b"2", id="m-2")])
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "batch\n"
+        assert [(message.body, message.id) for message in node.take("out", 1)] == [(b"2", "m-2")]
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(60) == 0

@@ -1,0 +1,114 @@
+"""The data sources beside which the Spark benchmark measures ours: as little as Spark's interface allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+BODY_BYTES = 1024
+_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Range(InputPartition):
+    """Some of the rows."""
+
+    first: int
+    last: int
+
+
+class MemoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Has as many rows as it is asked for; executors build them from memory."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """Read the options."""
+        self._rows = int(options["rows"])
+        self._batch = int(options["batch"])
+        self._partitions = int(options["partitions"])
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return 0."""
+        return {"rows": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the rows of a batch."""
+        return ReadMaxRows(self._batch)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Do nothing: the number of rows is known."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 - Spark calls it
+        """Return the end of the next batch."""
+        return {"rows": min(start["rows"] + self._batch, self._rows)}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the parts of a batch."""
+        first, last = start["rows"], end["rows"]
+        step = max(1, -(-(last - first) // self._partitions))
+        return [Range(at, min(at + step, last)) for at in range(first, last, step)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield bodies of 1 KB, each of them another one."""
+        assert isinstance(partition, Range)
+        names = pa.schema([pa.field("body", pa.binary())])
+        for first in range(partition.first, partition.last, _ROWS):
+            last = min(first + _ROWS, partition.last)
+            bodies = [number.to_bytes(8) + bytes(BODY_BYTES - 8) for number in range(first, last)]
+            yield pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], schema=names)
+
+
+class MemorySource(DataSource):
+    """Rows that executors build from memory: the most that a source in Python can do."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "benchmark_memory"
+
+    def schema(self) -> str:
+        """Return the one column."""
+        return "body binary"
+
+    def streamReader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002, N802 - Spark calls it
+        """Return the reader."""
+        return MemoryReader(dict(self.options))
+
+
+@dataclass(frozen=True)
+class Counted(WriterCommitMessage):
+    """How many rows a task has received."""
+
+    rows: int
+
+
+class CountingWriter(DataSourceArrowWriter):
+    """Receives rows, and does nothing with them."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Counted:
+        """Count the rows."""
+        return Counted(sum(record_batch.num_rows for record_batch in iterator))
+
+
+class CountingSink(DataSource):
+    """A sink that only receives the rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "benchmark_counting"
+
+    def writer(self, schema: StructType, overwrite: bool) -> CountingWriter:  # noqa: ARG002, FBT001 - Spark calls it
+        """Return the writer."""
+        return CountingWriter()
