@@ -165,7 +165,7 @@ def test_a_query_that_is_stopped_and_started_again_misses_nothing(
     counters = node.queue("in")
     assert set(counts) == ids(0, 400)
     assert counters["accepted"] == 400
-    assert counters["modified"] <= 3 * 20, "a stop has 0.9 s to give back in order; after that its batch counts as failed"
+    assert counters["modified"] <= 3 * 20, "a stop has 0.9 s to give back in order; then its batch counts as failed"
     assert counts.total() - 400 <= 3 * 20, "twice came at most the batch that was under way at each stop"
 
 
