@@ -303,7 +303,7 @@ class DurableQueue(Queue):
     def _dispatch(self) -> None:
         super()._dispatch()
         for browser in list(self._disk_browsers) if self._disk_browsers else ():
-            browser.show()
+            browser.emit()
         if self._on_disk and not self.comes_later:
             self._read_on()
 
@@ -337,9 +337,7 @@ class DurableQueue(Queue):
         self._dispatch()
         if not self.comes_later:
             for consumer in list(self._takers.waiting):
-                look_again = getattr(consumer.subscriber, "look_again", None)
-                if look_again is not None:
-                    look_again()
+                consumer.look_again()
 
     def _recall(self, position: int, encoded: bytes, note: bytes | None, age_s: float) -> None:
         """Bring a message into memory that is in the store."""
