@@ -10,7 +10,7 @@ from rstreams._core.fast_paths import held_runs_of
 from rstreams._core.holds import NO_HOLD, HoldRun
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
-from rstreams.node.handover import end_raised
+from rstreams.node.handover import end_raised, hand_over
 
 
 class AddressSubscription(Scannable, ABC):
@@ -140,12 +140,7 @@ class OwnDemand(AddressSubscription):
         """Hand over one message; return the exception that the subscriber raised, if any."""
         self.demand = take_demand(self.demand, 1)
         self.delivered += 1
-        try:
-            self.subscriber.on_next(encoded)
-        except Exception as error:
-            end_raised(self.subscriber, error, self._address, self.cancel)
-            return error
-        return None
+        return hand_over(self.subscriber, encoded, self._address, self.cancel)
 
     def _hand_over_run(
         self, on_held_run: Callable[[list[bytes], HoldRun], None], run: list[bytes], holds: HoldRun
