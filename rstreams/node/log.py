@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._codec import Described, Symbol
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
@@ -177,8 +178,10 @@ class LogAddress(Address):
         except ValueError as error:
             raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
         begin = self._start if start is None else start
-        position_of(partition, begin)  # an offset that is gone refuses the link
+        position = position_of(partition, begin)  # an offset that is gone refuses the link
         used = {START_AT: filters[START_AT]} if START_AT in filters else {}
+        if start in {"next", "last"}:  # after a loss they would be another place
+            used = {START_AT: Described(Symbol(START_AT), position)}
         return Supply(Subscribing(partial(self._read, partition, begin)), encoded=True, filters=used)
 
     def _read(self, partition: LogPartition, start: Offset, subscriber: Subscriber[bytes]) -> None:
