@@ -134,6 +134,14 @@ class LogAddress(Address):
             self._deadline = -math.inf  # at once
             services.wake_at(self._deadline)
 
+    def forget(self) -> None:
+        """Delete the messages, and what is known of groups and producers."""
+        for group in self._groups.values():
+            group.forget()
+        self._groups.clear()
+        for part in self.partitions:
+            part.kept.clear()
+
     async def close(self) -> None:
         """Have the store keep what the groups have settled."""
         for group in self._groups.values():
