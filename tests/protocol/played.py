@@ -83,7 +83,7 @@ class PlayedDriver:
     def room_bytes(self) -> int:
         return self.room
 
-    def wake(self) -> None:
+    def wake(self, *, for_item: bool = False) -> None:  # noqa: ARG002 - a driver's
         self.awake = True
 
     def slice_is_over(self) -> bool:
