@@ -126,13 +126,18 @@ async def test_the_clock_of_the_run_tells_whether_a_connection_is_quiet(
 ) -> None:
     del autojump_clock
     async with publishing() as one:
-        await trio.sleep(1)
+        one.pump._turned_at = trio.current_time()
         before = len(writes.sizes)
         one.emit(0)
-        assert len(writes.sizes) == before + 1
+        assert len(writes.sizes) == before
+        await one.has_got(0)
+        await trio.sleep(1)
+        before = len(writes.sizes)
         one.emit(1)
         assert len(writes.sizes) == before + 1
-        await one.has_got(0, 1)
+        one.emit(2)
+        assert len(writes.sizes) == before + 1
+        await one.has_got(0, 1, 2)
 
 
 async def test_the_pump_sends_the_rest_of_what_the_network_did_not_take(writes: Writes) -> None:
