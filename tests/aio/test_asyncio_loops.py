@@ -481,7 +481,12 @@ def test_asyncio_wakes_trio_without_a_socket(monkeypatch: pytest.MonkeyPatch) ->
     forced: list[object] = []
     manager: Any = importlib.import_module("trio._core._io_epoll").EpollIOManager
     force_wakeup = manager.force_wakeup
-    monkeypatch.setattr(manager, "force_wakeup", lambda self: (forced.append(self), force_wakeup(self)))
+
+    def counted(self: object) -> None:
+        forced.append(self)
+        force_wakeup(self)
+
+    monkeypatch.setattr(manager, "force_wakeup", counted)
     run(numbers_go_around)
     assert not forced
 
