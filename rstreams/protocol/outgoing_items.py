@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
@@ -51,6 +51,14 @@ _LIVE: Final[SenderPhase] = SenderPhase.LIVE
 
 _OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
 """The phases in which more items may come from the publisher."""
+
+
+class Wake(Protocol):
+    """Wakes a link: see `Driver.wake`."""
+
+    def __call__(self, *, for_item: bool = False) -> None:
+        """Make the link work soon; for an item, perhaps at once."""
+        ...
 
 
 def as_is(encoded: bytes) -> bytes:
@@ -112,7 +120,7 @@ class OutgoingItems(Scannable, Generic[T]):
         encodes_body: bool,
         settled: bool,
         open_body: Callable[[ByteStream], Publisher[Any]] | None,
-        wake: Callable[[], None],
+        wake: Wake,
         says_stall: Callable[[], str],
         size: ItemSize | None,
     ) -> None:
@@ -128,7 +136,7 @@ class OutgoingItems(Scannable, Generic[T]):
             settled: Whether they are sent settled; then no holds are taken.
             open_body: Makes the publisher of a message body that is sent while it comes; None: there are no such
                 bodies.
-            wake: Makes the link work soon.
+            wake: Makes the link work soon; for an item, perhaps at once.
             says_stall: Returns why the link asks for no more.
             size: The expected size of items, which other links of the address share; None: none does.
         """
@@ -223,7 +231,7 @@ class OutgoingItems(Scannable, Generic[T]):
     def _note_items(self) -> None:
         if not self._attended and not self._woken:
             self._woken = True
-            self._wake()
+            self._wake(for_item=True)
 
     def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
         encode: Callable[[Any], bytes] = self._encode
