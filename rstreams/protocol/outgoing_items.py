@@ -2,8 +2,8 @@
 
 Theory of operation. `request` asks the publisher for as many items as there are credit and room for. The items gather
 here, are encoded at once, and are held until the link takes them as one run. The ledger is told of the gathered items
-once for each run, not for each item. Bytes that are drawn from the publisher are held unchanged in two cases. If they
-are sent in packs, they are encoded when the pack is made. If one of them is large, the driver encodes them.
+once for each run, not for each item. Bytes that come in runs are held unchanged. If they are sent in packs, they are
+encoded when the pack is made. Otherwise the driver writes what stands before a body, and no item is copied for it.
 
 Either side can end the stream; the table in `life` has both ways. When the publisher completes or fails, the items that
 it sent before are sent first. When this side closes, the publisher is cancelled. It gets back the items that it still
@@ -40,9 +40,6 @@ _SHORT_SECTION_BYTES = 5
 
 _SECTION_BYTES = 8
 """The bytes before a longer body."""
-
-_LARGE_BODY_BYTES: Final = 512 * 1024
-"""The size from which on it is worth not to copy a body."""
 
 _MOST_BODY_BYTES: Final = 2**32 - 1 - _SECTION_BYTES
 """The largest body that can be encoded."""
@@ -355,9 +352,7 @@ class OutgoingItems(Scannable, Generic[T]):
         """Tell whether items may be held as they are, by the size of the largest; -1: they are not all bytes."""
         if not self._encodes_body or (self.payloads and not self.are_bodies):
             return False
-        if self._ledger.pack == 1:
-            return _LARGE_BODY_BYTES <= largest <= _MOST_BODY_BYTES
-        return 0 <= largest <= MAX_PACK_BYTES
+        return 0 <= largest <= (_MOST_BODY_BYTES if self._ledger.pack == 1 else MAX_PACK_BYTES)
 
     def _encode_held(self) -> None:
         """Encode items that are held unchanged."""

@@ -244,8 +244,9 @@ class SendingDriver(LinkDriver):
         if frame.more or self._partial is not None or isinstance(frame.payloads[0], memoryview):
             self._send_part(frame)
             return
-        frame = frame.encoded()
-        sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
+        sent = self._loops.send(
+            self.pointer, frame.deliveries, frame.payloads, settled=frame.settled, are_bodies=frame.are_bodies
+        )
         self._known_credit -= len(sent)
         if not frame.settled:
             self._sent.add(frame.deliveries, sent)
