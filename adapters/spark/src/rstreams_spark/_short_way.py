@@ -46,7 +46,7 @@ class ShortWay(DataSourceStreamReader):
         rows, self._waiting = self._waiting, None
         return rows
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc] # it need not be written
+    def __class__(self) -> type:
         """The class that `isinstance` sees beside the true one."""
         return type(self) if self._waiting is None or _ReaderWithRows is None else _ReaderWithRows
