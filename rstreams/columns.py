@@ -1,17 +1,20 @@
 """Fields of many messages as columns, in the memory layout of Apache Arrow: for adapters to engines of tables.
 
-To make a `Message` of each message costs more than to receive it. `field_columns` reads the wanted fields of encoded
-messages into one buffer for each column, without an object for a message. It needs no Arrow: its buffers are what
-`pyarrow.Array.from_buffers` takes.
+To make a `Message` of each message costs more than to receive or send it.
 
-It is in C where that was built, otherwise in Python. `RSTREAMS_PURE=1` in the environment chooses Python.
+- `field_columns` reads the wanted fields of encoded messages into one buffer for each column, without an object for a
+  message. It needs no Arrow: its buffers are what `pyarrow.Array.from_buffers` takes.
+- `encode_rows` does the reverse: it makes encoded messages of columns. `Connection.publish` sends them with
+  `encoded=True`.
+
+They are in C where that was built, otherwise in Python. `RSTREAMS_PURE=1` in the environment chooses Python.
 
 Spec: AMQP 1.0 section 3.2; Arrow columnar format 1.0.
 """
 
 from __future__ import annotations
 
-from rstreams._codec.columns import FieldColumns, field_columns
+from rstreams._codec.columns import FieldColumns, FilledColumn, encode_rows, field_columns
 from rstreams._codec.columns_in_python import FORMS_OF, ColumnForm, Part
 
-__all__ = ["FORMS_OF", "ColumnForm", "FieldColumns", "Part", "field_columns"]
+__all__ = ["FORMS_OF", "ColumnForm", "FieldColumns", "FilledColumn", "Part", "encode_rows", "field_columns"]

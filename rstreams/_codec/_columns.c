@@ -1,11 +1,13 @@
-/* Fields of encoded messages as columns: see columns_in_python.py, which has the same in Python.
+/* Fields of encoded messages as columns, and columns as encoded messages: see columns.py. columns_in_python.py has the
+   same in Python.
 
    C reads messages of simple values. It returns any other message, and any malformed one, to its caller, who decodes it
-   in Python and puts its values in by `append`. */
+   in Python and puts its values in by `append`. C writes rows of simple values, and leaves any other row to its caller. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdio.h>
 
 #include "_columns_buffers.h"
 #include "_columns_reading.h"
@@ -16,6 +18,8 @@ enum Source { OF_HEADER, OF_PROPERTIES, OF_BODY, OF_BODY_TYPE, OF_APPLICATION_PR
 
 enum { MAX_COLUMNS = 64 };
 static const int64_t FIRST_MS = -62135596800000, LAST_MS = 253402300799999; /* of the years 1 and 9999 */
+
+#include "_columns_writing.h"
 
 typedef struct {
     int source, index, form;
@@ -316,7 +320,7 @@ static PyObject *take(PyObject *object, PyObject *Py_UNUSED(none))
     return parts;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- module */
+/* ---------------------------------------------------------------------------------------------------- the type Columns */
 
 static PyObject *rows_of(PyObject *self, void *Py_UNUSED(closure))
 {
@@ -370,22 +374,6 @@ typedef struct {
     PyObject *memory, *columns;
 } State;
 
-static int read_known(PyObject *list, Field *fields, Py_ssize_t count)
-{
-    for (Py_ssize_t i = 0; i < count; i++) {
-        unsigned long long limit;
-        PyObject *item = i < PyList_Size(list) ? PyList_GetItem(list, i) : Py_None;
-        if (!PyTuple_Check(item)) {
-            PyErr_SetString(PyExc_TypeError, "the sections have other fields");
-            return -1;
-        }
-        if (!PyArg_ParseTuple(item, "iK:make", &fields[i].forms, &limit))
-            return -1;
-        fields[i].limit = limit;
-    }
-    return 0;
-}
-
 PyDoc_STRVAR(make_doc, "make(header, properties, columns): return a `FieldColumns`. The first two are lists of the forms "
                        "and largest numbers of fields; a column is a tuple of source, index, form and absent value.");
 
@@ -429,6 +417,8 @@ fail:
     return NULL;
 }
 
+/* ------------------------------------------------------------------------------------------------------------- module */
+
 static int fill_module(PyObject *module)
 {
     State *state = PyModule_GetState(module);
@@ -436,7 +426,7 @@ static int fill_module(PyObject *module)
     state->columns = PyType_FromModuleAndSpec(module, &columns_spec, NULL);
     if (state->memory == NULL || state->columns == NULL)
         return -1;
-    return PyModule_AddIntConstant(module, "INTERFACE", 1);
+    return PyModule_AddIntConstant(module, "INTERFACE", 2);
 }
 
 static int visit_state(PyObject *module, visitproc visit, void *arg)
@@ -456,6 +446,7 @@ static int clear_state(PyObject *module)
 }
 
 static PyMethodDef methods[] = {
+    {"encode", encode, METH_VARARGS, encode_doc},
     {"make", make, METH_VARARGS, make_doc},
     {NULL, NULL, 0, NULL},
 };

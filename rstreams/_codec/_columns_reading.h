@@ -291,3 +291,20 @@ static int read_message(const char *message, size_t size, const Field *header, c
     }
     return 1;
 }
+
+/* Take the fields of a section from a list with the forms and the largest number of each. */
+static int read_known(PyObject *list, Field *fields, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        unsigned long long limit;
+        PyObject *item = i < PyList_Size(list) ? PyList_GetItem(list, i) : Py_None;
+        if (!PyTuple_Check(item)) {
+            PyErr_SetString(PyExc_TypeError, "the sections have other fields");
+            return -1;
+        }
+        if (!PyArg_ParseTuple(item, "iK:make", &fields[i].forms, &limit))
+            return -1;
+        fields[i].limit = limit;
+    }
+    return 0;
+}

@@ -1,19 +1,20 @@
-"""Columns of encoded messages: in C where that was built, otherwise in Python; see `rstreams.columns`."""
+"""Columns of encoded messages, and messages of columns: in C where that was built; see `rstreams.columns`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from rstreams._codec.c_modules import load
 from rstreams._codec.columns_in_python import FORMS_OF, ColumnForm, ColumnsInPython, Part
 from rstreams._codec.message_fields import HEADER_FIELDS, PROPERTIES_FIELDS
 from rstreams.errors import ConfigError
 
-_compiled: Final = load("_columns", 1)
+_compiled: Final = load("_columns", 2)
 
 _HEADER: Final = HEADER_FIELDS.described()
 _PROPERTIES: Final = PROPERTIES_FIELDS.described()
+_KNOWN: Final = tuple([(form, limit) for _, form, limit, _ in section] for section in (_HEADER, _PROPERTIES))
 _PARTS: Final = {"body": 2, "body_type": 3, "properties": 4, "annotations": 5}
 """The sources of `_columns.c` that are not fields of a list."""
 
@@ -67,12 +68,62 @@ def field_columns(fields: Sequence[tuple[str, ColumnForm]]) -> FieldColumns:
             raise ConfigError(msg)
     if _compiled is None:
         return ColumnsInPython([form for _, form in fields])
-    made: FieldColumns = _compiled.make(
-        [(form, limit) for _, form, limit, _ in _HEADER],
-        [(form, limit) for _, form, limit, _ in _PROPERTIES],
-        [_described(name, form) for name, form in fields],
-    )
+    made: FieldColumns = _compiled.make(*_KNOWN, [_described(name, form) for name, form in fields])
     return made
+
+
+class FilledColumn(NamedTuple):
+    """A column with the values of a field.
+
+    Attributes:
+        field: A field of a `Message`, or `body_type`.
+        form: The form of its values: one of `FORMS_OF`, and for `body` also `TEXT`.
+        part: The values. Its offsets count from the beginning of its buffers.
+    """
+
+    field: str
+    form: ColumnForm
+    part: Part
+
+
+def encode_rows(
+    columns: Sequence[FilledColumn],
+    rows: int,
+    *,
+    durable: bool = False,
+    id_prefix: str | None = None,
+    first_id: int = 0,
+) -> list[bytes | None]:
+    """Return the encoded message of each row; None for a row that the caller has to encode.
+
+    That is a row with a value that no message can have, with a text that is not UTF-8, or with another body type than
+    `binary` and `string`; and without the module in C every row. Null means that a message does not have the field.
+    A body of bytes becomes a section of data, and a text an AMQP value.
+
+    Args:
+        columns: The columns, each field once.
+        rows: How many rows each column has.
+        durable: Whether rows are durable that do not say it.
+        id_prefix: Rows without an id, or with an empty one, get this text and their number as id; None: they get none.
+        first_id: The number of the first row.
+
+    Errors: `ConfigError` for a field that has no such form or is given twice. `ValueError` for a column that does not
+        have the buffers of its form.
+    """
+    names = [column.field for column in columns]
+    for column in columns:
+        allowed = FORMS_OF.get(column.field, ())
+        if column.form not in ((*allowed, ColumnForm.TEXT) if column.field == "body" else allowed):
+            msg = f"encode_rows: {column.field!r} as {column.form!r} cannot be a column of a message"
+            raise ConfigError(msg)
+        if names.count(column.field) > 1:
+            msg = f"encode_rows: {column.field!r} is given twice"
+            raise ConfigError(msg)
+    if _compiled is None:
+        return [None] * rows
+    described = [(*_described(column.field, column.form), column.part) for column in columns]
+    encoded: list[bytes | None] = _compiled.encode(*_KNOWN, described, rows, durable, id_prefix, first_id)
+    return encoded
 
 
 def _described(name: str, form: ColumnForm) -> tuple[int, int, int, object]:

@@ -17,13 +17,13 @@ from rstreams._checks.publishers import hint_for
 from rstreams._checks.terminus import require_capabilities, require_filters
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.message import Message, decode_body, encode_item
+from rstreams.message import Message, decode_body
 from rstreams.net.dialects import Dialect, Offset
 from rstreams.net.links.bodies import encode_once
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import Drained, drain
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamped
-from rstreams.net.links.encoding import Encoding, require_encode
+from rstreams.net.links.encoding import Encoding, message_encoder, require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.offsets import require_group, require_start
@@ -336,6 +336,7 @@ class Connection(RequestReply, ManagementMethods):
         items: Publisher[T],
         *,
         encode: Callable[[T], object] | None = None,
+        encoded: bool = False,
         settlement: SettlementName = "at_least_once",
         expose_errors: bool = False,
         capabilities: Sequence[str] = (),
@@ -354,13 +355,13 @@ class Connection(RequestReply, ManagementMethods):
                 cannot be sent again: a loss before it is settled ends the call, even if the connection returns.
             encode: Returns the `Message` for an item, or the value that becomes its body. None: the item is sent as it
                 is. A tuple arrives as a list, because AMQP has only lists; docs/guides/codecs.md has recipes.
+            encoded: Whether the items are encoded messages, as bytes, which are sent as they are; without `encode`.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops a message
                 that it has stored already when it is sent again after a loss.
             expose_errors: Whether the text of an exception of `items` goes to the peer; otherwise only that it failed.
             capabilities: Capabilities that the target must have, such as "queue" or "topic" for some brokers.
-            pack_items: The most items sent in one delivery, if the peer takes packs; 1: no packs. A pack does not wait
-                for items: a slow stream is not delayed.
+            pack_items: The most items of a delivery, if the peer takes packs; 1: no packs. It does not wait for items.
             linger_s: How long a pack may wait for more items, in seconds; 0: not at all.
             producer_id: Effectively once: the producer's id, which the node remembers. None: a new random id for this
                 call and all losses during it. With an id of your own, and items in the same order each time, publish
@@ -387,13 +388,12 @@ class Connection(RequestReply, ManagementMethods):
         if not callable(getattr(items, "subscribe", None)):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
-        require_encode("publish", encode)
         encoding = None if encode is None else Encoding(encode)
         sending = self._links.send(
             call,
             address,
             items if encoding is None else operators.map(items, encoding.__call__),
-            encode=encode_item,
+            encode=message_encoder("publish", encode, encoded=encoded),
             settlement=settlement_named(settlement),
             fail_on_refusal=True,
             expose_errors=expose_errors,

@@ -23,6 +23,7 @@ from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
+from rstreams.errors import ConfigError
 from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver
@@ -59,7 +60,13 @@ class Wake(Protocol):
 
 
 def as_is(encoded: bytes) -> bytes:
-    """Return the message, for publishers whose items are encoded; a run of them costs no call for each."""
+    """Return the message, for publishers whose items are encoded; a run of them costs no call for each.
+
+    Errors: `ConfigError` for an item that is not bytes.
+    """
+    if type(encoded) is not bytes:
+        msg = f"an encoded message must be bytes, not {type(encoded).__name__}"
+        raise ConfigError(msg)
     return encoded
 
 

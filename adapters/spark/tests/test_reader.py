@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import pickle
 import signal
 import threading
@@ -11,13 +14,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from pyspark.serializers import read_int, write_with_length
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+from pyspark.sql.streaming import python_streaming_source_runner as runner
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
-from rstreams_spark import _receiver
+from rstreams_spark import _reader, _receiver
 from rstreams_spark._intake import BatchLost
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
+from rstreams_spark._schema import SOURCE_SCHEMA
 from rstreams_spark._spool import SpooledRange
 from rstreams_spark.errors import SourceFailed
+from rstreams_spark.source import RStreamsDataSource
 
 from adapters.spark.tests.played_link import record_batch_of
 from rstreams.errors import ConfigError
@@ -298,3 +306,42 @@ def test_a_batch_that_is_lost_while_it_comes_is_written_anew(
     monkeypatch.setattr(PlayedReceiver, "collect", collect)
     assert reader.latestOffset(at(0), LIMIT) == at(2)
     assert read(reader, at(0), at(2)) == [b"1", b"2"]
+
+
+def planned(reader: QueueReader, start: int, end: int) -> tuple[int, list[pa.RecordBatch]]:
+    """Return how many parts PySpark's own runner gets of a batch, and the rows that it gets with them."""
+    came, told = io.BytesIO(), io.BytesIO()
+    for offset in (at(start), at(end)):
+        write_with_length(json.dumps(offset).encode(), came)
+    came.seek(0)
+    runner.partitions_func(reader, RStreamsDataSource({}), SOURCE_SCHEMA, 10_000, came, told)
+    told.seek(0)
+    parts = read_int(told)
+    for _ in range(parts):
+        told.seek(read_int(told), os.SEEK_CUR)
+    if read_int(told) != runner.NON_EMPTY_PYARROW_RECORD_BATCHES:
+        return parts, []
+    read_int(told)  # the mark of a stream
+    with pa.ipc.open_stream(told) as stream:
+        return parts, list(stream)
+
+
+def test_a_small_batch_goes_to_spark_with_its_plan_after_the_first_one(reader: QueueReader) -> None:
+    PlayedReceiver.batches.append(batch(b"4"))
+    assert reader.latestOffset(at(0), LIMIT) == at(2)
+    assert planned(reader, 0, 0) == (0, [])
+    assert planned(reader, 0, 2) == (1, [])  # executors must see the spool
+    assert reader.latestOffset(at(2), LIMIT) == at(3)
+    assert planned(reader, 2, 3) == (1, [batch(b"3")])
+    assert isinstance(reader, QueueReader)
+    assert not isinstance(reader, _SimpleStreamReaderWrapper)  # it would not be asked for its latest offset
+    assert reader.latestOffset(at(3), LIMIT) == at(4)
+    assert planned(reader, 3, 4) == (1, [batch(b"4")])
+    assert planned(reader, 4, 4) == (0, [])
+
+
+def test_a_large_batch_is_read_by_tasks(reader: QueueReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reader, "MOST_BYTES", 100)
+    for start, end in ((0, 2), (2, 3)):
+        assert reader.latestOffset(at(start), LIMIT) == at(end)
+        assert planned(reader, start, end) == (1, [])

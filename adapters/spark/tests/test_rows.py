@@ -1,20 +1,19 @@
 from __future__ import annotations
 
 import pytest
-from rstreams_spark._rows import RowPublisher
+from rstreams_spark._rows import RowPublisher, SentRows
 
 from rstreams.errors import DeliveryFailed
-from rstreams.message import Message
 from rstreams.testing.probes import ProbeSubscriber
 
-MESSAGES = [Message(body=body) for body in (b"0", b"1", b"2")]
-ROWS = list(enumerate(MESSAGES, 10))
+MESSAGES = [b"0", b"1", b"2"]
+ROWS = SentRows(range(10, 13), MESSAGES)
 
 
 def test_rows_go_out_as_demand_comes_and_then_complete() -> None:
     room: list[int] = []
-    rows, probe = RowPublisher(lambda: room.append(len(probe.items))), ProbeSubscriber[Message]()
-    rows.add(ROWS[:2])
+    rows, probe = RowPublisher(lambda: room.append(len(probe.items))), ProbeSubscriber[bytes]()
+    rows.add(ROWS.slice(0, 2))
     rows.subscribe(probe)
     assert (rows.first, rows.added, rows.waiting) == (10, 2, 2)
     probe.request(1)
@@ -22,7 +21,7 @@ def test_rows_go_out_as_demand_comes_and_then_complete() -> None:
     probe.request(5)
     assert probe.items == MESSAGES[:2]
     assert room == [2]
-    rows.add(ROWS[2:])
+    rows.add(ROWS.slice(2, 3))
     rows.finish()
     assert probe.items == MESSAGES
     assert (rows.first, rows.added, rows.waiting) == (10, 3, 0)
@@ -31,7 +30,7 @@ def test_rows_go_out_as_demand_comes_and_then_complete() -> None:
 
 
 def test_it_completes_at_once_when_all_was_sent_before() -> None:
-    rows, probe = RowPublisher(), ProbeSubscriber[Message](request=9)
+    rows, probe = RowPublisher(), ProbeSubscriber[bytes](request=9)
     rows.subscribe(probe)
     rows.add(ROWS)
     assert not probe.completed
@@ -40,9 +39,9 @@ def test_it_completes_at_once_when_all_was_sent_before() -> None:
 
 
 def test_requesting_inside_on_next_does_not_recurse() -> None:
-    probe = ProbeSubscriber[Message](request=1, on_item=lambda _: probe.request(1))
+    probe = ProbeSubscriber[bytes](request=1, on_item=lambda _: probe.request(1))
     rows = RowPublisher()
-    rows.add((n, Message(body=b"x")) for n in range(5_000))
+    rows.add(SentRows(range(5_000), [b"x"] * 5_000))
     rows.finish()
     rows.subscribe(probe)
     assert len(probe.items) == 5_000
@@ -50,7 +49,7 @@ def test_requesting_inside_on_next_does_not_recurse() -> None:
 
 
 def test_nothing_follows_a_cancel() -> None:
-    probe = ProbeSubscriber[Message](request=2, on_item=lambda _: probe.cancel())
+    probe = ProbeSubscriber[bytes](request=2, on_item=lambda _: probe.cancel())
     rows = RowPublisher()
     rows.add(ROWS)
     rows.subscribe(probe)
@@ -60,7 +59,7 @@ def test_nothing_follows_a_cancel() -> None:
 
 @pytest.mark.parametrize("how", ["fail", "release"])
 def test_the_first_row_not_accepted_is_remembered(how: str) -> None:
-    rows, probe = RowPublisher(), ProbeSubscriber[Message](request=3, hold=True)
+    rows, probe = RowPublisher(), ProbeSubscriber[bytes](request=3, hold=True)
     rows.add(ROWS)
     rows.subscribe(probe)
     probe.holds[0].done()
@@ -70,4 +69,4 @@ def test_the_first_row_not_accepted_is_remembered(how: str) -> None:
     else:
         probe.holds[2].release()
     probe.holds[1].release()
-    assert (rows.accepted, rows.refused) == (1, ROWS[2])
+    assert (rows.accepted, rows.refused) == (1, (12, MESSAGES[2]))

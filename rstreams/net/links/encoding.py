@@ -10,6 +10,8 @@ from rstreams import operators, sources
 from rstreams._checks.functions import require_plain
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
+from rstreams.message import encode_item
+from rstreams.protocol.outgoing_items import as_is
 
 T = TypeVar("T")
 
@@ -69,6 +71,23 @@ def require_encode(call: str, encode: Callable[[Any], object] | None) -> None:
     """
     if encode is not None:
         require_plain(call, "encode", encode, "use map_async before, and give a plain function here")
+
+
+def message_encoder(call: str, encode: Callable[[Any], object] | None, *, encoded: bool) -> Callable[[Any], bytes]:
+    """Return the function that makes an encoded message of an item, after `encode`.
+
+    Args:
+        call: The name of the user's call, for messages.
+        encode: The option of that name.
+        encoded: Whether the items are encoded messages already.
+
+    Errors: As `require_encode`; `ConfigError` for both options.
+    """
+    require_encode(call, encode)
+    if encoded and encode is not None:
+        msg = f"{call}: encoded=True: not allowed beside encode, because the items are encoded already"
+        raise ConfigError(msg)
+    return as_is if encoded else encode_item
 
 
 def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object] | None) -> Publisher[Any]:

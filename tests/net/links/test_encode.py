@@ -9,7 +9,7 @@ import pytest
 
 from rstreams import Message
 from rstreams.errors import ConfigError, LinkDetached, RequestFailed
-from rstreams.message import ByteStream, decode_body
+from rstreams.message import ByteStream, decode_body, encode_item
 from rstreams.net.connection import SettlementName
 from rstreams.testing import ManualPublisher
 from tests.loops import Loop, over_both_loops
@@ -32,6 +32,30 @@ async def test_what_is_published_is_what_encode_returns(on: Loop, settlement: Se
         result = await connection.publish("work", items, encode=to_json, settlement=settlement)
         assert result.accepted == 2
         assert await connection.stream("work", decode=from_json).take(2).to_list() == [{"a": [1, 2]}, [3]]
+
+
+@pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once", "effectively_once"])
+@over_both_loops
+async def test_encoded_messages_are_sent_as_they_are(on: Loop, settlement: SettlementName) -> None:
+    messages = [Message(b"a", id="one"), Message("b", properties={"n": 2})]
+    async with on.connected() as (node, connection):
+        node.queue("work")
+        items = on.Stream.of(*map(encode_item, messages))
+        result = await connection.publish("work", items, encoded=True, settlement=settlement)
+        assert result.accepted == 2
+        assert await connection.messages("work").take(2).to_list() == messages
+
+
+@over_both_loops
+async def test_what_is_not_an_encoded_message_is_refused(on: Loop) -> None:
+    async with on.connected() as (node, connection):
+        node.queue("work")
+        with pytest.raises(
+            ConfigError, match=r"^publish\('work'\): item 1, .*: an encoded message must be bytes, not str$"
+        ):
+            await connection.publish("work", on.Stream.of(encode_item(1), "2"), encoded=True)
+        with pytest.raises(ConfigError, match=r"^publish: encoded=True: not allowed beside encode, because the items"):
+            await connection.publish("work", on.Stream.of(1), encoded=True, encode=to_json)
 
 
 @over_both_loops

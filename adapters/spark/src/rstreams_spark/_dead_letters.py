@@ -11,11 +11,11 @@ import trio
 from rstreams import Receipt
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
-from rstreams.message import Message
+from rstreams.message import Message, decode_message, encode_item
 from rstreams_spark._log import say
 from rstreams_spark._options import SinkOptions
 from rstreams_spark._outbox import Outbox
-from rstreams_spark._rows import RowPublisher
+from rstreams_spark._rows import RowPublisher, SentRows
 
 FAILURE_TEXT: Final = "x-opt-rstreams-failure"
 """The annotation of a dead letter with the answer of the receiver."""
@@ -68,7 +68,7 @@ class DeadLetterOutbox(Outbox):
         lane.subscribe(rows)
         async with self._connected.connection.sender(address) as sender:
             while (row := await rows.next(lane)) is not None:
-                message, hold = row
+                message, hold = decode_message(row[0]), row[1]
                 receipt = await sender.submit(message)
                 receipt.when_settled(partial(self._settled, address, message, hold))
 
@@ -88,20 +88,20 @@ class DeadLetterOutbox(Outbox):
         self._first = self._first or f"message_id {message.id!r} at address {address!r}: {error}"
         reasons: dict[str | int, object] = {FAILURE_TEXT: str(error), FAILURE_ADDRESS: address}
         letter = replace(message, annotations={**message.annotations, **reasons})
-        self._lane(self._dead_address).add([(self._refused, letter)])
+        self._lane(self._dead_address).add(SentRows((self._refused,), [encode_item(letter)]))
 
 
 class _Rows:
     """A subscriber that takes one row at a time."""
 
     def __init__(self) -> None:
-        self._row: tuple[Message, Hold] | None = None
+        self._row: tuple[bytes, Hold] | None = None
         self._subscription: Subscription | None = None
         self._completed = False
         self._news = trio.Event()
 
-    async def next(self, lane: RowPublisher) -> tuple[Message, Hold] | None:
-        """Return the next row and its hold; None after the last one."""
+    async def next(self, lane: RowPublisher) -> tuple[bytes, Hold] | None:
+        """Return the next row, encoded, and its hold; None after the last one."""
         self._row, self._news = None, trio.Event()
         lane.request(1)
         if self._row is None and not self._completed:
@@ -111,7 +111,7 @@ class _Rows:
     def on_subscribe(self, subscription: Subscription) -> None:
         self._subscription = subscription
 
-    def on_next(self, item: Message) -> None:
+    def on_next(self, item: bytes) -> None:
         assert self._subscription is not None
         self._row = item, self._subscription.hold()
         self._news.set()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import trio
 
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
+from rstreams.message import decode_message
 from rstreams_spark._connections import connection_for
 from rstreams_spark._log import say
 from rstreams_spark._options import SinkOptions, hide_credentials
-from rstreams_spark._rows import RowPublisher, SentRow
+from rstreams_spark._rows import RowPublisher, SentRows
 from rstreams_spark.errors import SinkFailed
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Outbox:
         if kind is not None and self._connection is not None:
             self._connection.run_soon(self._abort)
 
-    def put(self, rows: Mapping[str, Sequence[SentRow]]) -> None:
+    def put(self, rows: Mapping[str, SentRows]) -> None:
         """Send rows, by their address; returns when all rows that were put before are on their way.
 
         Errors: `SinkFailed` naming the first row that was not accepted, or saying what is unknown.
@@ -104,7 +105,7 @@ class Outbox:
 
     # in the thread of the connection
 
-    async def _put(self, rows: Mapping[str, Sequence[SentRow]]) -> None:
+    async def _put(self, rows: Mapping[str, SentRows]) -> None:
         await self._until(lambda: not any(lane.waiting for lane in self._lanes.values()))
         for address, each in rows.items():
             self._lane(address).add(each)
@@ -135,7 +136,7 @@ class Outbox:
 
     async def _send(self, address: str, lane: RowPublisher) -> None:
         """Send the rows of a lane; return when all are accepted."""
-        await self._connected.connection.publish(address, lane, **self._numbering)
+        await self._connected.connection.publish(address, lane, encoded=True, **self._numbering)
 
     def _note_failure(self, address: str, error: BaseException) -> None:
         if self._failure is None:
@@ -211,7 +212,7 @@ def _what_failed(rows: RowPublisher, error: BaseException) -> str:
     told = f"{type(error).__name__}: {error}"
     refused = rows.refused
     if refused is not None and isinstance(error, DeliveryFailed | ConfigError):
-        return f"row {refused[0]} (message_id {refused[1].id!r}) was not accepted: {told}"
+        return f"row {refused[0]} (message_id {decode_message(refused[1]).id!r}) was not accepted: {told}"
     unknown = getattr(error, "outcome_unknown", 0)
     return (
         f"{told}; of the {rows.added} rows from row {rows.first} on {unknown} may or may not have arrived; all are "

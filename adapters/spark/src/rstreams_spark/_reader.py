@@ -5,7 +5,7 @@ address: `{"messages": 1200, "address": "temperature"}`. It names no message. On
 messages the batch has.
 
     latestOffset(start)    Spark has committed everything up to start: settle it, collect, spool, answer start + rows
-    partitions(start, end) the spool file of that batch, in parts
+    partitions(start, end) the spool file of that batch, in parts; with the rows of a small one, see `_short_way`
     read(part)             in an executor: the file's record batches
 
 `commit(end)` comes too late to settle by, and for the last batch never. `latestOffset(start)` comes after every batch,
@@ -27,6 +27,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -38,6 +39,7 @@ from rstreams_spark._first_line import reason_first
 from rstreams_spark._last_words import Witness
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
+from rstreams_spark._short_way import MOST_BYTES, ShortWay
 from rstreams_spark.errors import SourceFailed
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ _ADDRESS: Final = "address"
 _WAL: Final = "wal"
 
 
-class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class QueueReader(ShortWay, SupportsTriggerAvailableNow):
     """Reads one address, `maxMessagesPerTrigger` messages at a time; see the module's text.
 
     Context: The main thread of Spark's runner process; `read` in the executors. Every call blocks.
@@ -110,7 +112,11 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the parts of a batch; none if an earlier runner had it."""
         with reason_first():
             first, last = self._position(start), self._position(end)
-            return self._in_runner().partitions(first, last, logged=_WAL in end)
+            runner = self._in_runner()
+            parts = runner.partitions(first, last, logged=_WAL in end)
+            if runner.may_hand_over(parts):
+                self.hand_over(self.read(parts[0]))
+            return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
@@ -226,6 +232,7 @@ class _Runner:
         self._checked = False
         self._receiver: Receiver | None = None
         self._begun = False
+        self._reads_first = True  # no batch has been planned
         self._witness: Witness | None = None
         self._ahead: Ahead | None = None  # the next batch, which comes before Spark asks for it
         self._base = 0  # the position of the first message of the receiver
@@ -327,6 +334,16 @@ class _Runner:
             "committed: it stays empty, and its messages, which were never settled, come again in a later batch"
         )
         return []
+
+    def may_hand_over(self, parts: Sequence[SpooledRange]) -> bool:
+        """Return whether a batch may go the short way; executors read the first one, to show that they see the spool.
+
+        Batches of a log go the usual way: it is settled when executors are known to see it.
+        """
+        is_first, self._reads_first = self._reads_first, self._reads_first and not parts
+        if is_first or self._wal is not None or len(parts) != 1:
+            return False
+        return Path(parts[0].path).stat().st_size <= MOST_BYTES
 
     def latest(self) -> dict[str, Any] | None:
         receiver = self._receiver

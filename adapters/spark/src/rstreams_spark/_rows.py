@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, overload
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, overload
 
 from rstreams.abc import Hold, HoldRun, Subscriber
-from rstreams.message import Message
 
-SentRow: TypeAlias = tuple[int, Message]
-"""The number of a row in its task, and the row as a message."""
+
+class SentRows(NamedTuple):
+    """Rows of a task.
+
+    Attributes:
+        numbers: The number of each in its task.
+        messages: Each as an encoded message.
+    """
+
+    numbers: Sequence[int]
+    messages: list[bytes]
+
+    def slice(self, first: int, last: int) -> SentRows:
+        """Return some of the rows."""
+        return SentRows(self.numbers[first:last], self.messages[first:last])
 
 
 class RowPublisher:
@@ -21,10 +33,12 @@ class RowPublisher:
 
     Attributes:
         accepted: How many rows were accepted.
-        refused: The first row that was failed or given back, or None. If `publish` raises `DeliveryFailed` this is the
-            one it is about. A row that was given back after it was not tried, or its outcome is unknown.
+        refused: The first row that was failed or given back, or None, with its number. If `publish` raises
+            `DeliveryFailed` this is the one it is about. A row that was given back after it was not tried, or its
+            outcome is unknown.
         first: The number of the first row; None without a row.
         added: How many rows were added.
+        waiting: How many of them have not been sent.
     """
 
     def __init__(self, on_room: Callable[[], None] = lambda: None) -> None:
@@ -34,32 +48,31 @@ class RowPublisher:
             on_room: Called when all rows that were added have been sent.
         """
         self.accepted = 0
-        self.refused: SentRow | None = None
+        self.refused: tuple[int, bytes] | None = None
         self.first: int | None = None
         self.added = 0
+        self.waiting = 0
         self._on_room = on_room
-        self._waiting: deque[SentRow] = deque()
-        self._sending: SentRow | None = None
+        self._waiting: deque[SentRows] = deque()
+        self._at = 0  # how many rows of the first of these have been sent
+        self._sending: SentRows | None = None
         self._demand = 0
         self._emitting = False
         self._finished = False
         self._ended = False
-        self._subscriber: Subscriber[Message] | None = None
-        self._on_held_run: Callable[[list[Message], HoldRun], None] | None = None
+        self._subscriber: Subscriber[bytes] | None = None
+        self._on_held_run: Callable[[list[bytes], HoldRun], None] | None = None
 
-    @property
-    def waiting(self) -> int:
-        """How many rows have not been sent."""
-        return len(self._waiting)
-
-    def add(self, rows: Iterable[SentRow]) -> None:
-        """Send these rows, too."""
-        before = len(self._waiting)
-        self._waiting.extend(rows)
-        added = len(self._waiting) - before
-        if added and self.first is None:
-            self.first = self._waiting[before][0]
-        self.added += added
+    def add(self, rows: SentRows) -> None:
+        """Send these rows also."""
+        count = len(rows.messages)
+        if not count:
+            return
+        if self.first is None:
+            self.first = rows.numbers[0]
+        self._waiting.append(rows)
+        self.waiting += count
+        self.added += count
         self._emit()
 
     def finish(self) -> None:
@@ -67,7 +80,7 @@ class RowPublisher:
         self._finished = True
         self._emit()
 
-    def subscribe(self, subscriber: Subscriber[Message]) -> None:
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
         """Begin the one subscription."""
         self._subscriber = subscriber
         self._on_held_run = getattr(subscriber, "on_held_run", None)  # a link takes many rows in one call
@@ -89,41 +102,50 @@ class RowPublisher:
         return _RowHold(self, self._sending)
 
     def _emit(self) -> None:
-        subscriber, waiting = self._subscriber, self._waiting
+        subscriber = self._subscriber
         if self._emitting or subscriber is None or self._ended:
             return
         sent = False
         self._emitting = True
         try:
-            while waiting and self._demand > 0 and not self._ended:
+            while self._waiting and self._demand > 0 and not self._ended:
                 sent = True
                 if self._on_held_run is None:
-                    self._demand -= 1
-                    self._sending = waiting.popleft()
-                    subscriber.on_next(self._sending[1])
+                    self._sending = self._take(1)
+                    subscriber.on_next(self._sending.messages[0])
                 else:
-                    count = min(self._demand, len(waiting))
-                    self._demand -= count
-                    rows = [waiting.popleft() for _ in range(count)]
-                    self._on_held_run([message for _, message in rows], _RowRun(self, rows))
+                    rows = self._take(self._demand)
+                    self._on_held_run(rows.messages, _RowRun(self, rows))
         finally:
             self._emitting = False
-        if sent and not waiting:
+        if sent and not self._waiting:
             self._on_room()
-        if self._finished and not waiting and not self._ended:
+        if self._finished and not self._waiting and not self._ended:
             self._ended = True
             subscriber.on_complete()
 
-    def refuse(self, row: SentRow) -> None:
+    def _take(self, most: int) -> SentRows:
+        """Take the next rows, at most so many; there are some."""
+        rows, first = self._waiting[0], self._at
+        last = min(first + most, len(rows.messages))
+        self._at = last
+        if last == len(rows.messages):
+            self._waiting.popleft()
+            self._at = 0
+        self._demand -= last - first
+        self.waiting -= last - first
+        return rows if last - first == len(rows.messages) else rows.slice(first, last)
+
+    def refuse(self, row: SentRows) -> None:
         """Note a message that was not accepted."""
         if self.refused is None:
-            self.refused = row
+            self.refused = row.numbers[0], row.messages[0]
 
 
 class _RowHold:
     __slots__ = ("_publisher", "_row")
 
-    def __init__(self, publisher: RowPublisher, row: SentRow) -> None:
+    def __init__(self, publisher: RowPublisher, row: SentRows) -> None:
         self._publisher = publisher
         self._row = row
 
@@ -142,12 +164,12 @@ class _RowRun(HoldRun):
 
     __slots__ = ("_publisher", "_rows")
 
-    def __init__(self, publisher: RowPublisher, rows: Sequence[SentRow]) -> None:
+    def __init__(self, publisher: RowPublisher, rows: SentRows) -> None:
         self._publisher = publisher
         self._rows = rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows.messages)
 
     @overload
     def __getitem__(self, at: int) -> Hold: ...
@@ -156,8 +178,11 @@ class _RowRun(HoldRun):
     def __getitem__(self, at: slice) -> _RowRun: ...
 
     def __getitem__(self, at: int | slice) -> Hold | _RowRun:
-        rows: Any = self._rows[at]
-        return _RowRun(self._publisher, rows) if isinstance(at, slice) else _RowHold(self._publisher, rows)
+        if isinstance(at, slice):
+            return _RowRun(self._publisher, SentRows(self._rows.numbers[at], self._rows.messages[at]))
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        return _RowHold(self._publisher, SentRows((self._rows.numbers[at],), [self._rows.messages[at]]))
 
     def done(self) -> None:
-        self._publisher.accepted += len(self._rows)
+        self._publisher.accepted += len(self)

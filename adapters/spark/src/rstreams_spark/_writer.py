@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rstreams_spark._outbox import RowNumbering
-    from rstreams_spark._rows import SentRow
+    from rstreams_spark._rows import SentRows
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _ROWS_BITS: Final = 32
@@ -117,27 +117,29 @@ def _send_all(
 
 def _by_address(
     options: SinkOptions, record_batch: pa.RecordBatch, first: int, task: str, id_prefix: str | None
-) -> dict[str, list[SentRow]]:
-    """Make messages of rows, in their order, with one list for each address."""
-    from rstreams_spark._messages import BadRow, messages_of
+) -> dict[str, SentRows]:
+    """Encode rows, in their order, for each address."""
+    from rstreams_spark._messages import BadRow, encoded_messages
+    from rstreams_spark._rows import SentRows
 
-    numbers = range(first, first + record_batch.num_rows)
-    ids = None if id_prefix is None else map(f"{id_prefix}-{{}}".format, numbers)
     where = f"rstreams sink at {options.peer}, {task}"
     try:
-        rows = list(zip(numbers, messages_of(record_batch, ids, durable=options.durable), strict=True))
+        messages = encoded_messages(record_batch, id_prefix, first, durable=options.durable)
     except BadRow as error:
         msg = f"{where}: row {first + error.row}: {error}"
         raise SinkFailed(msg) from None
     if options.address is not None:
-        return {options.address: rows}
-    lists: dict[str, list[SentRow]] = {}
-    for row, address in zip(rows, record_batch.column("address").to_pylist(), strict=True):
+        return {options.address: SentRows(range(first, first + len(messages)), messages)}
+    rows: dict[str, tuple[list[int], list[bytes]]] = {}
+    addresses = record_batch.column("address").to_pylist()
+    for number, (address, message) in enumerate(zip(addresses, messages, strict=True), first):
         if not address:
-            msg = f"{where}: row {row[0]} has no address: column address is {address!r}"
+            msg = f"{where}: row {number} has no address: column address is {address!r}"
             raise SinkFailed(msg)
-        lists.setdefault(address, []).append(row)
-    return lists
+        of_address = rows.setdefault(address, ([], []))
+        of_address[0].append(number)
+        of_address[1].append(message)
+    return {address: SentRows(*of_address) for address, of_address in rows.items()}
 
 
 def _numbering(task: TaskContext) -> RowNumbering:

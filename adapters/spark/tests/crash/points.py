@@ -10,7 +10,7 @@ The places are calls that Spark makes, and calls of the operating system that ev
     sync.after       it is synced
     offset.before    the offset is about to be returned to Spark
     offset.after     Spark asks for the parts of the batch: its offset is in the offset log
-    commit.before    an executor has read the batch
+    commit.before    the batch has been read: by an executor, or by the runner if it goes the short way
 
 Nothing in the package knows of this: the test's data source is a subclass, and replaces `os.fsync` and `os.rename` in
 the process of the runner. A place is armed by a file with its name. The process removes the file, writes its process id
