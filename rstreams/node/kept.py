@@ -26,12 +26,11 @@ import trio
 
 from rstreams._codec.data_sections import total_bytes
 from rstreams.errors import Condition, LinkDetached, RemoteProtocolError, RStreamsError
-from rstreams.net._proton import LinkDriver
 from rstreams.node.address import Supply
+from rstreams.node.stealable import StealableSubscriber, stolen
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Lost
 from rstreams.protocol.link import Link
-from rstreams.protocol.refusal import end_link
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import OVERHEAD_BYTES, Budget, Share
@@ -53,7 +52,7 @@ class SubscriptionName(NamedTuple):
     user: str | None = None
 
 
-class KeptSubscriber(LinkSubscriber[T]):
+class KeptSubscriber(StealableSubscriber[T]):
     """A sending end that stays when its connection is lost, until it is attached again or given up.
 
     Attributes:
@@ -65,14 +64,12 @@ class KeptSubscriber(LinkSubscriber[T]):
     frame: Attach
     supply: Supply
     on_away: Callable[[], None]
-    _carrier: LinkDriver
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this end, and count what is unsettled with its connection."""
-        assert isinstance(driver, LinkDriver), "a node's links are carried by the engine"
-        self._carrier = driver
-        self._bound.share = driver.share
-        return super().bind(name, driver)
+        link = super().bind(name, driver)
+        self._bound.share = self._carrier.share
+        return link
 
     @property
     def held(self) -> tuple[int, int]:
@@ -98,11 +95,7 @@ class KeptSubscriber(LinkSubscriber[T]):
 
     def steal(self) -> None:
         """End the link that it has, because the peer has attached the same one elsewhere; the end stays (2.6.1)."""
-        link = self._link
-        if link is not None and link.state is not State.DETACHED:
-            error = LinkDetached(Condition.LINK_STOLEN.value, "the link was attached again, on another connection")
-            end_link(link, self._carrier, Detach(condition=error.condition, description=error.description))
-            link.lose(Lost(error))
+        self.take_away(stolen())
 
     @property
     def is_away(self) -> bool:

@@ -15,6 +15,7 @@ __all__ = [
     "GroupStatistics",
     "LogStatistics",
     "MulticastStatistics",
+    "NamedStatistics",
     "NodeStatistics",
     "PartitionStatistics",
     "QueueStatistics",
@@ -131,10 +132,43 @@ class SubscriberStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedStatistics:
+    """One named subscription of a multicast at one moment; `arrived = waiting + unsettled + accepted + gone`.
+
+    `gone` are messages that were dropped, rejected or too old.
+
+    Attributes:
+        container: The container id of its subscriber.
+        name: Its name.
+        user: The user of its subscriber; "" for none.
+        attached: Whether a link has it.
+        durable: Whether it is in the node's store.
+        arrived: Messages that came in since it began, or since the node was started.
+        waiting: Messages in its backlog that are not at the subscriber.
+        unsettled: Messages at the subscriber.
+        accepted: Messages that the subscriber has accepted.
+        dropped: Messages that were dropped because the backlog was full.
+        size_bytes: The bytes of the messages in its backlog, about.
+    """
+
+    container: str
+    name: str
+    user: str
+    attached: bool
+    durable: bool
+    arrived: int
+    waiting: int
+    unsettled: int
+    accepted: int
+    dropped: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MulticastStatistics(AddressStatistics):
     """A multicast address at one moment.
 
-    `copies = delivered + pending + dropped + abandoned`.
+    Without the messages of named subscriptions, `copies = delivered + pending + dropped + abandoned`.
 
     Attributes:
         overflow: "block" or "drop_oldest".
@@ -150,6 +184,7 @@ class MulticastStatistics(AddressStatistics):
         producers: Producers attached.
         credit: Items that the producers may send now.
         subscribers: The numbers of each subscriber, in the order in which they subscribed.
+        named: The numbers of each named subscription.
     """
 
     group: ClassVar[str] = "multicasts"
@@ -167,6 +202,7 @@ class MulticastStatistics(AddressStatistics):
     credit: int
     subscribers: tuple[SubscriberStatistics, ...] = ()
     duplicates: int = 0
+    named: tuple[NamedStatistics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
