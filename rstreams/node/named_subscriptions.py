@@ -28,10 +28,10 @@ from rstreams._core.demand import add_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, DeliveryFailed, LinkDetached, ProtocolError
+from rstreams.net.management import NamedSubscriptionInfo
 from rstreams.node.address import LinkRequest, NodeServices, SubscribedEnd, SubscriptionOwner, Supply
 from rstreams.node.consumer import Subscribing
 from rstreams.node.named_backlog import NamedBacklog
-from rstreams.node.statistics import NamedStatistics
 from rstreams.node.stealable import stolen
 from rstreams.store import Partition, Store
 
@@ -154,10 +154,10 @@ class NamedSubscription:
         if link is not None:
             link.take_away(error)
 
-    def statistics(self) -> NamedStatistics:
+    def statistics(self) -> NamedSubscriptionInfo:
         """Return its counters."""
         numbers = self.backlog.statistics()
-        return NamedStatistics(
+        return NamedSubscriptionInfo(
             container=self.owner.container,
             name=self.owner.name,
             user=self.owner.user or "",

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
+from rstreams.net.management import NamedSubscriptionInfo
+
 __all__ = [
     "AddressStatistics",
     "GroupStatistics",
     "LogStatistics",
     "MulticastStatistics",
-    "NamedStatistics",
     "NodeStatistics",
     "PartitionStatistics",
     "QueueStatistics",
@@ -132,39 +133,6 @@ class SubscriberStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedStatistics:
-    """One named subscription of a multicast at one moment; `arrived = waiting + unsettled + accepted + gone`.
-
-    `gone` are messages that were dropped, rejected or too old.
-
-    Attributes:
-        container: The container id of its subscriber.
-        name: Its name.
-        user: The user of its subscriber; "" for none.
-        attached: Whether a link has it.
-        durable: Whether it is in the node's store.
-        arrived: Messages that came in since it began, or since the node was started.
-        waiting: Messages in its backlog that are not at the subscriber.
-        unsettled: Messages at the subscriber.
-        accepted: Messages that the subscriber has accepted.
-        dropped: Messages that were dropped because the backlog was full.
-        size_bytes: The bytes of the messages in its backlog, about.
-    """
-
-    container: str
-    name: str
-    user: str
-    attached: bool
-    durable: bool
-    arrived: int
-    waiting: int
-    unsettled: int
-    accepted: int
-    dropped: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class MulticastStatistics(AddressStatistics):
     """A multicast address at one moment.
 
@@ -202,7 +170,7 @@ class MulticastStatistics(AddressStatistics):
     credit: int
     subscribers: tuple[SubscriberStatistics, ...] = ()
     duplicates: int = 0
-    named: tuple[NamedStatistics, ...] = ()
+    named: tuple[NamedSubscriptionInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
