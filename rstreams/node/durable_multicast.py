@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.address import NodeServices
 from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions
@@ -50,6 +52,24 @@ class DurableMulticast(MulticastAddress):
     ) -> None:
         super().__init__(name, overflow, capacity, backlogs)
         self._unsafe: deque[_Arrived] = deque()
+        self._services: NodeServices | None = None
+        self._due = math.inf  # when producers hear of messages that were safe at once
+
+    def begin(self, services: NodeServices) -> None:
+        """Begin to live in a node; see `MulticastAddress.begin`."""
+        self._services = services
+        super().begin(services)
+
+    @property
+    def next_deadline(self) -> float:
+        """When there is something to do."""
+        return min(self._due, super().next_deadline)
+
+    def expire(self) -> None:
+        """Do what is due."""
+        self._due = math.inf
+        self._on_outcomes()
+        super().expire()
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link; see `MulticastAddress.producer`.
@@ -65,14 +85,23 @@ class DurableMulticast(MulticastAddress):
         for stamp in stamps:
             self.seen.note(stamp)
         begin = self._enqueued
-        self._unsafe.append(_Arrived(producer, begin, begin + len(run), repeated, stamps))
+        end = begin + len(run)
+        self._unsafe.append(_Arrived(producer, begin, end, repeated, stamps))
         if run:
             self._receive(producer, run)
-        self._on_outcomes()
+        if self._safe >= end and self._services is not None:
+            # Nothing waits for the disk. The claims on these messages are complete when this call has returned.
+            self._due = self._services.now()
+            self._services.wake_at(self._due)
+
+    @property
+    def _safe(self) -> int:
+        """The number of the first message that may not be in all named subscriptions."""
+        return min((named.safe for named in self.named.all), default=self._enqueued)
 
     def _on_outcomes(self) -> None:
         """Tell producers which messages are in all named subscriptions, or are not."""
-        safe = min((named.safe for named in self.named.all), default=self._enqueued)
+        safe = self._safe
         while self._unsafe and self._unsafe[0].end <= safe:
             arrived = self._unsafe.popleft()
             count = arrived.end - arrived.begin + arrived.repeated

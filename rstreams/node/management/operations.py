@@ -278,7 +278,8 @@ class Operations:
     async def _end_named(self, asked: _Asked, name: str) -> Answer:
         multicast: Any = self._known(asked.client, "multicasts", name)
         container, subscription, user = (asked.body.get(word, "") for word in ("container", "name", "user"))
-        if not multicast.unsubscribe(container, subscription, user or None):
+        words = (container, subscription, user)
+        if not all(isinstance(word, str) for word in words) or not multicast.unsubscribe(*words[:2], user or None):
             raise Refused(NOT_FOUND, f"{name!r:.80} has no subscription {subscription!r:.80} of {container!r:.80}")
         return NO_CONTENT, None
 
