@@ -9,7 +9,10 @@ unsettled:
     away      -- keep_s is over, or there is no room -->            ended: the publisher is cancelled
 
 While it is away, nothing more is asked of the publisher. The bytes that it holds count against the node's budget for
-unsettled deliveries. Where there is no room, the subscriptions that have been away longest are ended first.
+unsettled deliveries. One owner, which is a user or the container of a client without a user, has a part of the places.
+Beyond its part, its own subscription that has been away longest is ended. If all places are taken, or there is no room
+in bytes, the one that has been away longest is ended of the owner that has the most. Therefore a stranger who leaves
+many subscriptions pushes out its own.
 
 If the same link is attached while the old one seems to live, the node has not noticed yet that the old connection is
 lost. The new link gets the subscription, and the old one is ended with `amqp:link:stolen` (AMQP 1.0 section 2.6.1).
@@ -19,8 +22,9 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import trio
 
@@ -37,8 +41,13 @@ from rstreams.protocol.unsettled import OVERHEAD_BYTES, Budget, Share
 
 T = TypeVar("T")
 
+Owner: TypeAlias = tuple[str, str]
+
 MAX_AWAY: Final = 1024
 """The most subscriptions of a node that are away at a time."""
+
+MAX_AWAY_OF_ONE: Final = 256
+"""The most of them of one user, or of one container of clients without a user."""
 
 logger = logging.getLogger("rstreams.node")
 
@@ -50,6 +59,11 @@ class SubscriptionName(NamedTuple):
     address: str
     link: str
     user: str | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """The user; without a user, the container."""
+        return ("container", self.container) if self.user is None else ("user", self.user)
 
 
 class KeptSubscriber(StealableSubscriber[T]):
@@ -114,7 +128,13 @@ class KeptSubscriber(StealableSubscriber[T]):
 class _Away(NamedTuple):
     until: float
     share: Share
+    cost: int
     told: Callable[[int], None] | None
+
+
+def _most(numbers: Counter[Owner]) -> Owner:
+    """Return the owner with the highest number."""
+    return numbers.most_common(1)[0][0]
 
 
 class KeptSubscriptions:
@@ -184,16 +204,27 @@ class KeptSubscriptions:
         share = Share(self._budget)
         items, size = end.held
         cost = size + OVERHEAD_BYTES * items
-        while self._away and (len(self._away) >= MAX_AWAY or share.room() < cost):
-            self._end(next(iter(self._away)), "there was no room to keep it, and it had been away longest")
+        if sum(each.owner == name.owner for each in self._away) >= MAX_AWAY_OF_ONE:
+            self._end_oldest_of(name.owner)
+        if len(self._away) >= MAX_AWAY:
+            self._end_oldest_of(_most(Counter(each.owner for each in self._away)))
+        while self._away and share.room() < cost:
+            costs: Counter[Owner] = Counter()
+            for each, away in self._away.items():
+                costs[each.owner] += away.cost
+            self._end_oldest_of(_most(costs))
         share.take(cost)
         told = end.supply.on_away
-        self._away[name] = _Away(trio.current_time() + end.supply.keep_s, share, told)
+        self._away[name] = _Away(trio.current_time() + end.supply.keep_s, share, cost, told)
         if told is not None:
             told(1)
         self._bell.set()
         if share.room() < 0:
             self._end(name, "there was no room to keep it")
+
+    def _end_oldest_of(self, owner: Owner) -> None:
+        name = next(each for each in self._away if each.owner == owner)
+        self._end(name, "there was no room to keep it, and it had been away longest")
 
     def _return(self, name: SubscriptionName) -> None:
         away = self._away.pop(name, None)
