@@ -217,6 +217,7 @@ class NodeLinks:
             raise TypeError(msg)
         if supply.keep_s and RESUMES in frame.properties and START_AT not in supply.filters:
             raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
+        supply = self._rates.metered_supply(supply, client.account)
         return partial(self._attach_consumer, client, driver, frame, supply)
 
     def _looked_up(self, client: Client, driver: LinkDriver, frame: Attach) -> Attach:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -211,5 +211,5 @@ class NodeConfig:
 
 
 def _shown_limits(limits: UserLimits) -> str:
-    names = ("connections", "links", "items_per_s", "bytes_per_s")
+    names = ("connections", "links", "items_per_s", "bytes_per_s", "received_items_per_s", "received_bytes_per_s")
     return ", ".join(f"{name}={getattr(limits, name)!r}" for name in names)
