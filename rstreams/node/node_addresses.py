@@ -64,8 +64,8 @@ class NodeAddresses:
                 `from_offset`.
             encode: Returns the `Message` or the body for an item, as for `Connection.publish`.
             keep_s: How long a subscription is kept after its connection is lost, in seconds; 0: it is cancelled at
-                once. At most 1,024 subscriptions of a node are kept at a time, within `total_unsettled_bytes`. Beyond,
-                those that have been away longest are ended.
+                once. At most 1,024 subscriptions of a node are kept at a time, and 256 of one user or of one container
+                without a user, within `total_unsettled_bytes`. Beyond, those that have been away longest are ended.
             from_offset: In place of a publisher: a function that gets a position, and returns the stream from there.
                 The first item of all has the position 0. Each item is sent with its position, as in a log. If it
                 raises a `ProtocolError`, the peer gets that one.
