@@ -34,12 +34,17 @@ class Link:
         self.seen = 0
         named.taken_by(self)
 
+    @property
+    def subscription(self) -> Any:  # noqa: ANN401 - that of a queue's consumer
+        """The subscription, which the address has given it."""
+        return self.probe.subscription
+
     def take_away(self, error: LinkDetached) -> None:  # noqa: ARG002 - no peer hears of it
         self.leave()
 
     def leave(self) -> None:
         """Go; what is not settled is given back later, in any order."""
-        self.probe.subscription.cancel()
+        self.subscription.cancel()
         self.model.out += self.holds()
         self.named.left_by(self, for_good=False)
         self.model.link = None
@@ -151,7 +156,7 @@ class NamedLaws(RuleBasedStateMachine):
     @precondition(lambda self: any(model.link for model in self.models.values()))
     @rule(data=st.data(), n=st.integers(1, 9))
     def request(self, data: st.DataObject, n: int) -> None:
-        self.drawn_link(data).probe.subscription.request(n)
+        self.drawn_link(data).subscription.request(n)
         self.run()
 
     @precondition(lambda self: any(model.link for model in self.models.values()))
@@ -210,7 +215,7 @@ class NamedLaws(RuleBasedStateMachine):
             assert got[: link.seen] == [each for each in got[: link.seen] if each in model.settled], name
             open_ = got[link.seen :]
             assert open_ == due[: len(open_)], "in order, and all that were given back before first"
-            wanted = link.probe.subscription.demand  # type: ignore[attr-defined]
+            wanted = link.subscription.demand
             if model.out:
                 assert not got, "a link waits until the one before has given back its messages"
             else:

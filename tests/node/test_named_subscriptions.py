@@ -234,7 +234,9 @@ async def test_publishers_wait_for_an_attached_subscriber() -> None:
             await until(lambda: named(node).waiting >= 4)
             assert named(node).dropped == 0
             assert node.statistics().multicasts["prices"].credit == 0
-            probe.subscription.request(100)
+            asks = probe.subscription
+            assert asks is not None
+            asks.request(100)
         await until(lambda: len(probe.items) == 50)
         assert (probe.items, named(node).dropped) == (list(range(50)), 0)
 

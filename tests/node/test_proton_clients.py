@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 from proton import Described, Message, symbol, ulong
-from proton.reactor import AtLeastOnce, DurableSubscription, Filter
+from proton.reactor import AtLeastOnce, DurableSubscription, Filter, ReceiverOption
 from proton.utils import BlockingConnection, LinkDetached
 
 from rstreams import Node, Stream
@@ -20,7 +20,7 @@ from tests.node.test_named_subscriptions import named
 OFFSET = "rabbitmq:stream-offset-spec"
 
 
-def offset(value: object) -> Filter:
+def offset(value: Any) -> Filter:  # noqa: ANN401 - any value of AMQP
     return Filter({symbol(OFFSET): Described(symbol(OFFSET), value)})
 
 
@@ -34,7 +34,14 @@ def sends(url: str, address: str, messages: list[Message]) -> None:
 
 
 def receives(
-    url: str, address: str, most: int, *, options: object = None, container: str = "", name: str = "", end: str = ""
+    url: str,
+    address: str,
+    most: int,
+    *,
+    options: ReceiverOption | None = None,
+    container: str = "",
+    name: str = "",
+    end: str = "",
 ) -> list[Any]:
     """Receive messages and accept them; then detach the link, close it, or only close the connection."""
     connection = BlockingConnection(url, timeout=20, container_id=container or None)
