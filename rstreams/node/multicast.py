@@ -102,6 +102,11 @@ class MulticastAddress(Address):
         """Begin to live in a node, with the named subscriptions that are in its store."""
         self.named.begin(services)
 
+    def forget(self) -> None:
+        """End the named subscriptions, and delete their messages."""
+        for each in self.named.all:
+            self.unsubscribe(*each.owner)
+
     @property
     def next_deadline(self) -> float:
         """When a message of a named subscription becomes too old."""

@@ -141,3 +141,19 @@ async def test_what_is_left_is_lost_only_in_memory(tmp_path: Path) -> None:
         await publisher.publish("prices", Stream.range(3))
         await publisher.publish("news", Stream.range(2))
         assert (await node.drain_and_close()).left == 2
+
+
+async def test_a_removed_multicast_leaves_nothing_in_the_store(tmp_path: Path) -> None:
+    async with connected(store=tmp_path / "s") as (node, publisher):
+        url = await add(node)
+        await begin(url)
+        await publisher.publish("prices", Stream.range(3))
+        node.remove("prices")
+        await add(node)
+        assert node.statistics().multicasts["prices"].named == ()
+        await begin(url)
+        assert named(node).waiting == 0
+    async with Node(store=tmp_path / "s") as node:
+        await add(node)
+        assert named(node).waiting == 0
+        assert len(node.statistics().multicasts["prices"].named) == 1

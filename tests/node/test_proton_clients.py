@@ -108,7 +108,7 @@ async def test_the_last_values() -> None:
 @pytest.mark.parametrize("keep_s", [0.0, 30.0])
 async def test_a_served_stream(keep_s: float) -> None:
     async with Node() as node:
-        node.serve("numbers", Stream.range(5), keep_s=keep_s)
+        node.serve("numbers", Stream.range(100), keep_s=keep_s)
         url = (await node.listen("127.0.0.1:0")).url
         assert await ran(receives, url, "numbers", 5) == list(range(5))
 

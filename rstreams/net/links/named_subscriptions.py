@@ -131,7 +131,7 @@ def attach_subscribed(links: Links, end: Subscribed[Any], frame: Attach, subscri
         before.when_gone = lambda: links.receive(end, frame)
 
 
-class Ending(Subscribed[bytes]):
+class SubscriptionEnd(Subscribed[bytes]):
     """The receiving end of a link that looks a subscription up, and ends it.
 
     Attributes:
@@ -212,7 +212,7 @@ class SubscriptionMethods:
         if elsewhere is not None:
             raise elsewhere
         outcome = _Outcome()
-        end = Ending(outcome, decode=bytes, window=1, on_raised=_log_raised)
+        end = SubscriptionEnd(outcome, decode=bytes, window=1, on_raised=_log_raised)
         end.source = links.dialect.source(address).address
         end.when_gone = outcome.known.set
         frame = as_subscription(Attach(name, Role.RECEIVER, None, ""), name)
