@@ -244,6 +244,13 @@ class Connection:
             bound = bound_handler(handler, lambda: scope.scheduler)
             await self._guest.run(partial(self._connection.respond, address, bound, **options))
 
+    async def unsubscribe(self, address: str, name: str) -> None:
+        """End a named subscription; see `rstreams.Connection.unsubscribe`.
+
+        Context: Any asyncio task of the connection's loop; waits.
+        """
+        await self._guest.run(partial(self._connection.unsubscribe, address, name))
+
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End all links of the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rstreams.aio._guest import Guest
-from rstreams.net.management import AddressInfo, MovedLetters, SubscriptionInfo
+from rstreams.net.management import AddressInfo, MovedLetters, NamedSubscriptionInfo, SubscriptionInfo
 from rstreams.net.management import Management as TrioManagement
 
 T = TypeVar("T")
@@ -70,6 +70,14 @@ class Management:
     async def end_subscription(self, number: int) -> None:
         """End a link; unsettled messages go back to their queue."""
         await self._run(self._management.end_subscription, number)
+
+    async def named_subscriptions(self, address: str) -> list[NamedSubscriptionInfo]:
+        """Return the named subscriptions of a multicast, also those whose subscribers are away."""
+        return await self._run(self._management.named_subscriptions, address)
+
+    async def unsubscribe(self, address: str, name: str, *, container: str, user: str = "") -> None:
+        """End a named subscription, and delete its messages."""
+        await self._run(self._management.unsubscribe, address, name, container=container, user=user)
 
     async def _run(self, call: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         return await self._guest.run(partial(call, *arguments, **options))

@@ -319,6 +319,17 @@ class BlockingConnection:
 
         return respond
 
+    def unsubscribe(self, address: str, name: str) -> None:
+        """End a named subscription; see `rstreams.Connection.unsubscribe`.
+
+        Context: Any thread but the connection's own; blocks it.
+        """
+
+        async def unsubscribe() -> None:
+            await self._connection.unsubscribe(address, name)
+
+        self._portal.run(unsubscribe)
+
     def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End everything on the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
 

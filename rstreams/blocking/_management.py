@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from rstreams.net.management import AddressInfo, Management, MovedLetters, SubscriptionInfo
+from rstreams.net.management import AddressInfo, Management, MovedLetters, NamedSubscriptionInfo, SubscriptionInfo
 from rstreams.runtime.portal import Portal
 
 T = TypeVar("T")
@@ -69,6 +69,14 @@ class BlockingManagement:
     def end_subscription(self, number: int) -> None:
         """End a link; unsettled messages go back to their queue."""
         self._run(self._management.end_subscription, number)
+
+    def named_subscriptions(self, address: str) -> list[NamedSubscriptionInfo]:
+        """Return the named subscriptions of a multicast, also those whose subscribers are away."""
+        return self._run(self._management.named_subscriptions, address)
+
+    def unsubscribe(self, address: str, name: str, *, container: str, user: str = "") -> None:
+        """End a named subscription, and delete its messages."""
+        self._run(self._management.unsubscribe, address, name, container=container, user=user)
 
     def _run(self, call: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         return self._portal.run(partial(call, *arguments, **options))

@@ -129,7 +129,8 @@ async def connect(
             gate = TokenGate(cbs, scope.nursery, options, dialect=spoken, policy=reconnect, random=own)
         carrier = KeptConnection(addresses, options, reconnect, random=own, on_attach=_refuse_attach, gate=gate)
         await carrier.open(scope.nursery)
-        connection = Connection(Links(carrier, options.container_id, spoken, unsettled))
+        links = Links(carrier, options.container_id, spoken, unsettled, has_random_id=not container_id)
+        connection = Connection(links)
         forget = ends_in_order(lambda timeout_s: connection.drain_and_close(timeout_s=timeout_s))
         try:
             yield connection

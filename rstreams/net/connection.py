@@ -26,6 +26,7 @@ from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamp
 from rstreams.net.links.encoding import Encoding, message_encoder, require_encode
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
+from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start
 from rstreams.net.links.publication import PublishResult, naming_the_item, stamper_for
 from rstreams.net.links.remote_stream import LinkPublisher, ReceivingOptions, StreamOptions
@@ -52,7 +53,7 @@ DEFAULT_WINDOW = 256
 DEFAULT_PACK_ITEMS = 64
 
 
-class Connection(RequestReply, ManagementMethods):
+class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
     """An open connection; made by `rstreams.connect`.
 
     Context: Tasks of the trio run that opened it; other threads use `rstreams.blocking`.
@@ -139,6 +140,7 @@ class Connection(RequestReply, ManagementMethods):
         dedup_window: int | None = None,
         start: Offset | None = None,
         group: str | None = None,
+        subscription: str | None = None,
     ) -> Stream[Any]:
         """Return the stream of items from `address`; each subscription attaches its own link.
 
@@ -168,24 +170,23 @@ class Connection(RequestReply, ManagementMethods):
                 ends with `LinkDetached`.
             filters: The filters of the source: values by the filter's name, `Described` where the peer asks for it.
             capabilities: Capabilities that the source must have, such as "queue" or "topic" for some brokers.
-            pack_items: The most items that may come in one delivery, if the peer is of rstreams; at most half of
-                `window`. It is much faster for small items, but not exact: if less demand is left than a pack has
-                items, a whole pack is drawn. The unwanted items of it wait here, or are given back.
+            pack_items: The most items in one delivery, if the peer is of rstreams; at most half of `window`. It is much
+                faster for small items. If less demand is left than a pack has items, a whole pack is drawn.
             dedup_window: How many accepted messages are remembered, to drop them when they come again; at least
                 `window`. By default 4096, or twice the window if more. Only with "effectively_once" and "manual".
             start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a loss it goes
                 on behind the last message that was handed over. None: where the peer begins by itself.
             group: The consumer group of a log that this stream is a member of. `start` then counts for a new group.
+            subscription: The name of a subscription that the peer keeps, with the messages that come while this stream
+                is away, until `unsubscribe`. The connection needs a `container_id` that you have chosen.
 
         Once: A message is known by the number that `publish(settlement="effectively_once")` gives it, or else by its
-            message id, which its senders must not use twice. A message without either is not recognized. Each
-            subscription remembers for itself: another one does not know these messages. A failed one comes again.
+            message id, which its senders must not use twice. Each subscription remembers for itself.
         Credit: Granted when there is demand, never beyond it and never beyond `window` (see `protocol/credit.py`).
-        Bytes: With `window_bytes`, credit is granted only for as many messages as are expected to fit. The expectation
-            comes from the sizes of the latest messages; at first one message is granted. If messages turn out to be
-            larger, the connection stops reading those that do not fit. The window of the link's AMQP session lets in an
-            eighth more than the bound, or two frames if that is more, and the same again may be on its way. A single
-            message may be larger than the bound, up to `max_message_bytes` of the connection; then it comes alone.
+        Bytes: With `window_bytes`, credit is granted for as many messages as are expected to fit, by the sizes of the
+            latest ones; at first for one. If messages are larger, the connection stops reading. The window of the
+            link's AMQP session lets in an eighth more than the bound, or two frames if that is more, and the same again
+            may be on its way. A single message may have up to `max_message_bytes` of the connection; it comes alone.
         Errors: `ConfigError` at the call for a bad option. `on_error` with `ConfigError` for a subscription in another
             thread than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a
             condition. `on_error` with the connection's error if it is lost and does not return.
@@ -211,6 +212,7 @@ class Connection(RequestReply, ManagementMethods):
             window_bytes=require_window_bytes(window_bytes),
             start=require_start(start, browse=browse),
             group=require_group(group, browse=browse),
+            subscription=require_subscription(self._links, subscription, browse=browse, start=start, group=group),
         )
         return Stream(LinkPublisher(self._links, options))
 
@@ -290,9 +292,8 @@ class Connection(RequestReply, ManagementMethods):
             handler: An async function, or a function. It must not block: nothing else of this trio run would go on,
                 heartbeats included. Run blocking code in a thread: `await trio.to_thread.run_sync(function, item)`.
             concurrency: The most items in `handler` at a time; at least 1. With more than one they end in any order.
-                `window` must not be less; by default it is not. `window` is the most items that are in `handler` or
-                have been asked for ahead. With `window=concurrency` no item is asked for ahead.
-            settlement: As for `stream`: whether an item that was handled is handled again if it comes again.
+                `window` is the most items in `handler` or asked for ahead; with `window=concurrency` none is ahead.
+            settlement: As for `stream`.
             decode: As for `stream`.
             **options: As for `stream`; `on_failure` is also the outcome of an item whose handler raised.
 
@@ -371,8 +372,7 @@ class Connection(RequestReply, ManagementMethods):
             first_sequence: The number of the first item; the next items count up from it.
 
         Once: Peers other than an `rstreams.Node` ignore the numbers, and may store a message twice. A consumer with
-            "effectively_once" then drops the second one. A node remembers producers for each address, in memory: a
-            node that was started again, or another node of several urls, does not know them.
+            "effectively_once" then drops the second one. A node keeps what it knows of producers as it keeps messages.
         Demand: The peer's credit; no item is requested that could not be sent.
         Errors: `LinkDetached` if the peer refuses or ends the link. The connection's error if it is lost and does not
             return. `DeliveryFailed` for the first item that is not accepted. The error of `items`. `ConfigError` that

@@ -20,13 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
 from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import Condition, ProtocolError
+from rstreams.errors import Condition, LinkDetached, ProtocolError
 from rstreams.net.links.effectively_once import ONCE
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
@@ -34,6 +34,20 @@ from rstreams.node.statistics import AddressStatistics
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import ItemSize
 from rstreams.store import Store
+
+
+class SubscriptionOwner(NamedTuple):
+    """The identity of a named subscription; no user has that of another one.
+
+    Attributes:
+        container: The container id of the subscriber.
+        name: The name of the subscription, which is the name of its link.
+        user: The subscriber's user; None for a client without a user.
+    """
+
+    container: str
+    name: str
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +71,40 @@ class LinkRequest:
         return f"container {self.container!r:.120}, link {self.attach.name!r:.120}"
 
     @property
+    def owner(self) -> SubscriptionOwner:
+        """The owner and the name that the link has as a named subscription."""
+        return SubscriptionOwner(self.container, self.attach.name, self.client.user)
+
+    @property
     def sends_once(self) -> bool:
         """Whether the peer numbers its messages, so that those sent again can be dropped."""
         return ONCE in self.attach.properties
+
+
+class SubscribedEnd(Protocol):
+    """The node's end of the link that has a named subscription."""
+
+    def take_away(self, error: LinkDetached) -> None:
+        """Lose the link at once; the peer gets the error."""
+        ...
+
+
+class Named(Protocol):
+    """A named subscription: it goes on without a link, and one link at a time has it.
+
+    Attributes:
+        durable: Whether it is in the node's store.
+    """
+
+    durable: bool
+
+    def taken_by(self, end: SubscribedEnd) -> None:
+        """Have a link; the link that had it before loses it."""
+        ...
+
+    def left_by(self, end: SubscribedEnd, *, for_good: bool) -> None:
+        """Hear that a link has gone, and whether its peer has ended the subscription."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +126,7 @@ class Supply:
         keep_s: How long the subscription is kept after the loss of its connection, in seconds; 0: it ends.
         on_away: Called with 1 when a kept subscription has lost its connection, and with -1 when it is attached again
             or has ended.
+        named: The named subscription that the link gets; None: the subscription ends with its link.
     """
 
     publisher: Publisher[Any]
@@ -94,6 +140,7 @@ class Supply:
     size: ItemSize | None = None
     keep_s: float = 0.0
     on_away: Callable[[int], None] | None = None
+    named: Named | None = None
 
 
 class StartSoon(Protocol):
@@ -143,6 +190,7 @@ class Address:
         takes_dead_letters: Whether a queue may send its dead letters here.
         open_while_draining: Whether links that send here are let in, and go on, while the node is drained.
         parts: The names of addresses that are removed with it.
+        names_subscriptions: Whether a peer may have named subscriptions here; `has_subscription` then tells which.
         sends_to: The addresses of the node that it sends messages to. They cannot be removed before it.
 
     Context: All methods are called in the node's trio run. Only `close` may wait.
@@ -152,6 +200,7 @@ class Address:
     table: str = "others"
     takes_dead_letters: ClassVar[bool] = False
     open_while_draining: ClassVar[bool] = False
+    names_subscriptions: ClassVar[bool] = False
 
     name: str
     sends_to: Sequence[Address] = ()
@@ -209,6 +258,10 @@ class Address:
         """
         text = f"{self.name!r} is a {self.kind}: there is nothing to receive"
         raise ProtocolError(Condition.NOT_ALLOWED.value, text)
+
+    def has_subscription(self, owner: SubscriptionOwner) -> bool:  # noqa: ARG002 - for those that name them
+        """Tell whether there is a named subscription of this owner and name."""
+        return False
 
     async def purge(self) -> int:
         """Delete all messages that wait here; return how many there were.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from rstreams.node.producer import Producer
@@ -29,9 +30,10 @@ class DurableRoom(Room):
         unsafe: Messages received that are not safe yet. They also count as stored.
         size: The bytes of the stored messages.
         mean: The mean size of a message, in bytes.
+        on_served: Called when free places have been given out, also if nobody waited for one; None: nothing is called.
     """
 
-    __slots__ = ("_items", "_size", "mean", "size", "unsafe")
+    __slots__ = ("_items", "_size", "mean", "on_served", "size", "unsafe")
 
     def __init__(self, items: int | None, size: int | None, in_memory: int) -> None:
         super().__init__(in_memory)
@@ -40,6 +42,7 @@ class DurableRoom(Room):
         self.unsafe = 0
         self.size = 0
         self.mean = 0.0  # not known yet
+        self.on_served: Callable[[], None] | None = None
 
     @property
     def places(self) -> int:
@@ -62,6 +65,12 @@ class DurableRoom(Room):
         """Turn promises into messages that are not safe yet."""
         super().store(producer, messages)
         self.unsafe += messages
+
+    def serve(self) -> None:
+        """Give the free places out; see `Room`."""
+        super().serve()
+        if self.on_served is not None:
+            self.on_served()
 
     def weigh(self, messages: int, size: int) -> None:
         """Count the bytes of messages that are stored."""

@@ -9,7 +9,10 @@ unsettled:
     away      -- keep_s is over, or there is no room -->            ended: the publisher is cancelled
 
 While it is away, nothing more is asked of the publisher. The bytes that it holds count against the node's budget for
-unsettled deliveries. Where there is no room, the subscriptions that have been away longest are ended first.
+unsettled deliveries. One owner, which is a user or the container of a client without a user, has a part of the places.
+Beyond its part, its own subscription that has been away longest is ended. If all places are taken, or there is no room
+in bytes, the one that has been away longest is ended of the owner that has the most. Therefore a stranger who leaves
+many subscriptions pushes out its own.
 
 If the same link is attached while the old one seems to live, the node has not noticed yet that the old connection is
 lost. The new link gets the subscription, and the old one is ended with `amqp:link:stolen` (AMQP 1.0 section 2.6.1).
@@ -19,27 +22,32 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import trio
 
 from rstreams._codec.data_sections import total_bytes
 from rstreams.errors import Condition, LinkDetached, RemoteProtocolError, RStreamsError
-from rstreams.net._proton import LinkDriver
 from rstreams.node.address import Supply
+from rstreams.node.stealable import StealableSubscriber, stolen
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Lost
 from rstreams.protocol.link import Link
-from rstreams.protocol.refusal import end_link
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import OVERHEAD_BYTES, Budget, Share
 
 T = TypeVar("T")
 
+Owner: TypeAlias = tuple[str, str]
+
 MAX_AWAY: Final = 1024
 """The most subscriptions of a node that are away at a time."""
+
+MAX_AWAY_OF_ONE: Final = 256
+"""The most of them of one user, or of one container of clients without a user."""
 
 logger = logging.getLogger("rstreams.node")
 
@@ -52,8 +60,13 @@ class SubscriptionName(NamedTuple):
     link: str
     user: str | None = None
 
+    @property
+    def owner(self) -> Owner:
+        """The user; without a user, the container."""
+        return ("container", self.container) if self.user is None else ("user", self.user)
 
-class KeptSubscriber(LinkSubscriber[T]):
+
+class KeptSubscriber(StealableSubscriber[T]):
     """A sending end that stays when its connection is lost, until it is attached again or given up.
 
     Attributes:
@@ -65,14 +78,12 @@ class KeptSubscriber(LinkSubscriber[T]):
     frame: Attach
     supply: Supply
     on_away: Callable[[], None]
-    _carrier: LinkDriver
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this end, and count what is unsettled with its connection."""
-        assert isinstance(driver, LinkDriver), "a node's links are carried by the engine"
-        self._carrier = driver
-        self._bound.share = driver.share
-        return super().bind(name, driver)
+        link = super().bind(name, driver)
+        self._bound.share = self._carrier.share
+        return link
 
     @property
     def held(self) -> tuple[int, int]:
@@ -98,11 +109,7 @@ class KeptSubscriber(LinkSubscriber[T]):
 
     def steal(self) -> None:
         """End the link that it has, because the peer has attached the same one elsewhere; the end stays (2.6.1)."""
-        link = self._link
-        if link is not None and link.state is not State.DETACHED:
-            error = LinkDetached(Condition.LINK_STOLEN.value, "the link was attached again, on another connection")
-            end_link(link, self._carrier, Detach(condition=error.condition, description=error.description))
-            link.lose(Lost(error))
+        self.take_away(stolen())
 
     @property
     def is_away(self) -> bool:
@@ -121,7 +128,13 @@ class KeptSubscriber(LinkSubscriber[T]):
 class _Away(NamedTuple):
     until: float
     share: Share
+    cost: int
     told: Callable[[int], None] | None
+
+
+def _most(numbers: Counter[Owner]) -> Owner:
+    """Return the owner with the highest number."""
+    return numbers.most_common(1)[0][0]
 
 
 class KeptSubscriptions:
@@ -191,16 +204,27 @@ class KeptSubscriptions:
         share = Share(self._budget)
         items, size = end.held
         cost = size + OVERHEAD_BYTES * items
-        while self._away and (len(self._away) >= MAX_AWAY or share.room() < cost):
-            self._end(next(iter(self._away)), "there was no room to keep it, and it had been away longest")
+        if sum(each.owner == name.owner for each in self._away) >= MAX_AWAY_OF_ONE:
+            self._end_oldest_of(name.owner)
+        if len(self._away) >= MAX_AWAY:
+            self._end_oldest_of(_most(Counter(each.owner for each in self._away)))
+        while self._away and share.room() < cost:
+            costs: Counter[Owner] = Counter()
+            for each, away in self._away.items():
+                costs[each.owner] += away.cost
+            self._end_oldest_of(_most(costs))
         share.take(cost)
         told = end.supply.on_away
-        self._away[name] = _Away(trio.current_time() + end.supply.keep_s, share, told)
+        self._away[name] = _Away(trio.current_time() + end.supply.keep_s, share, cost, told)
         if told is not None:
             told(1)
         self._bell.set()
         if share.room() < 0:
             self._end(name, "there was no room to keep it")
+
+    def _end_oldest_of(self, owner: Owner) -> None:
+        name = next(each for each in self._away if each.owner == owner)
+        self._end(name, "there was no room to keep it, and it had been away longest")
 
     def _return(self, name: SubscriptionName) -> None:
         away = self._away.pop(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Literal
@@ -9,8 +10,17 @@ from typing import Literal
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.holds import NoHolds
 from rstreams.abc import Subscriber
-from rstreams.errors import ConfigError
-from rstreams.node.address import Address, LinkRequest, Supply, require_address_name, require_capacity
+from rstreams.errors import Condition, ConfigError, DeliveryFailed, LinkDetached
+from rstreams.node.address import (
+    Address,
+    LinkRequest,
+    NodeServices,
+    SubscriptionOwner,
+    Supply,
+    require_address_name,
+    require_capacity,
+)
+from rstreams.node.named_subscriptions import BacklogOptions, NamedSubscriptions
 from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import DropSeen, Seen
 from rstreams.node.state_lines import multicast_line
@@ -26,6 +36,8 @@ class MulticastAddress(Address):
       not sent again.
     - A new subscriber gets the items that come in from then on.
     - Items that wait for a subscriber when it leaves are thrown away and counted.
+    - A named subscription keeps its items while its subscriber is away; see `named_subscriptions`. An item for it is
+      there until the subscriber has settled it.
 
     Args:
         name: The address.
@@ -33,10 +45,14 @@ class MulticastAddress(Address):
             subscriber; nothing is dropped. "drop_oldest": producers always have credit; a slow subscriber loses its
             oldest waiting items, which are counted.
         capacity: The most items granted to producers and the most that wait for one subscriber.
+        backlogs: The options of named subscriptions.
 
     Demand: With "block" the limit of what all producers may have outstanding together is
 
             min(capacity, min over all subscribers of (demand - items that wait for it))
+
+        A named subscription counts with the room of its backlog while a link has it. While it is away, it counts only
+        with the messages that the disk takes. So it does with "drop_oldest".
 
         - One producer alone has credit for the limit. If the capacity is the limit, it is topped up when half is used.
         - Several producers share the limit evenly.
@@ -50,8 +66,15 @@ class MulticastAddress(Address):
 
     kind = "multicast"
     table = "multicasts"
+    names_subscriptions = True
 
-    def __init__(self, name: str, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256) -> None:
+    def __init__(
+        self,
+        name: str,
+        overflow: Literal["block", "drop_oldest"] = "block",
+        capacity: int = 256,
+        backlogs: BacklogOptions = BacklogOptions(),  # noqa: B008 - it never changes
+    ) -> None:
         self.name = require_address_name(self.kind, name)
         if overflow not in {"block", "drop_oldest"}:
             msg = f'multicast {name!r}: overflow={overflow!r}: overflow must be "block" or "drop_oldest"'
@@ -73,6 +96,26 @@ class MulticastAddress(Address):
         self._delivered = 0  # to subscribers that have left
         self._dropped = 0
         self._abandoned = 0
+        self.named = NamedSubscriptions(self, backlogs, lambda: self._enqueued - len(self._arrived))
+
+    def begin(self, services: NodeServices) -> None:
+        """Begin to live in a node, with the named subscriptions that are in its store."""
+        self.named.begin(services)
+
+    def forget(self) -> None:
+        """End the named subscriptions, and delete their messages."""
+        for each in self.named.all:
+            self.unsubscribe(*each.owner)
+
+    @property
+    def next_deadline(self) -> float:
+        """When a message of a named subscription becomes too old."""
+        return min((each.backlog.next_deadline for each in self.named.all), default=math.inf)
+
+    def expire(self) -> None:
+        """Let go of messages of named subscriptions that are too old."""
+        for each in self.named.all:
+            each.backlog.expire()
 
     def subscribe(self, subscriber: Subscriber[bytes]) -> None:
         """Add a subscriber; it gets the items that come in from now on, as it requests them, until it cancels.
@@ -97,14 +140,38 @@ class MulticastAddress(Address):
         producer = Producer(self, self.capacity)
         return DropSeen(self.seen, producer) if once else producer
 
-    def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
-        """Return copies of the items that come in."""
+    def supply(self, link: LinkRequest) -> Supply:
+        """Return copies of the items that come in; for a link that never expires, those of a named subscription."""
+        if link.attach.expiry == "never":
+            return self.named.supply(link)
         return Supply(self, encoded=True, sees_through=True)
+
+    def has_subscription(self, owner: SubscriptionOwner) -> bool:
+        """Tell whether there is a named subscription of this owner and name."""
+        return self.named.has(owner)
+
+    def unsubscribe(self, container: str, name: str, user: str | None = None) -> bool:
+        """End a named subscription and delete its messages; return whether there was one.
+
+        Its link ends with `amqp:resource-deleted`.
+
+        Args:
+            container: The container id of its subscriber.
+            name: Its name.
+            user: The user of its subscriber; None for a client without a user.
+        """
+        error = LinkDetached(Condition.RESOURCE_DELETED.value, f"the subscription {name!r:.80} has been ended")
+        return self.named.end(SubscriptionOwner(container, name, user), error)
 
     @property
     def at_rest(self) -> bool:
-        """Whether no copy waits for demand."""
-        return not any(copies.pending for copies in self._subscribers)
+        """Whether no copy waits for demand, and attached named subscriptions have no messages."""
+        return not any(copies.pending for copies in self._subscribers) and all(each.at_rest for each in self.named.all)
+
+    @property
+    def left(self) -> int:
+        """How many messages of named subscriptions would be lost with the node."""
+        return sum(each.backlog.left for each in self.named.all)
 
     def explain(self) -> str:
         """Return how many copies wait, and whether the slowest subscriber holds the producers back."""
@@ -127,6 +194,7 @@ class MulticastAddress(Address):
             credit=self._credit,
             subscribers=subscribers,
             duplicates=self.seen.duplicates,
+            named=tuple(each.statistics() for each in self.named.all),
         )
 
     # producers call these
@@ -158,8 +226,14 @@ class MulticastAddress(Address):
     # subscribers call these
 
     def _requested(self) -> None:
-        if self.overflow == "block":
+        if self.overflow == "block" or self.named.all:
             self._grant()
+
+    def _on_outcomes(self) -> None:
+        """Hear that named subscriptions have messages; they were accepted before."""
+
+    def _on_refused(self, number: int, error: DeliveryFailed) -> None:
+        """Hear that a named subscription in memory does not have a message: this cannot happen."""
 
     def _cancel(self, copies: _Copies) -> None:
         self._subscribers = tuple(each for each in self._subscribers if each is not copies)
@@ -178,12 +252,14 @@ class MulticastAddress(Address):
         try:
             while self._arrived:
                 run, self._arrived = self._arrived, []
-                if not self._subscribers:
+                if not self._subscribers and not self.named.all:
                     self._unrouted += len(run)
                 for copies in self._subscribers:
                     if not copies.ended:
                         self._copies += len(run)
                         copies.offer(run)
+                for named in self.named.all:
+                    named.offer(run)
         finally:
             self._passing = False
         if self._grant_due:
@@ -223,11 +299,14 @@ class MulticastAddress(Address):
 
     def _limit(self) -> int:
         """Return the most items that producers may have outstanding together; 0 or less is none."""
-        if self.overflow == "drop_oldest":
-            return self.capacity
-        limit = self.capacity if self._subscribers else 0
-        for copies in self._subscribers:
-            limit = min(limit, copies.demand - len(copies.pending))
+        limit = self.capacity
+        if self.overflow == "block":
+            if not self._subscribers and not self.named.all:
+                return 0
+            for copies in self._subscribers:
+                limit = min(limit, copies.demand - len(copies.pending))
+        for named in self.named.all:
+            limit = min(limit, named.room)
         return limit
 
     def _lacks(self, producer: Producer, limit: int) -> int:

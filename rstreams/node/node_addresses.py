@@ -16,6 +16,8 @@ from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY, Key
 from rstreams.node.log_options import LogOptions
 from rstreams.node.multicast import MulticastAddress
+from rstreams.node.multicast_options import MulticastOptions
+from rstreams.node.named_subscriptions import DropWhenFull
 from rstreams.node.queue import Queue
 from rstreams.node.queue_options import Fsync, QueueOptions, find_dead_letters
 from rstreams.node.redelivery import RedeliveryDelay
@@ -62,8 +64,8 @@ class NodeAddresses:
                 `from_offset`.
             encode: Returns the `Message` or the body for an item, as for `Connection.publish`.
             keep_s: How long a subscription is kept after its connection is lost, in seconds; 0: it is cancelled at
-                once. At most 1,024 subscriptions of a node are kept at a time, within `total_unsettled_bytes`. Beyond,
-                those that have been away longest are ended.
+                once. At most 1,024 subscriptions of a node are kept at a time, and 256 of one user or of one container
+                without a user, within `total_unsettled_bytes`. Beyond, those that have been away longest are ended.
             from_offset: In place of a publisher: a function that gets a position, and returns the stream from there.
                 The first item of all has the position 0. Each item is sent with its position, as in a log. If it
                 raises a `ProtocolError`, the peer gets that one.
@@ -140,19 +142,57 @@ class NodeAddresses:
         return self.add(options.make(name, find_dead_letters(self._addresses, name, dead_letters), self._storage))
 
     def multicast(
-        self, name: str, *, overflow: Literal["block", "drop_oldest"] = "block", capacity: int = 256
+        self,
+        name: str,
+        *,
+        overflow: Literal["block", "drop_oldest"] = "block",
+        capacity: int = 256,
+        durable: bool = False,
+        backlog: int | None = 1024,
+        backlog_bytes: int | None = None,
+        when_full: DropWhenFull = "drop_oldest",
+        max_subscriptions: int = 1024,
+        fsync: Fsync = "always",
+        fsync_interval_s: float = 1.0,
     ) -> MulticastAddress:
         """Add a multicast: each subscriber gets its own copy of the items that are sent while it is subscribed.
+
+        A named subscription (`Connection.stream(name, subscription=...)`) also keeps the items that come while its
+        subscriber is away, until it is ended by `Connection.unsubscribe`. It keeps an item until its subscriber has
+        settled it.
 
         Args:
             name: The name that publishers and subscribers attach to.
             overflow: "block": the publishers' credit is the slowest subscriber's. "drop_oldest": they always have
                 credit, and a slow subscriber loses its oldest items, which are counted.
-            capacity: The most items granted to publishers, or kept for one subscriber.
+            capacity: The most items granted to publishers, or kept for one subscriber without a name.
+            durable: Whether named subscriptions and their items are in the node's store, and come back when the node
+                starts again. An item is accepted when it is as safe there as `fsync` says.
+            backlog: The most items of one named subscription; None: any number, if it is durable.
+            backlog_bytes: The most bytes of one named subscription, about; None: any number.
+            when_full: The items that a named subscription drops when its backlog is full: "drop_oldest" or
+                "drop_newest". Dropped items are counted. With `overflow="block"` nothing is dropped while its
+                subscriber is attached: the publishers wait.
+            max_subscriptions: The most named subscriptions. One user, or one container of clients without a user, has
+                at most a quarter of them.
+            fsync: As for `queue`.
+            fsync_interval_s: As for `queue`.
 
-        Errors: `ConfigError` for a name that is taken or not allowed, another overflow, or a capacity below 1.
+        Errors: `ConfigError` for a name that is taken or not allowed, a number below 1, another option that is not
+            allowed, or options that contradict each other.
         """
-        return self.add(MulticastAddress(name, overflow, capacity))
+        options = MulticastOptions(
+            overflow=overflow,
+            capacity=capacity,
+            durable=durable,
+            backlog=backlog,
+            backlog_bytes=backlog_bytes,
+            when_full=when_full,
+            max_subscriptions=max_subscriptions,
+            fsync=fsync,
+            fsync_interval_s=fsync_interval_s,
+        )
+        return self.add(options.make(name, self._storage))
 
     def log(
         self,

@@ -28,6 +28,7 @@ from rstreams.node.kept import KeptSubscriber, KeptSubscriptions, SubscriptionNa
 from rstreams.node.leftovers import Leftovers
 from rstreams.node.rates import Rates
 from rstreams.node.relay import Relay
+from rstreams.node.stealable import NamedSubscriber
 from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
@@ -201,8 +202,11 @@ class NodeLinks:
             address = self._temporaries.make(streamed=REPLY_STREAM in frame.capabilities)
             frame = replace(frame, source=address.name)
         else:
+            if frame.source is None:
+                frame = self._looked_up(client, driver, frame)
             name = frame.source or ""
             address = self._permitted(name, self._addresses.get(name), client, "subscribe")
+            self._refuse_second_place(client, driver, frame, address)
             end = self.kept.take(_name_of(client, driver, frame), frame)
             if end is not None:
                 return partial(self._attach_end, client, driver, frame, end, end.supply)
@@ -213,7 +217,30 @@ class NodeLinks:
             raise TypeError(msg)
         if supply.keep_s and RESUMES in frame.properties and START_AT not in supply.filters:
             raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
+        supply = self._rates.metered_supply(supply, client.account)
         return partial(self._attach_consumer, client, driver, frame, supply)
+
+    def _looked_up(self, client: Client, driver: LinkDriver, frame: Attach) -> Attach:
+        """Return the attach of a peer that looks for its named subscription, with the source that it has.
+
+        Errors: `ProtocolError` if there is none.
+        """
+        owner = LinkRequest(frame, driver.peer_container, client).owner
+        for address in self._addresses.values():
+            if address.has_subscription(owner):
+                return replace(frame, source=address.name, expiry="never")
+        text = f"there is no subscription {frame.name!r:.80} of container {driver.peer_container!r:.80} here"
+        raise ProtocolError(Condition.NOT_FOUND.value, text)
+
+    def _refuse_second_place(self, client: Client, driver: LinkDriver, frame: Attach, address: Address) -> None:
+        """Refuse a named subscription whose name the same owner uses at another address: a link has one name."""
+        if frame.expiry != "never" or not address.names_subscriptions:
+            return
+        owner = LinkRequest(frame, driver.peer_container, client).owner
+        for other in self._addresses.values():
+            if other is not address and other.has_subscription(owner):
+                text = f"this container has a subscription {owner.name!r:.80} at {other.name!r:.80}: end that one first"
+                raise ProtocolError(Condition.NOT_ALLOWED.value, text)
 
     def _answer_sender(self, client: Client, driver: LinkDriver, frame: Attach) -> Callable[[], None]:
         """Return the function that attaches the link of a peer that sends.
@@ -240,7 +267,7 @@ class NodeLinks:
 
     def _attach_consumer(self, client: Client, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
         name = _name_of(client, driver, frame)
-        make = KeptSubscriber[Any] if supply.keep_s else LinkSubscriber[Any]
+        make = KeptSubscriber[Any] if supply.keep_s else NamedSubscriber if supply.named else LinkSubscriber[Any]
         stamps = bool(supply.keep_s) and ONCE in frame.properties and not supply.encoded
         encode: Callable[[Any], bytes] = as_is if supply.encoded else encode_item
         end: LinkSubscriber[Any] = make(
@@ -265,6 +292,9 @@ class NodeLinks:
         (self.consumers if supply.sees_through else self.served).add(end)
         if isinstance(end, KeptSubscriber):
             self.kept.keep(name, end, frame, supply)
+        if supply.named is not None:
+            assert isinstance(end, NamedSubscriber), "made above"
+            supply.named.taken_by(end)
         self._attach_end(client, driver, frame, end, supply)
 
     def _attach_end(
@@ -281,6 +311,8 @@ class NodeLinks:
                 answer,
                 dynamic=frame.dynamic,
                 distribution="move" if supply.moves else "copy",
+                own_durable=supply.named is not None and supply.named.durable,
+                own_expiry="session-end" if supply.named is None else "never",
                 filters=supply.filters,
                 properties={**answer.properties, **supply.properties},
             )
@@ -322,6 +354,9 @@ class NodeLinks:
             logger.debug("a consumer's link ended: %s", error)
         if supply.on_ended is not None:
             supply.on_ended(error)
+        if supply.named is not None:
+            assert isinstance(end, NamedSubscriber), "made for it"
+            supply.named.left_by(end, for_good=end.closed_by_peer)
 
 
 def _name_of(client: Client, driver: LinkDriver, frame: Attach) -> SubscriptionName:

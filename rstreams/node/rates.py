@@ -1,4 +1,4 @@
-"""Limits of the items and bytes that a user sends in a second: over them, the user's links get less credit.
+"""Limits of the items and bytes that a user sends or receives in a second.
 
 Theory of operation. A `Rate` is a bucket that fills with time, up to one second's worth. The links of one user share
 it. A `Metered` stage is between a link and its address. The address asks for items, and the stage asks the link for
@@ -7,6 +7,9 @@ never sent without credit.
 
     items    taken from the bucket when they are asked for
     bytes    taken when an item has come, because its size is not known before; meanwhile its expected size is reserved
+
+For a link on which a user receives, the same stage asks the address for items on behalf of the link. The size of an
+item that is not encoded yet is that of the address's latest items.
 
 Items that have been asked for may come much later, or never. Therefore a link asks for at most a tenth of a second's
 worth at a time, but at least for one item. Links that wait are served in turns.
@@ -17,14 +20,17 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import resume, suspend
-from rstreams.abc import Hold, Subscriber, Subscription
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.net.transport.accounts import Account
+from rstreams.node.address import Supply
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.unsettled import ItemSize
 
 FIRST_GUESS_BYTES: Final = 16 * 1024
 """The expected size of a link's first item."""
@@ -118,6 +124,18 @@ class Rate:
         return self._account.limits.bytes_per_s or math.inf
 
 
+class ReceivedRate(Rate):
+    """What the links on which a user receives may still ask for."""
+
+    @property
+    def _items_per_s(self) -> float:
+        return self._account.limits.received_items_per_s or math.inf
+
+    @property
+    def _bytes_per_s(self) -> float:
+        return self._account.limits.received_bytes_per_s or math.inf
+
+
 def _filled(now: float, passed_s: float, rate: float, most: float) -> float:
     """Return what is in a bucket after some time."""
     return min(now + rate * passed_s, most) if math.isfinite(rate) else math.inf
@@ -159,7 +177,7 @@ class Metered:
 
     def on_next(self, item: bytes) -> None:
         """Pass an item on, and ask for more when half of the last grant is used."""
-        size = len(item)
+        size = self._size_of(item)
         self._rate.came(self, size)
         self.expected = max(1, size, self.expected - max(1, (self.expected - size) // 8))
         self._downstream.on_next(item)
@@ -212,6 +230,9 @@ class Metered:
         self._granted = self.outstanding
         self._upstream.request(items)
 
+    def _size_of(self, item: bytes) -> int:
+        return len(item)
+
     def _ask(self) -> None:
         if self.demand and 2 * self.outstanding <= self._granted:
             self._rate.ask(self)
@@ -219,6 +240,52 @@ class Metered:
     def _leave(self) -> None:
         self.demand = 0
         self._rate.forget(self)
+
+
+class MeteredReceiver(Metered):
+    """Between an address and a link on which a user receives: asks for no more than the user's rate allows.
+
+    Args:
+        link: The link's end.
+        rate: The rate of the user.
+        size: The size of the latest items of the address, for items that are not encoded; None: they are encoded.
+    """
+
+    __slots__ = ("_size",)
+
+    def __init__(self, link: Subscriber[Any], rate: Rate, size: ItemSize | None) -> None:
+        super().__init__(link, rate)
+        self._size = size
+
+    @property
+    def comes_later(self) -> bool:
+        """Whether items may come without a further request; a drain is not answered before."""
+        if self.demand and not self.outstanding:
+            return True  # the rate holds them back; if some are outstanding, the address has no more
+        later: bool = getattr(self._upstream, "comes_later", False)
+        return later
+
+    def grant(self, items: int) -> None:
+        """Ask the address for items; if it has none, the link may have to answer a drain."""
+        super().grant(items)
+        if self.outstanding:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Tell the link that what it was waiting for may not come."""
+        self._tell("look_again")
+
+    def starve(self) -> None:
+        """Tell the link that the address has no more items before some are settled."""
+        self._tell("starve")
+
+    def _tell(self, what: str) -> None:
+        tell = getattr(self._downstream, what, None)
+        if tell is not None:
+            tell()
+
+    def _size_of(self, item: bytes) -> int:
+        return len(item) if self._size is None else int(self._size.mean)
 
 
 class Rates:
@@ -241,3 +308,26 @@ class Rates:
         if not isinstance(rate, Rate):
             rate = account.rate = Rate(account, self._now, self._call_later)
         return Metered(producer, rate)
+
+    def metered_supply(self, supply: Supply, account: Account) -> Supply:
+        """Return the supply of a link of a user, whose publisher is asked for no more than the user's rate allows."""
+        if account.limits.received_items_per_s is None and account.limits.received_bytes_per_s is None:
+            return supply
+        rate = account.received_rate
+        if not isinstance(rate, ReceivedRate):
+            rate = account.received_rate = ReceivedRate(account, self._now, self._call_later)
+        size = None if supply.encoded else supply.size or ItemSize()
+        return replace(supply, publisher=_MeteredPublisher(supply.publisher, rate, size), size=size or supply.size)
+
+
+@dataclass(frozen=True, slots=True)
+class _MeteredPublisher:
+    """A publisher whose subscribers are asked for no more than a rate allows."""
+
+    publisher: Publisher[Any]
+    rate: Rate
+    size: ItemSize | None
+
+    def subscribe(self, subscriber: Subscriber[Any]) -> None:
+        """Subscribe `subscriber`."""
+        self.publisher.subscribe(MeteredReceiver(subscriber, self.rate, self.size))

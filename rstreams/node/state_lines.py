@@ -38,6 +38,11 @@ def _at_consumers(numbers: QueueStatistics) -> str:
 def multicast_line(name: str, numbers: MulticastStatistics) -> str:
     """Return how many copies of a multicast wait, and whether the slowest subscriber holds the producers back."""
     text = f"multicast {name!r:.80}: {_number(len(numbers.subscribers), 'subscriber')}, {numbers.pending} items pending"
+    if numbers.named:
+        away = sum(not each.attached for each in numbers.named)
+        waiting = _number(sum(each.waiting for each in numbers.named), "item")
+        named = _number(len(numbers.named), "named subscription")
+        text += f", {named} ({away} away) with {waiting}"
     if numbers.overflow == "drop_oldest" or numbers.credit or not numbers.subscribers:
         return text
     asked = min(each.demand for each in numbers.subscribers)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
+from rstreams.net.management import NamedSubscriptionInfo
+
 __all__ = [
     "AddressStatistics",
     "GroupStatistics",
@@ -134,7 +136,7 @@ class SubscriberStatistics:
 class MulticastStatistics(AddressStatistics):
     """A multicast address at one moment.
 
-    `copies = delivered + pending + dropped + abandoned`.
+    Without the messages of named subscriptions, `copies = delivered + pending + dropped + abandoned`.
 
     Attributes:
         overflow: "block" or "drop_oldest".
@@ -150,6 +152,7 @@ class MulticastStatistics(AddressStatistics):
         producers: Producers attached.
         credit: Items that the producers may send now.
         subscribers: The numbers of each subscriber, in the order in which they subscribed.
+        named: The numbers of each named subscription.
     """
 
     group: ClassVar[str] = "multicasts"
@@ -167,6 +170,7 @@ class MulticastStatistics(AddressStatistics):
     credit: int
     subscribers: tuple[SubscriberStatistics, ...] = ()
     duplicates: int = 0
+    named: tuple[NamedSubscriptionInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

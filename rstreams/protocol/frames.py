@@ -62,6 +62,8 @@ class Attach:
         durable: Whether the state of the peer's end should outlive the link and the connection (3.5.5).
         expiry: The event after which the peer's end may forget the link (3.5.6).
         expiry_timeout_s: How long after that event it keeps the link's state, in seconds.
+        own_durable: Whether the state of this side's own end outlives the link and the connection (3.5.3, 3.5.4).
+        own_expiry: The event after which this side's own end forgets the link.
         filters: The filters of the source, by their names (3.5.8).
         capabilities: The capabilities that the peer's end must have, such as "queue" (3.5.3, 3.5.4).
         properties: The link's own properties.
@@ -80,6 +82,8 @@ class Attach:
     durable: bool = False
     expiry: Expiry = "session-end"
     expiry_timeout_s: int = 0
+    own_durable: bool = False
+    own_expiry: Expiry = "session-end"
     filters: Mapping[str, Any] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     properties: Mapping[str, Any] = field(default_factory=dict)

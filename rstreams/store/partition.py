@@ -25,6 +25,10 @@ class Takes(Protocol):
         """Carry out a change soon."""
         ...
 
+    def forget(self, name: str) -> None:
+        """Have no partition of that name any more."""
+        ...
+
 
 class Partition:
     """An ordered sequence of messages, each with a position, and a few small records.
@@ -182,5 +186,6 @@ class Partition:
         self._committed.become(ledger)
 
     def drop(self, done: Done | None = None) -> None:
-        """Delete the partition with all it has. It must not be used any more."""
+        """Delete the partition with all it has. It must not be used any more, and no other one may get its name."""
+        self._store.forget(self.name)
         self._store.take(Drop(self._committed, done, 0.0))

@@ -140,6 +140,12 @@ class Store:
             partition = self._partitions[name] = Partition(self, name, ledger, self._records.get(name, {}))
         return partition
 
+    def forget(self, name: str) -> None:
+        """Have no partition of that name any more; a part of `Partition`."""
+        self._partitions.pop(name, None)
+        self._known.pop(name, None)
+        self._records.pop(name, None)
+
     def take(self, change: Change) -> None:
         """Carry out a change soon, or refuse it if the store is closed; a part of `Partition`."""
         if self._closed:

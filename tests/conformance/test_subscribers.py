@@ -10,7 +10,11 @@ import pytest
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.message import encode_item
+from rstreams.node.durable_multicast import DurableMulticast
+from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.multicast import MulticastAddress
+from rstreams.node.named_backlog import UnstoredPartition
+from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
 from rstreams.sinks.buffer_sink import BufferSink
@@ -92,10 +96,17 @@ def test_a_sink_that_has_cancelled_takes_what_still_comes(make: Callable[[Callab
     assert source.outcomes == ["done"]
 
 
+def in_memory() -> Any:  # noqa: ANN401 - it has the calls of a partition
+    return UnstoredPartition()
+
+
 ADDRESSES: dict[str, Callable[[], Queue | MulticastAddress]] = {
     "the producer of a queue": lambda: Queue("q", 8),
     "the producer of a multicast (block)": lambda: MulticastAddress("m", "block", 8),
     "the producer of a multicast (drop_oldest)": lambda: MulticastAddress("m", "drop_oldest", 8),
+    "the producer of a durable queue": lambda: DurableQueue("q", in_memory(), capacity=8),
+    "the producer of a full durable queue": lambda: DurableQueue("q", in_memory(), capacity=8, when_full="reject"),
+    "the producer of a durable multicast": lambda: DurableMulticast("m", "block", 8, BacklogOptions()),
 }
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import trio
 
 import rstreams
 from rstreams import Node, Stream
@@ -168,3 +169,77 @@ async def test_plain_credentials(rhea: Path) -> None:
         assert not of(events, "message")
         code, _ = await rhea_client(rhea, listener.port, "all", "numbers")
         assert code != 0
+
+
+# every kind of address
+
+
+async def bodies(rhea: Path, listener: Listener, what: str, address: str) -> list[object]:
+    """Return the bodies of the messages that rhea gets."""
+    code, events = await rhea_client(rhea, listener.port, what, address)
+    assert code == 0
+    return [event["body"] for event in of(events, "message")]
+
+
+async def test_a_durable_queue(rhea: Path, tmp_path: Path) -> None:
+    for turn in range(2):
+        async with Node(store=tmp_path / "s") as node:
+            queue = node.queue("work", durable=True)
+            listener = await node.listen("127.0.0.1:0")
+            if not turn:
+                await rhea_client(rhea, listener.port, "send", "work")
+            assert await bodies(rhea, listener, "some:100", "work") == list(range(100 * turn, 100 * turn + 100))
+            await eventually(lambda: queue.statistics().accepted == 100)  # noqa: B023
+
+
+async def test_a_log_from_an_offset(rhea: Path) -> None:
+    async with listening() as (node, listener):
+        node.log("events", retention_items=1000)
+        await rhea_client(rhea, listener.port, "send", "events")
+        assert await bodies(rhea, listener, "log:3:first", "events") == [0, 1, 2]
+        assert await bodies(rhea, listener, "log:2:150", "events") == [150, 151]
+        assert await bodies(rhea, listener, "log:1:last", "events") == [199]
+        _, events = await rhea_client(rhea, listener.port, "log:1:900", "events")
+        assert of(events, "receiver_error")[0]["condition"] == "amqp:not-found"
+
+
+async def test_the_last_values(rhea: Path) -> None:
+    async with listening() as (node, listener):
+        node.latest("rooms", key=lambda message: str(message.body % 2))
+        await rhea_client(rhea, listener.port, "send", "rooms")
+        assert await bodies(rhea, listener, "some:2", "rooms") == [198, 199]
+
+
+async def test_a_multicast(rhea: Path) -> None:
+    async with listening() as (node, listener), trio.open_nursery() as nursery:
+        node.multicast("prices")
+        nursery.start_soon(rhea_client, rhea, listener.port, "send", "prices")
+        assert await bodies(rhea, listener, "some:200", "prices") == list(range(200))
+
+
+async def test_a_kept_subscription_goes_on(rhea: Path) -> None:
+    async with listening() as (node, listener):
+        node.serve("numbers", Stream.range(100), keep_s=30)
+        assert await bodies(rhea, listener, "kept:3:detach", "numbers") == [0, 1, 2]
+        await eventually(lambda: node.statistics().served["numbers"].away == 1)
+        assert await bodies(rhea, listener, "kept:3:close", "numbers") == [3, 4, 5]
+        await eventually(lambda: not node.statistics().served["numbers"].subscribers)
+
+
+@pytest.mark.parametrize("end", ["detach", "only the connection"])
+async def test_a_durable_subscription(rhea: Path, tmp_path: Path, end: str) -> None:
+    path, expected = tmp_path / "s", list(range(200))
+    async with Node(store=path) as node:
+        node.multicast("prices", durable=True)
+        listener = await node.listen("127.0.0.1:0")
+        _, events = await rhea_client(rhea, listener.port, "durable:0", "prices")
+        source = of(events, "source")[0]
+        assert (source["address"], source["durable"], source["expiry_policy"]) == ("prices", 2, "never")
+        await rhea_client(rhea, listener.port, "send", "prices")
+        assert await bodies(rhea, listener, f"durable:50:{end}", "prices") == expected[:50]
+        await eventually(lambda: node.statistics().multicasts["prices"].named[0].accepted == 50)
+    async with Node(store=path) as node:
+        node.multicast("prices", durable=True)
+        listener = await node.listen("127.0.0.1:0")
+        assert await bodies(rhea, listener, "durable:150:close", "prices") == expected[50:]
+        await eventually(lambda: not node.statistics().multicasts["prices"].named)

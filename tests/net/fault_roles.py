@@ -12,7 +12,10 @@ from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.message import decode_body, encode_item
 from rstreams.net.links.effectively_once import Stamper
+from rstreams.node.address import LinkRequest
 from rstreams.node.queue import Queue
+from rstreams.protocol import frames as wire
+from rstreams.protocol.frames import Attach
 from rstreams.testing import ProbeSubscriber
 from rstreams.testing.faults import OneWay
 
@@ -87,6 +90,7 @@ class Role(ABC):
     items: OneWay
     once = False
     packed = False
+    container_id: str | None = None
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -267,6 +271,65 @@ class Subscribing(Role):
             assert self.got == firsts
 
 
+class ConsumingNamed(Consuming):
+    """A named subscription, whose messages came while its subscriber was away."""
+
+    container_id = "reader"
+
+    def __init__(self, node: Node) -> None:
+        Role.__init__(self, node)
+        multicast = node.multicast("prices", overflow="drop_oldest")
+        attach = Attach("mine", wire.Role.RECEIVER, "prices", "", durable=True, expiry="never")
+        multicast.supply(LinkRequest(attach, "reader"))
+        Stream.range(ITEMS).map(encode_item).subscribe(multicast.producer())
+        self.queue = multicast.named.all[0].backlog
+        self.got: list[int] = []
+
+    async def run(self, connection: Connection) -> None:
+        async with connection.stream("prices", subscription="mine", window=WINDOW).open() as items:
+            async for item in items:
+                self.got.append(item)
+                if len(set(self.got)) == ITEMS:
+                    break
+
+
+class SubscribingKept(Role):
+    """A served subscription that is kept: what comes is whole, and nothing comes twice."""
+
+    items = "to_client"
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.offer()
+        self.got: list[int] = []
+
+    def offer(self) -> None:
+        self.node.serve("numbers", Stream.range(ITEMS), keep_s=200)
+
+    def stream(self, connection: Connection) -> Stream[int]:
+        return connection.stream("numbers", window=WINDOW, settlement="effectively_once")
+
+    async def run(self, connection: Connection) -> None:
+        await self.stream(connection).for_each(self.got.append)
+
+    async def check(self, error: BaseException | None, *, in_order: bool) -> None:  # noqa: ARG002 - it always is
+        assert self.got == list(range(len(self.got)))
+        if error is None:
+            assert len(self.got) == ITEMS
+
+
+class ReadingLog(SubscribingKept):
+    """A reader of a log, which goes on behind the last message that it had."""
+
+    def offer(self) -> None:
+        log = self.node.log("numbers", retention_items=1000)
+        Stream.range(ITEMS).map(encode_item).subscribe(log.producer())
+
+    def stream(self, connection: Connection) -> Stream[int]:
+        return connection.stream("numbers", window=WINDOW, start="first").take(ITEMS)
+
+
+KEPT_ROLES: Final[list[type[Role]]] = [ConsumingNamed, SubscribingKept, ReadingLog]
 MAIN_ROLES: Final[list[type[Role]]] = [Publishing, Sending, Consuming, Subscribing]
 MORE_ROLES: Final[list[type[Role]]] = [
     PublishingOnce,

@@ -130,6 +130,8 @@ def attach_of(
     if role == "receiver":
         mode = NULL if distribution is None else encode_value(Symbol(distribution))
         source = described(SOURCE, own, *kept, made, NULL, mode, filters, default_outcome)
+        if null_terminus:
+            source = NULL
         target = described(TARGET)
     else:
         source = described(SOURCE)

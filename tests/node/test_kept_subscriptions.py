@@ -178,6 +178,23 @@ async def test_where_there_is_no_room_the_one_that_is_away_longest_ends(monkeypa
         assert [source.cancelled for source in sources] == [True, False, False]
 
 
+async def test_one_owner_pushes_out_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MAX_AWAY", 4)
+    monkeypatch.setattr(kept, "MAX_AWAY_OF_ONE", 2)
+    sources: list[ManualPublisher[int]] = []
+    async with Node() as node:
+        listener = await node.listen("127.0.0.1:0")
+        for container in ("quiet", "loud", "loud", "loud", "other", "other", "last"):
+            name, source = f"numbers{len(sources)}", ManualPublisher[int]()
+            sources.append(source)
+            node.serve(name, source, keep_s=3600)
+            async with rstreams.connect(listener.url, container_id=container) as connection:
+                connection.stream(name).subscribe(ProbeSubscriber[int](10))
+                await until(lambda: source.requested)  # noqa: B023
+            await until(lambda: node.statistics().served[name].away)  # noqa: B023
+        assert [source.cancelled for source in sources] == [False, True, True, False, True, False, False]
+
+
 async def test_what_is_kept_stays_within_the_budget_for_unsettled_deliveries() -> None:
     large = b"x" * 300_000
     sources = [ManualPublisher[bytes]() for _ in range(3)]

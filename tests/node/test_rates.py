@@ -13,11 +13,13 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import Condition, ConfigError, ConnectionClosed, DemandError, LinkDetached
+from rstreams.message import decode_body
 from rstreams.net.transport.accounts import Account
 from rstreams.node import UserLimits
 from rstreams.node.rates import PART, Metered, Rate
 from rstreams.push import Unicast
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.net.foreign import foreign
 from tests.net.over_tcp import until
 
 
@@ -251,6 +253,42 @@ async def test_a_user_beyond_its_rate_does_not_slow_down_another_one() -> None:
             await bob.publish("work", Stream.range(700))
             assert queue.statistics().enqueued == 701
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("limits", [{"received_items_per_s": 50}, {"received_bytes_per_s": 50 * 1009}])
+@pytest.mark.parametrize("kind", ["queue", "served", "multicast"])
+async def test_a_receiver_beyond_its_rate_waits_and_loses_nothing(
+    autojump_clock: trio.testing.MockClock, limits: dict[str, Any], kind: str
+) -> None:
+    items = Stream.range(300).map(lambda number: number.to_bytes(4, "big") * 250)
+    async with Node(limits=UserLimits(**limits)) as node, trio.open_nursery() as nursery:
+        url = (await node.listen("127.0.0.1:0")).url
+        if kind == "served":
+            node.serve("items", items)
+        else:
+            getattr(node, kind)("items")
+        async with rstreams.connect(url, idle_timeout_s=1e6) as connection:
+            if kind != "served":
+                nursery.start_soon(connection.publish, "items", items)
+            began = trio.current_time()
+            got = await connection.stream("items").take(300).to_list()
+            assert [int.from_bytes(item[:4], "big") for item in got] == list(range(300))
+            assert trio.current_time() - began >= (300 - 50) / 50 - 0.5
+
+
+async def test_a_drain_is_answered_when_the_address_has_no_more(autojump_clock: trio.testing.MockClock) -> None:
+    async with Node(limits=UserLimits(received_items_per_s=10)) as node:
+        node.queue("work")
+        async with foreign(await node.listen("127.0.0.1:0")) as client:
+            async with rstreams.connect(node._listeners[0].url, idle_timeout_s=1e6) as connection:
+                await connection.publish("work", Stream.range(15))
+            await client.attach("mine", "receiver", address="work")
+            await client.grant(20, drain=True)
+            for number in range(15):
+                came = await client.due("transfer")
+                assert decode_body(came.payload) == number, "all of them, although the rate holds them back"
+            answer = await client.due("flow")
+            assert (answer["link-credit"], answer["drain"]) == (0, True)
 
 
 async def test_a_link_beyond_the_limit_is_refused_until_another_one_has_ended() -> None:

@@ -24,6 +24,15 @@ RUN: Final = 10
 
 PAUSE_S: Final = 0.005
 
+NAMED: Final = "named"
+"""The multicast with a named subscription."""
+
+LEAST: Final = ("least", NAMED)
+"""The addresses whose messages come at least once."""
+
+BACKLOG: Final = 100_000
+"""More than can come while the subscriber is away."""
+
 IN_A_ROW: Final = 3
 """Losses which a consumer is to outlast: a message that comes again may go into a connection that is dead again."""
 
@@ -74,10 +83,11 @@ class Seen:
 
 
 async def node(on: Loop, count: str) -> None:
-    """Be the node: a queue for everybody, and one for each that wants its messages once."""
+    """Be the node: a queue for everybody, one for each that wants its messages once, and a named subscription."""
     async with on.Node(idle_timeout_s=IDLE_S, pack_items=16) as node:
         queues = [node.queue("least", capacity=CAPACITY)]
         queues += [node.queue(f"once-{number}", capacity=CAPACITY) for number in range(int(count))]
+        multicast = node.multicast(NAMED, backlog=BACKLOG)
         listener = await node.listen("127.0.0.1:0")
         async for word in _told(on):
             if word == "port":
@@ -86,7 +96,12 @@ async def node(on: Loop, count: str) -> None:
                 _say(memory=_resident_bytes())
             else:
                 told = [queue.statistics() for queue in queues]
-                _say(left=sum(each.ready + each.unsettled for each in told))
+                named = multicast.statistics().named
+                _say(
+                    left=sum(each.ready + each.unsettled for each in told)
+                    + sum(each.waiting + each.unsettled for each in named),
+                    dropped=sum(each.dropped for each in named),
+                )
 
 
 async def publish(on: Loop, url: str, queue: str, number: str) -> None:
@@ -105,7 +120,7 @@ async def publish(on: Loop, url: str, queue: str, number: str) -> None:
             await on.sleep(PAUSE_S)
         return item
 
-    once: Any = "at_least_once" if queue == "least" else "effectively_once"
+    once: Any = "at_least_once" if queue in LEAST else "effectively_once"
     accepted = 0
 
     async def send() -> None:
@@ -131,9 +146,13 @@ async def consume(on: Loop, url: str, queue: str) -> None:
     seen = Seen()
 
     async def run() -> None:
-        once: Any = {"settlement": "effectively_once", "dedup_window": REMEMBERED} if queue != "least" else {}
-        async with on.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S) as connection:
-            await connection.stream(queue, window=64, **once).for_each(seen.take)
+        how: dict[str, Any] = {"settlement": "effectively_once", "dedup_window": REMEMBERED}
+        if queue in LEAST:
+            how = {"subscription": "soak"} if queue == NAMED else {}
+        async with on.connect(
+            url, reconnect=AGAIN, idle_timeout_s=IDLE_S, container_id=f"consumer of {queue}"
+        ) as connection:
+            await connection.stream(queue, window=64, **how).for_each(seen.take)
 
     consuming = on.start(run)
     async for word in _told(on):

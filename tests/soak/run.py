@@ -2,11 +2,12 @@
 
     python -m tests.soak.run --seconds 60 --seed 1 --loop asyncio
 
-Some publishers share one queue and its competing consumers, at least once; the others have a queue and a consumer
-each, effectively once. Every message is counted. It ends with one line, and with exit code 1 if a message was lost, or
-doubled effectively once, or if a process has grown. Bytes are not corrupted: nothing but TLS would notice all of that.
-Nor are some left out and the next ones passed on, which no TCP does: a connection that has swallowed bytes never comes
-to life again. Its ends would agree on all later frames, and never settle what the missing ones were about.
+Some publishers share one queue and its competing consumers, at least once; one sends to a named subscription of a
+multicast; the others have a queue and a consumer each, effectively once. Every message is counted. It ends with one
+line, and with exit code 1 if a message was lost, or doubled effectively once, or if a process has grown. Bytes are not
+corrupted: nothing but TLS would notice all of that. Nor are some left out and the next ones passed on, which no TCP
+does: a connection that has swallowed bytes never comes to life again. Its ends would agree on all later frames, and
+never settle what the missing ones were about.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from rstreams.net._proton import BUFFER_BYTES
 from rstreams.net.transport.wire import ROOM_BYTES
 from rstreams.testing import FaultyConnection, FaultyNetwork
 from tests.loops import KINDS
-from tests.soak.parts import PARTS, REMEMBERED
+from tests.soak.parts import LEAST, NAMED, PARTS, REMEMBERED
 
 PUBLISHERS: Final = 2
 CONSUMERS: Final = 2
@@ -44,7 +45,7 @@ CONNECTION_BYTES: Final = BUFFER_BYTES
 KNOWN_BYTES: Final = 256
 """What a consumer needs to know a message again: a tuple, two texts, a number, and a place in a dict."""
 
-FLAT_BYTES: Final = 2**20 + ROOM_BYTES + KNOWN_BYTES * REMEMBERED + 2 * (PUBLISHERS + CONSUMERS) * CONNECTION_BYTES
+FLAT_BYTES: Final = 2**20 + ROOM_BYTES + KNOWN_BYTES * REMEMBERED + 2 * (PUBLISHERS + CONSUMERS + 1) * CONNECTION_BYTES
 """How much more memory may be: an arena of Python's, all that is known being known, and each connection there twice,
 since those that died wait for their time-out. It does not depend on the length of the run: time shows any leak."""
 
@@ -219,7 +220,9 @@ async def _soak(seconds: float, seed: int, start: Callable[..., Part], parts: li
         weather = Weather(network, choose)
         consumers = [start("consume", network.url, "least") for _ in range(CONSUMERS)]
         consumers += [start("consume", network.url, f"once-{number}") for number in range(CONSUMERS)]
+        consumers.append(start("consume", network.url, NAMED))
         publishers = [start("publish", network.url, "least", str(number)) for number in range(PUBLISHERS)]
+        publishers.append(start("publish", network.url, NAMED, "0"))
         publishers += [start("publish", network.url, f"once-{number}", str(number)) for number in range(CONSUMERS)]
         memory: list[list[int]] = []
         with trio.move_on_after(seconds):
@@ -233,8 +236,8 @@ async def _soak(seconds: float, seed: int, start: Callable[..., Part], parts: li
         got = [await part.ask(str(path)) for path, part in zip(written, consumers, strict=True)]
         faults = sum(network.faults.values())
     lost = _count_lost(sent, [json.loads(path.read_text()) for path in written])
-    doubled = sum(each["doubled"] for each in got if each["queue"] != "least")
-    again = sum(each["doubled"] for each in got if each["queue"] == "least")
+    doubled = sum(each["doubled"] for each in got if each["queue"] not in LEAST)
+    again = sum(each["doubled"] for each in got if each["queue"] in LEAST)
     total = sum(each["sent"] for each in sent)
     growth = _growth(memory)
     sys.stdout.write(

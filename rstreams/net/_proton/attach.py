@@ -34,15 +34,14 @@ def write_attach(pointer: Pointer, frame: Attach) -> None:
     source, target = lib.pn_link_source(pointer), lib.pn_link_target(pointer)
     _write_address(source, frame.source)
     _write_address(target, frame.target)
-    theirs = source if frame.role is Role.RECEIVER else target
+    receives = frame.role is Role.RECEIVER
+    ours, theirs = (target, source) if receives else (source, target)
     if frame.dynamic:
-        ours, made = (target, frame.target) if frame.role is Role.RECEIVER else (source, frame.source)
+        made = frame.target if receives else frame.source
         # Either it asks the peer for an address and has none itself, or it names one made here (3.5.3, 3.5.4).
         lib.pn_terminus_set_dynamic(ours if made else theirs, 1)
-    if frame.durable:
-        lib.pn_terminus_set_durability(theirs, _KEPT_DURABLY)
-    if frame.expiry != "session-end":  # the default, which is not sent
-        lib.pn_terminus_set_expiry_policy(theirs, _EXPIRIES[frame.expiry])
+    _write_keeping(theirs, frame.expiry, durable=frame.durable)
+    _write_keeping(ours, frame.own_expiry, durable=frame.own_durable)
     lib.pn_terminus_set_timeout(theirs, frame.expiry_timeout_s)
     if frame.filters:
         write_map(lib.pn_terminus_filter(source), frame.filters)
@@ -56,6 +55,21 @@ def write_attach(pointer: Pointer, frame: Attach) -> None:
         lib.pn_terminus_set_distribution_mode(source, _DISTRIBUTIONS[frame.distribution])
     lib.pn_link_set_snd_settle_mode(pointer, _sender_mode(frame))
     lib.pn_link_set_rcv_settle_mode(pointer, lib.PN_RCV_SECOND if frame.settles_second else lib.PN_RCV_FIRST)
+
+
+def _write_keeping(terminus: Pointer, expiry: Expiry, *, durable: bool) -> None:
+    if durable:
+        lib.pn_terminus_set_durability(terminus, _KEPT_DURABLY)
+    if expiry != "session-end":  # the default, which is not sent
+        lib.pn_terminus_set_expiry_policy(terminus, _EXPIRIES[expiry])
+
+
+def _is_durable(terminus: Pointer) -> bool:
+    return bool(lib.pn_terminus_get_durability(terminus) != lib.PN_NONDURABLE)
+
+
+def _read_expiry(terminus: Pointer) -> Expiry:
+    return _EXPIRY_NAMES.get(lib.pn_terminus_get_expiry_policy(terminus), "session-end")
 
 
 def _sender_mode(frame: Attach) -> int:
@@ -72,7 +86,8 @@ def read_attach(pointer: Pointer) -> Attach:
     """Return the peer's attach; a field with a value that the specification does not allow counts as absent."""
     source, target = lib.pn_link_remote_source(pointer), lib.pn_link_remote_target(pointer)
     sends = bool(lib.pn_link_is_sender(pointer))
-    ours = source if sends else target  # the terminus for this side, as the peer wishes it
+    # The terminus for this side as the peer wishes it, and the peer's own.
+    ours, theirs = (source, target) if sends else (target, source)
     mode = lib.pn_link_remote_snd_settle_mode(pointer)
     return Attach(
         read_text(lib.pn_link_name(pointer)),
@@ -84,9 +99,11 @@ def read_attach(pointer: Pointer) -> Attach:
         settles_second=lib.pn_link_remote_rcv_settle_mode(pointer) == lib.PN_RCV_SECOND,
         distribution=_DISTRIBUTION_NAMES.get(lib.pn_terminus_get_distribution_mode(source), ""),
         dynamic=bool(lib.pn_terminus_is_dynamic(source) or lib.pn_terminus_is_dynamic(target)),
-        durable=lib.pn_terminus_get_durability(ours) != lib.PN_NONDURABLE,
-        expiry=_EXPIRY_NAMES.get(lib.pn_terminus_get_expiry_policy(ours), "session-end"),
+        durable=_is_durable(ours),
+        expiry=_read_expiry(ours),
         expiry_timeout_s=int(lib.pn_terminus_get_timeout(ours)),
+        own_durable=_is_durable(theirs),
+        own_expiry=_read_expiry(theirs),
         filters=read_map(lib.pn_terminus_filter(source)),
         capabilities=read_symbols(lib.pn_terminus_capabilities(ours)),
         properties=read_map(lib.pn_link_remote_properties(pointer)),

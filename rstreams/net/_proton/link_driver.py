@@ -229,7 +229,8 @@ class LinkDriver(ABC):
             condition = lib.pn_link_condition(pointer)
             size = self._host.peer_frame_bytes
             write_condition(condition, frame.condition, frame.description, frame.info, size)
-        if frame.closed and not self._heard_open_end:  # 2.6.5: the answer to a detach without `closed` has no `closed`
+        # 2.6.5, 2.7.7: the answer to a detach has `closed` if that one had it.
+        if not self._heard_open_end and (frame.closed or self.heard_detach):
             lib.pn_link_close(pointer)
         else:
             lib.pn_link_detach(pointer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import trio
 
@@ -74,6 +74,8 @@ class Links:
         container_id: str,
         dialect: Dialect | None = None,
         unsettled: UnsettledLimits = UnsettledLimits(),  # noqa: B008 - it never changes
+        *,
+        has_random_id: bool = False,
     ) -> None:
         """Attach links over `carrier`, under names that begin with `container_id`.
 
@@ -82,8 +84,11 @@ class Links:
             container_id: This side's name for the peer.
             dialect: The dialect of the peer; None: chosen by the properties of the peer.
             unsettled: The most that each sending link may have unsettled.
+            has_random_id: Whether nobody has chosen `container_id`: the next connection has another one.
         """
         self.carrier = carrier
+        self.has_random_id = has_random_id
+        self.subscribed: WeakValueDictionary[str, Any] = WeakValueDictionary()  # the ends of named subscriptions
         self._dialect = dialect
         self._container_id = container_id
         self._unsettled = unsettled

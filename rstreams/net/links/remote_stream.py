@@ -18,6 +18,7 @@ from rstreams.net.links.connection_links import Links
 from rstreams.net.links.effectively_once import ONCE, RESUMES, OnceStage
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.links.manual_settlement import ManualStage
+from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed
 from rstreams.net.links.offsets import Position, group_filter
 from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role, Settlement
@@ -42,6 +43,7 @@ class StreamOptions(TypedDict, total=False):
     dedup_window: int | None
     start: Offset | None
     group: str | None
+    subscription: str | None
 
 
 @runtime_checkable
@@ -71,6 +73,7 @@ class ReceivingOptions(Generic[T]):
         browse: Whether to get copies of the messages of the source, and leave them there.
         start: Where in a log it begins; None: where the peer begins.
         group: The consumer group that it is a member of; None: none.
+        subscription: The name of its subscription, which the peer keeps; None: it ends with the link.
         remembered: How many messages accepted last are known if they come again; 0: every message is handed over.
     """
 
@@ -88,6 +91,7 @@ class ReceivingOptions(Generic[T]):
     browse: bool = False
     start: Offset | None = None
     group: str | None = None
+    subscription: str | None = None
 
 
 class Browsing(LinkSubscription[T]):
@@ -169,9 +173,9 @@ class LinkPublisher(Watched, Generic[T]):
         position = None if options.start is None or options.group is not None else Position()
         if position is not None:
             decode = position.noting(decode)
-        resumes = position is not None or options.remembered
-        make = Browsing if options.browse else Resuming if resumes else LinkSubscription
-        end: LinkSubscription[Any] = make(
+        resumes = position is not None or options.remembered > 0
+        make = _end_for(options, resumes=resumes)
+        end = make(
             receiver,
             decode=decode,
             decodes_body=decode is decode_body,
@@ -199,10 +203,22 @@ class LinkPublisher(Watched, Generic[T]):
             capabilities=options.capabilities or place.capabilities,
             properties={**end.properties(), **({ONCE: True} if options.remembered else {})},
         )
-        links.receive(end, frame)
+        if options.subscription is not None and isinstance(end, Subscribed):
+            attach_subscribed(links, end, as_subscription(frame, options.subscription), subscriber)
+        else:
+            links.receive(end, frame)
 
     def _raised(self, error: BaseException) -> None:
         log_raised(self._options.address, error)
+
+
+def _end_for(options: ReceivingOptions[Any], *, resumes: bool) -> type[LinkSubscription[Any]]:
+    """Return the class of the link's end."""
+    if options.browse:
+        return Browsing
+    if options.subscription is not None:
+        return Subscribed  # the peer itself sends unsettled messages again
+    return Resuming if resumes else LinkSubscription
 
 
 def label_of(address: str, dialect: Dialect) -> str:

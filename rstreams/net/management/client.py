@@ -65,6 +65,39 @@ class SubscriptionInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedSubscriptionInfo:
+    """One named subscription of a multicast at one moment; `arrived = waiting + unsettled + accepted + gone`.
+
+    `gone` are messages that were dropped, rejected or too old.
+
+    Attributes:
+        container: The container id of its subscriber.
+        name: Its name.
+        user: The user of its subscriber; "" for none.
+        attached: Whether a link has it.
+        durable: Whether it is in the node's store.
+        arrived: Messages that came in since it began, or since the node was started.
+        waiting: Messages in its backlog that are not at the subscriber.
+        unsettled: Messages at the subscriber.
+        accepted: Messages that the subscriber has accepted.
+        dropped: Messages that were dropped because the backlog was full.
+        size_bytes: The bytes of the messages in its backlog, about.
+    """
+
+    container: str
+    name: str
+    user: str
+    attached: bool
+    durable: bool
+    arrived: int
+    waiting: int
+    unsettled: int
+    accepted: int
+    dropped: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MovedLetters:
     """The result of moving dead letters back.
 
@@ -175,6 +208,24 @@ class Management:
         """End a link with `amqp:link:detach-forced`; unsettled messages go back to their queue."""
         require_count("end_subscription", "number", number, 1, unit="")
         await self._requests.request("DELETE", f"/subscriptions/{number}")
+
+    async def named_subscriptions(self, address: str) -> list[NamedSubscriptionInfo]:
+        """Return the named subscriptions of a multicast, also those whose subscribers are away."""
+        path = f"/multicasts/{_path('named_subscriptions', address)}/subscriptions"
+        return [NamedSubscriptionInfo(**each) for each in await self._body("GET", path)]
+
+    async def unsubscribe(self, address: str, name: str, *, container: str, user: str = "") -> None:
+        """End a named subscription, and delete its messages; its link ends with `amqp:resource-deleted`.
+
+        Args:
+            address: The multicast.
+            name: The name of the subscription.
+            container: The container id of its subscriber.
+            user: The user of its subscriber; "" for none.
+        """
+        path = f"/multicasts/{_path('unsubscribe', address)}/subscriptions"
+        body = {"name": name, "container": container, "user": user}
+        await self._requests.request("DELETE", path, body)
 
     async def _body(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401
         return (await self._requests.request(method, path, body)).body

@@ -24,9 +24,11 @@ class UserLimits:
         links: The most links. A further one is refused.
         items_per_s: How many items a second the user's links may send to the node, on average.
         bytes_per_s: How many bytes a second of encoded messages, on average.
+        received_items_per_s: How many items a second the node may send to the user's links, on average.
+        received_bytes_per_s: How many bytes a second of encoded messages, on average.
 
-    A link that sends faster than allowed gets less credit. Nothing is dropped. After a pause a user may send as much as
-    in one second at once.
+    A link on which a user sends faster than allowed gets less credit. For a link on which it receives, the node asks
+    its address for less. Nothing is dropped. After a pause as much as in one second may come at once.
 
     Errors: `ConfigError` for a number that is not allowed.
     """
@@ -35,13 +37,16 @@ class UserLimits:
     links: int | None = None
     items_per_s: float | None = None
     bytes_per_s: float | None = None
+    received_items_per_s: float | None = None
+    received_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         """Check each limit by itself."""
         for name, count in (("connections", self.connections), ("links", self.links)):
             if count is not None:
                 require_count("", name, count, 1, MAX_COUNT, unit="")
-        for name, rate in (("items_per_s", self.items_per_s), ("bytes_per_s", self.bytes_per_s)):
+        for name in ("items_per_s", "bytes_per_s", "received_items_per_s", "received_bytes_per_s"):
+            rate = getattr(self, name)
             if rate is not None:
                 require_number("", name, rate, 0.001, 1e15)
 
@@ -63,6 +68,7 @@ class Account:
         connections: How many connections are open, or about to be.
         links: The ends of the user's links; also of some that have ended.
         rate: How fast these links may send, if the node has set it.
+        received_rate: How fast the node may send to these links, if the node has set it.
     """
 
     def __init__(self, limits: UserLimits | None = None) -> None:
@@ -70,6 +76,7 @@ class Account:
         self.connections = 0
         self.links: WeakSet[HasLink] = WeakSet()
         self.rate: object = None
+        self.received_rate: object = None
 
     def why_no_connection(self) -> str | None:
         """Return why there can be no further connection; None if there can be one."""

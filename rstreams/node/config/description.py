@@ -211,5 +211,5 @@ class NodeConfig:
 
 
 def _shown_limits(limits: UserLimits) -> str:
-    names = ("connections", "links", "items_per_s", "bytes_per_s")
+    names = ("connections", "links", "items_per_s", "bytes_per_s", "received_items_per_s", "received_bytes_per_s")
     return ", ".join(f"{name}={getattr(limits, name)!r}" for name in names)

@@ -10,6 +10,10 @@ look at, purge and delete queues here. The rest is this library's own:
     DELETE  /<kind>/<name>              remove one; its links end
     DELETE  /queues/<name>/messages     purge: delete the messages that are ready
     POST    /queues/<name>/dead-letters move dead letters back; the body may have `to` and `most`
+    GET     /multicasts/<name>/subscriptions
+                                        the named subscriptions of a multicast
+    DELETE  /multicasts/<name>/subscriptions
+                                        end one; the body has its `container`, `name` and `user`
     GET     /subscriptions              the links that clients have attached; ?address=<name> for those of one address
     DELETE  /subscriptions/<number>     end one
 
@@ -95,6 +99,8 @@ class Operations:
             ("DELETE", ("subscriptions", "<name>"), self._end_subscription),
             ("DELETE", ("queues", "<name>", "messages"), self._purge),
             ("POST", ("queues", "<name>", "dead-letters"), self._move_back),
+            ("GET", ("multicasts", "<name>", "subscriptions"), self._named),
+            ("DELETE", ("multicasts", "<name>", "subscriptions"), self._end_named),
             ("GET", ("<kind>",), self._list),
             ("GET", ("<kind>", "<name>"), self._show),
             ("PUT", ("<kind>", "<name>"), self._declare),
@@ -264,6 +270,18 @@ class Operations:
                 end_attached(end, Condition.LINK_DETACH_FORCED, "this link was ended by the management of the node")
                 return NO_CONTENT, None
         raise Refused(NOT_FOUND, f"there is no subscription {number!r:.80}")
+
+    async def _named(self, asked: _Asked, name: str) -> Answer:
+        multicast: Any = self._known(asked.client, "multicasts", name)
+        return OK, [asdict(named.statistics()) for named in multicast.named.all]
+
+    async def _end_named(self, asked: _Asked, name: str) -> Answer:
+        multicast: Any = self._known(asked.client, "multicasts", name)
+        container, subscription, user = (asked.body.get(word, "") for word in ("container", "name", "user"))
+        words = (container, subscription, user)
+        if not all(isinstance(word, str) for word in words) or not multicast.unsubscribe(*words[:2], user or None):
+            raise Refused(NOT_FOUND, f"{name!r:.80} has no subscription {subscription!r:.80} of {container!r:.80}")
+        return NO_CONTENT, None
 
 
 def _is_own(name: str) -> bool:

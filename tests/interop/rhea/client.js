@@ -11,7 +11,8 @@ function tell(event, more) {
     console.log(JSON.stringify({ event, ...more }));
 }
 
-const container = rhea.create_container({ id: 'rhea-' + what });
+const [thing, ...details] = what.split(':'); // such as log:first
+const container = rhea.create_container({ id: 'rhea-' + thing });
 for (const end of ['sender_error', 'receiver_error', 'session_error', 'connection_error']) {
     container.on(end, (context) => {
         const error = (context.sender || context.receiver || context.session || context.connection).error;
@@ -116,6 +117,32 @@ const things = {
         container.on('receiver_open', ({ receiver }) => receiver.add_credit(1000));
         receives({}, ({ delivery }) => delivery.accept());
     },
+    some(most, end, options) { // accepts so many, and detaches the link, closes it, or only closes the connection
+        container.on('receiver_open', ({ receiver, connection }) => {
+            const { address, durable, expiry_policy } = receiver.source;
+            tell('source', { address, durable, expiry_policy });
+            if (Number(most) > 0) receiver.add_credit(Number(most));
+            else connection.close();
+        });
+        receives(options || {}, ({ delivery, connection }, received, receiver) => {
+            delivery.accept();
+            if (received < Number(most)) return;
+            if (end === 'close') receiver.close(); // the node's answer closes the connection
+            else if (end === 'detach') receiver.detach();
+            else connection.close();
+        });
+        container.on('receiver_detached', ({ connection }) => { tell('receiver_detached'); connection.close(); });
+    },
+    log(most, start) {
+        const name = 'rabbitmq:stream-offset-spec';
+        const value = /^[0-9]+$/.test(start) ? types.wrap_ulong(Number(start)) : types.wrap_symbol(start);
+        const filter = { [name]: types.wrap_described(value, name) };
+        things.some(most, 'close', { source: { address, filter } });
+    },
+    durable(most, end) {
+        things.some(most, end, { name: 'billing', source: { address, durable: 2, expiry_policy: 'never' } });
+    },
+    kept(most, end) { things.some(most, end, { name: 'mine' }); },
     presettled() {
         container.on('receiver_open', ({ receiver }) => receiver.add_credit(1000));
         receives({ snd_settle_mode: 1 }, () => {});
@@ -240,7 +267,7 @@ const things = {
     },
 };
 
-things[what]();
+things[thing](...details);
 container.connect({
     port: Number(port), host: '127.0.0.1', username, password, reconnect: false, max_frame_size: 16384,
     sender_options: { autosettle: true },

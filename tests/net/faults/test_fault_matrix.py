@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.net.fault_cases import FAULTS, PHASES, Fault, Phase, run_case
-from tests.net.fault_roles import MAIN_ROLES, MORE_ROLES, Role
+from tests.net.fault_roles import KEPT_ROLES, MAIN_ROLES, MORE_ROLES, Role
 
 QUICK = ["reset", "blackhole one way"]
 QUICK_PHASES = ["inside the third transfer", "before the first disposition", "before close to_peer"]
@@ -38,6 +38,22 @@ def test_some_faults_at_some_phases(role: type[Role], returns: bool) -> None:  #
     for fault in FAULTS:
         if fault.name in QUICK:
             runs(role, fault, phases, returns=returns)
+
+
+@pytest.mark.parametrize("role", KEPT_ROLES, ids=named)
+def test_some_faults_for_subscribers_that_the_node_waits_for(role: type[Role]) -> None:
+    phases = [phase for phase in PHASES if phase.name in QUICK_PHASES]
+    for fault in FAULTS:
+        if fault.name in QUICK:
+            runs(role, fault, phases, returns=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.kind != "garbled"], ids=named)
+@pytest.mark.parametrize("role", KEPT_ROLES, ids=named)
+@pytest.mark.parametrize("returns", [True, False], ids=["reconnect", "no policy"])
+def test_every_fault_for_subscribers_that_the_node_waits_for(role: type[Role], fault: Fault, returns: bool) -> None:  # noqa: FBT001
+    runs(role, fault, PHASES, returns=returns)
 
 
 @pytest.mark.slow

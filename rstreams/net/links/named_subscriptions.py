@@ -1,0 +1,230 @@
+"""Named subscriptions of this side: the peer keeps their messages while no link is attached.
+
+The name of the subscription is the name of its link. With the container id of the connection it identifies the
+subscription at the peer. AMQP brokers and their clients call this a durable subscription:
+
+    source: durable 2, expiry-policy "never"    the subscription begins, or goes on
+    detach without `closed`                     the link ends, and the subscription stays
+    attach with a null source                   looks the subscription up
+    detach with `closed`                        the subscription ends
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import trio
+
+from rstreams._checks.names import require_name
+from rstreams._core.subscription import subscribe_failed
+from rstreams.abc import Subscriber, Subscription
+from rstreams.errors import Condition, ConfigError, LinkDetached
+from rstreams.net.links.connection_links import Links
+from rstreams.protocol.frames import Attach, Detach, Lost, Role
+from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.states import State
+
+T = TypeVar("T")
+
+logger = logging.getLogger("rstreams.net")
+
+_NO_LINK = (State.UNATTACHED, State.DETACHED)
+
+
+def require_subscription(links: Links, name: str | None, **others: object) -> str | None:
+    """Return `name` if a stream of this connection may have a subscription of that name.
+
+    Args:
+        links: The links of the connection.
+        name: The name; None: the stream has no named subscription.
+        others: Options that a named subscription does not go with.
+
+    Errors: `ConfigError` for a name that is not allowed, together with one of the others, or on a connection whose
+        container id nobody has chosen: the next connection would have another one.
+    """
+    if name is None:
+        return None
+    require_name("", "subscription", name)
+    call = f"subscription={name!r:.80}"
+    if links.has_random_id:
+        why = "it belongs to the container id of the connection, which must be the same next time"
+        msg = f"{call}: {why}: connect(url, container_id=...)"
+        raise ConfigError(msg)
+    for option, value in others.items():
+        if value is not None and value is not False:
+            msg = f"{call}: {option}={value!r:.80}: a named subscription does not go with it"
+            raise ConfigError(msg)
+    return name
+
+
+class Subscribed(LinkSubscription[T]):
+    """The receiving end of a link that has a named subscription. It detaches the link, and does not close it.
+
+    Attributes:
+        when_gone: Called once when its link has ended for good.
+    """
+
+    when_gone: Callable[[], None] | None = None
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of `LinkSubscription`
+        super().__init__(*arguments, **options)
+        self._goodbye = Detach(closed=False)
+
+    def end_for_good(self) -> None:
+        """End the subscription at the peer, too."""
+        self._goodbye = Detach()
+        self.cancel()
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer's answer, which must say that it keeps the subscription (3.5.6)."""
+        super().on_attach(frame)
+        if not frame.refuses and frame.own_expiry != "never":
+            text = f"the peer does not keep subscriptions: its source has the expiry-policy {frame.own_expiry!r}"
+            error = LinkDetached(Condition.NOT_IMPLEMENTED.value, text)
+            error.place = self.place()
+            self._goodbye = Detach()
+            self.give_up(error)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended, and has no link."""
+        return self.ended and self.state in _NO_LINK
+
+    def on_detach(self, frame: Detach) -> None:
+        """The peer's end, or its answer."""
+        super().on_detach(frame)
+        self._tell()
+
+    def work(self) -> None:
+        """Do what is possible; see `LinkSubscription.work`."""
+        super().work()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.when_gone is not None and self.is_gone:
+            tell, self.when_gone = self.when_gone, None
+            tell()
+
+
+def as_subscription(frame: Attach, name: str) -> Attach:
+    """Return the attach for the named subscription."""
+    return replace(frame, name=name, durable=True, expiry="never")
+
+
+def attach_subscribed(links: Links, end: Subscribed[Any], frame: Attach, subscriber: Subscriber[Any]) -> None:
+    """Attach the link of a named subscription, when the last one of its name has ended.
+
+    Errors: `on_error(ConfigError)` if another stream of the connection has the subscription.
+    """
+    before = links.subscribed.get(frame.name)
+    if before is not None and not before.ended:
+        text = f"subscription={frame.name!r:.80}: another stream of this connection has it"
+        subscribe_failed(subscriber, ConfigError(text))
+        return
+    links.subscribed[frame.name] = end
+    if before is None or before.is_gone:
+        links.receive(end, frame)
+    else:
+        before.when_gone = lambda: links.receive(end, frame)
+
+
+class SubscriptionEnd(Subscribed[bytes]):
+    """The receiving end of a link that looks a subscription up, and ends it.
+
+    Attributes:
+        source: The address that the subscription must be at.
+        lost: The error of its connection, if the peer may not have heard the end; None otherwise.
+    """
+
+    source: str
+    lost: BaseException | None = None
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer's answer, with the source that it has found."""
+        super().on_attach(frame)
+        if frame.refuses or self.ended:
+            return
+        if frame.source == self.source:
+            self.end_for_good()
+        else:
+            text = f"the subscription is at {frame.source!r:.80}"
+            self.give_up(LinkDetached(Condition.NOT_FOUND.value, text))
+
+    def on_lost(self, frame: Lost) -> None:
+        """The loss of the link: the peer may not have heard its end."""
+        if not frame.returns or self.ended:
+            self.lost = frame.error
+        super().on_lost(frame)
+
+
+class _Outcome:
+    """The subscriber of such an end: it hears why the end has failed.
+
+    Attributes:
+        known: Set when the subscription has ended, or could not be.
+        error: The error; None if there was none.
+    """
+
+    def __init__(self) -> None:
+        self.known = trio.Event()
+        self.error: BaseException | None = None
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Request nothing."""
+
+    def on_next(self, item: bytes) -> None:
+        """Do nothing: no item is requested."""
+
+    def on_error(self, error: BaseException) -> None:
+        self.error = error
+        self.known.set()
+
+    def on_complete(self) -> None:
+        self.known.set()
+
+
+class SubscriptionMethods:
+    """The method of a `Connection` for named subscriptions."""
+
+    _links: Links
+
+    async def unsubscribe(self, address: str, name: str) -> None:
+        """End a named subscription: the peer deletes its messages, and keeps no more of them.
+
+        Args:
+            address: The address of `stream(address, subscription=name)`.
+            name: The name of the subscription.
+
+        Errors: `LinkDetached` with `amqp:not-found` if the peer has no such subscription of this container id and user.
+            `ConfigError` if a stream of this connection has it: end the stream first. The connection's error if it is
+            lost.
+        Cancels: The subscription may have been ended.
+        Context: Any task of the connection's trio run; waits for the peer.
+        Spec: AMQP 1.0 sections 2.6.5 and 3.5.6.
+        """
+        links = self._links
+        require_name("unsubscribe", "address", address)
+        require_subscription(links, name)
+        elsewhere = links.elsewhere(f"unsubscribe({address!r})")
+        if elsewhere is not None:
+            raise elsewhere
+        outcome = _Outcome()
+        end = SubscriptionEnd(outcome, decode=bytes, window=1, on_raised=_log_raised)
+        end.source = links.dialect.source(address).address
+        end.when_gone = outcome.known.set
+        frame = as_subscription(Attach(name, Role.RECEIVER, None, ""), name)
+        attach_subscribed(links, end, frame, outcome)
+        try:
+            await outcome.known.wait()
+        finally:
+            end.cancel()
+        error = outcome.error or end.lost
+        if error is not None:
+            raise error
+
+
+def _log_raised(error: BaseException) -> None:
+    logger.error("a subscriber of rstreams raised", exc_info=error)

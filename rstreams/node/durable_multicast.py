@@ -1,0 +1,119 @@
+"""A multicast whose named subscriptions are in the store: a message is accepted when all of them have it safely."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Literal
+
+from rstreams.abc import Subscriber
+from rstreams.errors import DeliveryFailed
+from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.address import NodeServices
+from rstreams.node.durable_producer import DurableProducer
+from rstreams.node.multicast import MulticastAddress
+from rstreams.node.named_subscriptions import BacklogOptions
+
+
+class _Arrived:
+    """Messages that came together, and whose producer waits for the outcome.
+
+    Attributes:
+        begin: The number of the first one.
+        end: The number behind the last one.
+        repeated: How many more came with them that had come before.
+        stamps: The stamps of those from producers that number them.
+        error: Why one of them is not safe; None if all are, or may still be.
+    """
+
+    __slots__ = ("begin", "end", "error", "producer", "repeated", "stamps")
+
+    def __init__(self, producer: DurableProducer, begin: int, end: int, repeated: int, stamps: Sequence[Stamp]) -> None:
+        self.producer = producer
+        self.begin = begin
+        self.end = end
+        self.repeated = repeated
+        self.stamps = stamps
+        self.error: DeliveryFailed | None = None
+
+
+class DurableMulticast(MulticastAddress):
+    """A multicast with a store; see `MulticastAddress`.
+
+    A message goes to subscribers without a name at once. If a named subscription cannot store it, for instance because
+    the disk is full, its producer gets a rejection. Others may have it then.
+    """
+
+    kind = "durable multicast"
+
+    def __init__(
+        self, name: str, overflow: Literal["block", "drop_oldest"], capacity: int, backlogs: BacklogOptions
+    ) -> None:
+        super().__init__(name, overflow, capacity, backlogs)
+        self._unsafe: deque[_Arrived] = deque()
+        self._services: NodeServices | None = None
+        self._due = math.inf  # when producers hear of messages that were safe at once
+
+    def begin(self, services: NodeServices) -> None:
+        """Begin to live in a node; see `MulticastAddress.begin`."""
+        self._services = services
+        super().begin(services)
+
+    @property
+    def next_deadline(self) -> float:
+        """When there is something to do."""
+        return min(self._due, super().next_deadline)
+
+    def expire(self) -> None:
+        """Do what is due."""
+        self._due = math.inf
+        self._on_outcomes()
+        super().expire()
+
+    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
+        """Return the subscriber for one producer link; see `MulticastAddress.producer`.
+
+        Errors: `ProtocolError` if the store has failed.
+        """
+        for named in self.named.all:
+            named.backlog.require_store()
+        return DurableProducer(self, self.capacity, self.seen if once else None)
+
+    def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
+        """Pass messages on; `repeated` further ones came before, and may not be safe yet."""
+        for stamp in stamps:
+            self.seen.note(stamp)
+        begin = self._enqueued
+        end = begin + len(run)
+        self._unsafe.append(_Arrived(producer, begin, end, repeated, stamps))
+        if run:
+            self._receive(producer, run)
+        if self._safe >= end and self._services is not None:
+            # Nothing waits for the disk. The claims on these messages are complete when this call has returned.
+            self._due = self._services.now()
+            self._services.wake_at(self._due)
+
+    @property
+    def _safe(self) -> int:
+        """The number of the first message that may not be in all named subscriptions."""
+        return min((named.safe for named in self.named.all), default=self._enqueued)
+
+    def _on_outcomes(self) -> None:
+        """Tell producers which messages are in all named subscriptions, or are not."""
+        safe = self._safe
+        while self._unsafe and self._unsafe[0].end <= safe:
+            arrived = self._unsafe.popleft()
+            count = arrived.end - arrived.begin + arrived.repeated
+            if arrived.error is None:
+                arrived.producer.accept(count)
+            else:
+                for stamp in arrived.stamps:
+                    self.seen.take_back(stamp)
+                arrived.producer.refuse(count, arrived.error)
+
+    def _on_refused(self, number: int, error: DeliveryFailed) -> None:
+        for arrived in self._unsafe:
+            if arrived.begin <= number < arrived.end:
+                arrived.error = error
+        self._on_outcomes()

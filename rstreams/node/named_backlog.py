@@ -1,0 +1,182 @@
+"""The backlog of a named subscription: a queue with one consumer at a time, in the store or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, cast
+
+from rstreams.errors import StoreError
+from rstreams.node.consumer import Consumer, HeldMessage
+from rstreams.node.durable_producer import DurableProducer
+from rstreams.node.durable_queue import DurableQueue, WhenFull
+from rstreams.node.memory_partition import MemoryPartition
+from rstreams.node.stored_message import Lasting, Stored
+from rstreams.store import Chunk, Done, Partition
+
+ANY_NUMBER: Final = 2**62
+
+
+class UnstoredPartition(MemoryPartition):
+    """The partition of a backlog in memory: it gives out positions, and keeps nothing. The queue has the messages."""
+
+    store_error = None
+
+    def append(
+        self,
+        messages: Sequence[bytes],
+        done: Done | None = None,
+        *,
+        sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
+        records: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> int:
+        """Give positions to messages; return the first one."""
+        first = self.next
+        self.next += len(messages)
+        self.records.update(records)
+        if done is not None:
+            done(None)
+        return first
+
+    def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
+        """Do nothing: there are no messages here."""
+        if done is not None:
+            done(None)
+
+    def note(self, position: int, value: bytes, done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
+        """Do nothing: the queue knows it."""
+        if done is not None:
+            done(None)
+
+    def read(
+        self,
+        position: int,
+        answer: Callable[[Chunk | StoreError], None],
+        *,
+        most_bytes: int = 256 * 1024,  # noqa: ARG002 - there are no messages here
+    ) -> None:
+        """Answer with nothing."""
+        answer(Chunk([], position))
+
+    def drop(self, done: Done | None = None) -> None:
+        """Do nothing: there are no messages here."""
+        if done is not None:
+            done(None)
+
+
+class NamedBacklog(DurableQueue):
+    """The messages of one named subscription that its subscriber has not settled.
+
+    The subscriber gets them in their order. Messages that a link has had, and not settled, come again before all
+    others. Therefore a new link waits until the link before it has given all its messages back.
+
+    Args:
+        name: The name of the multicast.
+        partition: Its part of the store; None: it is in memory.
+        capacity: The most messages; None: any number.
+        capacity_bytes: The most bytes; None: any number.
+        sync_s: As for `Partition.append`.
+        when_full: The messages that are dropped when it is full.
+        on_room: Called when there may be more room.
+    """
+
+    kind = "subscription of a multicast"
+
+    def __init__(
+        self,
+        name: str,
+        partition: Partition | None,
+        *,
+        capacity: int | None,
+        capacity_bytes: int | None,
+        sync_s: float,
+        when_full: WhenFull,
+        on_room: Callable[[], None],
+    ) -> None:
+        self.durable = partition is not None
+        super().__init__(
+            name,
+            cast("Partition", UnstoredPartition()) if partition is None else partition,  # it has the same calls
+            capacity=capacity,
+            capacity_bytes=capacity_bytes,
+            sync_s=sync_s,
+            when_full=when_full,
+        )
+        self._places.on_served = on_room
+        self._gives_back = False  # a consumer has gone, and has not given all messages back
+        self._over = False
+
+    def filler(self) -> DurableProducer:
+        """Return the producer that the multicast fills it by; a message that came before is not stored again."""
+        return DurableProducer(self, self._room.first_window, self.seen)
+
+    @property
+    def space(self) -> int:
+        """How many more messages it keeps before it is full, about."""
+        limits, places = self._limits, self._places
+        limits.stored, limits.size, limits.mean = places.stored, places.size, places.mean
+        return max(0, limits.places)
+
+    @property
+    def stored(self) -> int:
+        """How many messages it has."""
+        return self._places.stored
+
+    @property
+    def left(self) -> int:
+        """How many messages would be lost with the node."""
+        return 0 if self.durable else self.stored
+
+    def require_store(self) -> None:
+        """Check that it takes messages.
+
+        Errors: `ProtocolError` if the store has failed.
+        """
+        self._require_store()
+
+    def end(self) -> None:
+        """Forget all messages, in the store too."""
+        self._over = True
+        self._partition.drop()
+
+    @property
+    def _most_waiting(self) -> int:
+        return super()._most_waiting if self.durable else ANY_NUMBER
+
+    # one consumer after the other
+
+    @property
+    def _out(self) -> int:
+        """How many messages are at consumers."""
+        elsewhere = self._on_disk + self._places.unsafe + self._backlog.ready + self._delayed.count + self._leaving
+        return self._places.stored - elsewhere
+
+    def _cancel(self, consumer: Consumer) -> None:
+        super()._cancel(consumer)
+        self._gives_back = True
+
+    def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None:
+        super()._settle(held, error, released=released)
+        if self._gives_back:
+            self._dispatch()
+
+    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None:
+        super()._accept(consumer, messages)
+        if self._gives_back:
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        if self._gives_back and self._out:
+            return
+        self._gives_back = False
+        super()._dispatch()
+
+    # the store, unless the subscription is over
+
+    def _delete(self, positions: list[int]) -> None:
+        if not self._over:
+            super()._delete(positions)
+
+    def _note(self, message: Stored) -> None:
+        if not self._over:
+            super()._note(message)

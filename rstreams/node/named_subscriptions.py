@@ -1,0 +1,378 @@
+"""Named subscriptions of a multicast: each keeps its messages while its subscriber is away.
+
+Theory of operation. A named subscription is a backlog (`named_backlog`) that the multicast fills, and that the links of
+one owner empty, one link at a time. The owner is a container with its user; the name is that of the link.
+
+    attach with expiry-policy "never"    the subscription of this owner and name begins, or the link gets it
+    detach without `closed`, or a loss   the subscription is away, and its backlog fills
+    detach with `closed`                 the subscription ends, and its backlog is deleted
+    the same link attached elsewhere     the new link gets it, and the old one is ended with `amqp:link:stolen`
+
+A full backlog must not stop the publishers while its subscriber is away: one that never comes back would stop all.
+Therefore messages are then dropped. While the subscriber is attached, and the multicast blocks, the publishers wait for
+room instead.
+
+Spec: AMQP 1.0 sections 2.6.1 (stolen links), 2.6.5 (closing or detaching), 3.5.6 (terminus-expiry-policy).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from rstreams._core.demand import add_demand
+from rstreams._core.holds import NO_HOLD
+from rstreams.abc import Hold, Subscriber
+from rstreams.errors import Condition, DeliveryFailed, LinkDetached, ProtocolError
+from rstreams.net.management import NamedSubscriptionInfo
+from rstreams.node.address import LinkRequest, NodeServices, SubscribedEnd, SubscriptionOwner, Supply
+from rstreams.node.consumer import Subscribing
+from rstreams.node.named_backlog import NamedBacklog
+from rstreams.node.stealable import stolen
+from rstreams.store import Partition, Store
+
+DropWhenFull: TypeAlias = Literal["drop_oldest", "drop_newest"]
+"""The messages of a named subscription that are dropped when its backlog is full."""
+
+PART_OF_ONE: Final = 4
+"""One user has at most one part of so many of the named subscriptions of a multicast."""
+
+_PREFIX: Final = "multicast/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogOptions:
+    """The options of the backlogs of a multicast; see `Node.multicast`.
+
+    Attributes:
+        items: The most messages of one backlog; None: any number.
+        size: The most bytes; None: any number.
+        when_full: The messages that are dropped.
+        most: The most named subscriptions.
+        store: The store of durable subscriptions; None: they are in memory.
+        sync_s: As for `Partition.append`.
+    """
+
+    items: int | None = 1024
+    size: int | None = None
+    when_full: DropWhenFull = "drop_oldest"
+    most: int = 1024
+    store: Store | None = None
+    sync_s: float = 0.0
+
+
+class Filling(Protocol):
+    """The multicast behind its named subscriptions."""
+
+    name: str
+    overflow: Literal["block", "drop_oldest"]
+
+    def _requested(self) -> None: ...
+
+    def _on_outcomes(self) -> None: ...
+
+    def _on_refused(self, number: int, error: DeliveryFailed) -> None: ...
+
+
+class NamedSubscription:
+    """One named subscription: it passes the messages of its multicast to its backlog, as far as that asks for them.
+
+    Args:
+        multicast: The multicast.
+        owner: The owner and the name.
+        partition: The part of the store; None: the backlog is in memory.
+        options: The options of the backlog.
+        came: How many messages had come to the multicast when it began.
+        end: Ends it for good.
+
+    Attributes:
+        safe: The number of the first message of the multicast that may not be in the backlog yet.
+    """
+
+    def __init__(
+        self,
+        multicast: Filling,
+        owner: SubscriptionOwner,
+        partition: Partition | None,
+        options: BacklogOptions,
+        *,
+        came: int,
+        end: Callable[[], object],
+    ) -> None:
+        self.owner = owner
+        self.safe = came
+        self.durable = partition is not None
+        self.backlog = NamedBacklog(
+            multicast.name,
+            partition,
+            capacity=options.items,
+            capacity_bytes=options.size,
+            sync_s=options.sync_s,
+            when_full=options.when_full,
+            on_room=self._on_room,
+        )
+        self._multicast = multicast
+        self._end = end
+        self._link: SubscribedEnd | None = None
+        self._demand = 0
+        self._waiting: list[bytes] = []
+        self._flowing = False
+        self._producer = self.backlog.filler()
+        self._producer.on_subscribe(self)
+
+    # the links that have it
+
+    @property
+    def attached(self) -> bool:
+        """Whether a link has it."""
+        return self._link is not None
+
+    def taken_by(self, end: SubscribedEnd) -> None:
+        """Have a link; the link that had it before loses it."""
+        before, self._link = self._link, end
+        if before is not None:
+            before.take_away(stolen())
+
+    def left_by(self, end: SubscribedEnd, *, for_good: bool) -> None:
+        """Hear that a link has gone, and whether its peer has ended the subscription."""
+        if self._link is end:
+            self._link = None
+            if for_good:
+                self._end()
+            else:
+                self._on_room()  # messages that waited for room are dropped now
+
+    def close(self, error: LinkDetached) -> None:
+        """End its link, and forget its messages."""
+        link, self._link = self._link, None
+        self._waiting.clear()
+        self.backlog.end()
+        if link is not None:
+            link.take_away(error)
+
+    def statistics(self) -> NamedSubscriptionInfo:
+        """Return its counters."""
+        numbers = self.backlog.statistics()
+        return NamedSubscriptionInfo(
+            container=self.owner.container,
+            name=self.owner.name,
+            user=self.owner.user or "",
+            attached=self.attached,
+            durable=self.durable,
+            arrived=numbers.enqueued + len(self._waiting),
+            waiting=numbers.ready + numbers.unsafe + len(self._waiting),
+            unsettled=numbers.unsettled,
+            accepted=numbers.accepted,
+            dropped=numbers.dropped,
+            size_bytes=numbers.size_bytes,
+        )
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether its subscriber is away, or has settled all messages."""
+        return not self.attached or not (self.backlog.stored or self._waiting)
+
+    # the multicast fills it
+
+    def offer(self, run: Sequence[bytes]) -> None:
+        """Pass messages to the backlog, or keep them until it asks for them."""
+        if not self._waiting and not self._flowing and len(run) <= self._passes:
+            self._pass_on(run)
+        else:
+            self._waiting.extend(run)
+            self._flow()
+
+    @property
+    def room(self) -> int:
+        """How many more messages the publishers may send because of this subscription."""
+        return self._passes - len(self._waiting)
+
+    @property
+    def _passes(self) -> int:
+        """How many messages the backlog takes now."""
+        if self.attached and self._multicast.overflow == "block":
+            return min(self._demand, self.backlog.space)
+        return self._demand
+
+    def _flow(self) -> None:
+        """Pass on the messages that wait; a nested call does nothing."""
+        if self._flowing:
+            return
+        self._flowing = True
+        try:
+            while self._waiting:
+                run = self._waiting[: max(0, self._passes)]
+                if not run:
+                    break
+                del self._waiting[: len(run)]
+                self._pass_on(run)
+        finally:
+            self._flowing = False
+
+    def _pass_on(self, run: Sequence[bytes]) -> None:
+        self._demand -= len(run)
+        self._producer.on_run(iter(run))
+
+    def _on_room(self) -> None:
+        if self._waiting:
+            self._flow()
+        self._multicast._requested()  # noqa: SLF001 - a part of the multicast
+
+    # as the subscription of the backlog's producer
+
+    def request(self, n: int) -> None:
+        """Pass `n` more messages on, when there are some."""
+        self._demand = add_demand(self._demand, n)
+        self._on_room()
+
+    def cancel(self) -> None:
+        """Pass nothing more on."""
+        self._demand = 0
+
+    def hold(self) -> Hold:
+        """Return a hold that does nothing: `gather` has the claims."""
+        return NO_HOLD
+
+    def gather(self, *, loose: bool) -> NamedSubscription:  # noqa: ARG002 - they are not loose
+        """Return the claims on the messages: this object."""
+        return self
+
+    # as the claims on its messages; see `ClaimsInOrder`
+
+    whole_runs = True
+
+    def in_order(self) -> NamedSubscription:
+        """Return the claims in order: this object."""
+        return self
+
+    def keep(self) -> None:
+        """Do nothing: the claims are numbers."""
+
+    def done(self, items: int) -> None:
+        """Note that messages are in the backlog, and safe."""
+        self.safe += items
+        self._multicast._on_outcomes()  # noqa: SLF001 - a part of the multicast
+
+    def fail(self, error: DeliveryFailed) -> None:
+        """Note that a message is not in the backlog."""
+        self.safe += 1
+        self._multicast._on_refused(self.safe - 1, error)  # noqa: SLF001
+
+
+class _Stored(NamedTuple):
+    """A subscription that is in the store."""
+
+    owner: SubscriptionOwner
+    partition: str
+
+
+class NamedSubscriptions:
+    """The named subscriptions of a multicast.
+
+    Args:
+        multicast: The multicast.
+        options: The options of their backlogs.
+        came: Returns how many messages have come to the multicast, and were passed on.
+
+    Attributes:
+        all: The subscriptions.
+    """
+
+    def __init__(self, multicast: Filling, options: BacklogOptions, came: Callable[[], int]) -> None:
+        self._multicast = multicast
+        self._options = options
+        self._came = came
+        self._by_owner: dict[SubscriptionOwner, NamedSubscription] = {}
+        self._services: NodeServices | None = None
+        self.all: tuple[NamedSubscription, ...] = ()
+
+    def begin(self, services: NodeServices) -> None:
+        """Begin to live in a node, with the subscriptions that are in its store."""
+        self._services = services
+        store = self._options.store
+        if store is not None:
+            for stored in _stored_in(store, self._multicast.name):
+                self._begin(stored.owner, store.partition(stored.partition))
+
+    def has(self, owner: SubscriptionOwner) -> bool:
+        """Tell whether there is a subscription of this owner and name."""
+        return owner in self._by_owner
+
+    def supply(self, link: LinkRequest) -> Supply:
+        """Return the messages of the subscription that a link names, which begins if it is not there.
+
+        Errors: `ProtocolError` if there are too many subscriptions, or the store has failed.
+        """
+        owner = link.owner
+        named = self._by_owner.get(owner)
+        if named is None:
+            self._require_room(owner)
+            named = self._begin(owner, self._new_partition(owner))
+        named.backlog.require_store()
+
+        def subscribe(subscriber: Subscriber[bytes]) -> None:
+            named.backlog.subscribe(subscriber, origin=link.origin)
+
+        return Supply(Subscribing(subscribe), encoded=True, shared=True, sees_through=True, named=named)
+
+    def end(self, owner: SubscriptionOwner, error: LinkDetached) -> bool:
+        """End a subscription; return whether there was one."""
+        named = self._by_owner.pop(owner, None)
+        if named is None:
+            return False
+        self.all = tuple(self._by_owner.values())
+        named.close(error)
+        self._multicast._requested()  # noqa: SLF001 - a part of the multicast
+        self._multicast._on_outcomes()  # noqa: SLF001
+        return True
+
+    def _begin(self, owner: SubscriptionOwner, partition: Partition | None) -> NamedSubscription:
+        end = partial(self.end, owner, LinkDetached(Condition.RESOURCE_DELETED.value, "the subscription has ended"))
+        named = NamedSubscription(self._multicast, owner, partition, self._options, came=self._came(), end=end)
+        if self._services is not None:
+            named.backlog.begin(self._services)
+        self._by_owner[owner] = named
+        self.all = tuple(self._by_owner.values())
+        return named
+
+    def _new_partition(self, owner: SubscriptionOwner) -> Partition | None:
+        options = self._options
+        if options.store is None:
+            return None
+        # A subscription of the same owner and name may have ended: its partition must not be used any more.
+        partition = options.store.partition(_PREFIX + json.dumps([self._multicast.name, *owner, uuid.uuid4().hex]))
+        partition.put("begun", b"", sync_s=options.sync_s)  # now it is in the store, also without a message
+        return partition
+
+    def _require_room(self, owner: SubscriptionOwner) -> None:
+        """Refuse a further subscription if its user, or the multicast, has too many."""
+        most = self._options.most
+        of_one = max(1, most // PART_OF_ONE)
+        who = _who(owner)
+        if sum(_who(each) == who for each in self._by_owner) >= of_one:
+            text = f"multicast {self._multicast.name!r:.80}: {who} has {of_one} named subscriptions, the most of one"
+        elif len(self._by_owner) >= most:
+            text = f"multicast {self._multicast.name!r:.80} has {most} named subscriptions, the most it can have"
+        else:
+            return
+        raise ProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
+
+
+def _who(owner: SubscriptionOwner) -> str:
+    """Return the user as text; without a user, the container."""
+    return f"container {owner.container!r:.80}" if owner.user is None else f"user {owner.user!r:.80}"
+
+
+def _stored_in(store: Store, name: str) -> list[_Stored]:
+    """Return the subscriptions of a multicast that a store has."""
+    found = []
+    for partition in store.names:
+        if partition.startswith(_PREFIX):
+            address, container, link, user, _ = json.loads(partition.removeprefix(_PREFIX))
+            if address == name:
+                found.append(_Stored(SubscriptionOwner(container, link, user), partition))
+    return found

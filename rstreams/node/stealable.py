@@ -1,0 +1,56 @@
+"""Sending ends of a node whose link can be taken away, because the peer has attached the same one elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from rstreams.errors import Condition, LinkDetached
+from rstreams.net._proton import LinkDriver
+from rstreams.protocol.driver import Driver
+from rstreams.protocol.frames import Detach, Lost
+from rstreams.protocol.link import Link
+from rstreams.protocol.refusal import end_link
+from rstreams.protocol.sender import LinkSubscriber
+from rstreams.protocol.states import State
+
+T = TypeVar("T")
+
+
+def stolen() -> LinkDetached:
+    """Return the error of a link that the peer has attached again elsewhere."""
+    return LinkDetached(Condition.LINK_STOLEN.value, "the link was attached again, on another connection")
+
+
+class StealableSubscriber(LinkSubscriber[T]):
+    """A sending end that knows the driver of its link. It can lose the link although the connection does not answer."""
+
+    _carrier: LinkDriver
+
+    def bind(self, name: str, driver: Driver) -> Link:
+        """Make the link of this end, and keep its driver."""
+        assert isinstance(driver, LinkDriver), "a node's links are carried by the engine"
+        self._carrier = driver
+        return super().bind(name, driver)
+
+    def take_away(self, error: LinkDetached) -> None:
+        """Detach the link with an error, and have this end lose it at once (AMQP 1.0 section 2.6.1)."""
+        link = self._link
+        if link is not None and link.state is not State.DETACHED:
+            end_link(link, self._carrier, Detach(condition=error.condition, description=error.description))
+            link.lose(Lost(error))
+
+
+class NamedSubscriber(StealableSubscriber[Any]):
+    """The sending end of a link that has a named subscription.
+
+    Attributes:
+        closed_by_peer: Whether the peer has closed the link, and not only detached it: it ends the subscription.
+    """
+
+    closed_by_peer = False
+
+    def on_detach(self, frame: Detach) -> None:
+        """End; note whether the peer ends the subscription as well (2.6.5)."""
+        begun_by_peer = self.state is State.DETACH_RECEIVED
+        self.closed_by_peer = begun_by_peer and frame.closed and frame.error is None
+        super().on_detach(frame)
