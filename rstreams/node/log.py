@@ -267,6 +267,11 @@ class LogAddress(Address):
 
     def append(self, producer: LogProducer, run: Sequence[bytes]) -> None:
         """Append messages of a producer; it hears when all of them are safe, or when some are not there."""
+        if not producer.once and (producer.number is not None or len(self.partitions) == 1):
+            self._room.store(producer, len(run))
+            self._append_to(producer.number or 0, run, [], _Commit(producer, len(run)).part())
+            self._room.top_up(producer)
+            return
         parts: dict[int, tuple[list[bytes], dict[str, int]]] = {}
         for encoded in run:
             stamp = read_stamp(encoded) if producer.once else None
@@ -292,7 +297,7 @@ class LogAddress(Address):
             producer.grant_again(repeated)
         self._room.top_up(producer)
 
-    def _append_to(self, at: int, messages: list[bytes], stamps: list[Stamp], tell: Done) -> None:
+    def _append_to(self, at: int, messages: Sequence[bytes], stamps: list[Stamp], tell: Done) -> None:
         partition, numbered = self.partitions[at], self._numbered[at]
         if not messages:  # those that came first may not be safe yet
             partition.kept.delete((), tell, sync_s=partition.sync_s)
