@@ -27,6 +27,10 @@ RECENT_BYTES: Final = 1024 * 1024
 READ_AHEAD_BYTES: Final = 16 * 1024 * 1024
 """The bytes of chunks above which cursors of a partition that wait for demand keep none."""
 
+_LEAST_REMOVED: Final = 16
+_MOST_REMOVED: Final = 1024
+"""After how many messages that were deleted singly their room becomes free: an eighth of all, within these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:
@@ -67,6 +71,7 @@ class LogPartition:
         self.read_ahead = 0
         self._retention = retention
         self._trimming = False
+        self._removed: list[int] = []  # their room on the disk may not be free yet
         self._recent: deque[tuple[int, Sequence[bytes], int]] = deque()
         self._recent_bytes = 0
         self._cursors: dict[LogCursor, None] = {}
@@ -120,10 +125,19 @@ class LogPartition:
         self._forget_recent(self.kept.first)
 
     def remove(self, positions: Sequence[int]) -> None:
-        """Delete single messages: later ones have their keys."""
+        """Delete single messages: later ones have their keys. Now and then their room on the disk becomes free."""
         self.kept.delete(positions, sync_s=self.sync_s)
+        self._removed += positions
+        if len(self._removed) >= min(_MOST_REMOVED, max(_LEAST_REMOVED, self.kept.count // 8)):
+            self.kept.shrink(self._removed, sync_s=self.sync_s)
+            self._removed = []
         self._recent.clear()  # they have deleted messages now
         self._recent_bytes = 0
+
+    def free_room(self) -> None:
+        """Make the room on the disk free of all messages that were deleted singly."""
+        self._removed = []
+        self.kept.shrink(range(self.kept.first, self.safe_end), sync_s=self.sync_s)
 
     def _forget_recent(self, below: int) -> None:
         while self._recent and self._recent[0][0] < below:
