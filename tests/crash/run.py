@@ -7,6 +7,9 @@ Each life of the node has these clients, until it is killed:
     plain   a producer at least once, and a consumer
     once    a producer effectively once, which sends its batch again after each crash, and a consumer
     work    a producer at least once, and a consumer that fails some messages; those become dead letters
+    logs    see `tests.crash.logs`
+
+In some lives the disk is full after a while. Then outcomes may have to wait, and no mark makes them certain.
 
 A consumer settles a batch, and then publishes a mark to another durable queue of the node. When the mark is accepted,
 the outcomes of the batch are certain to be safe, because they came to the node before the mark.
@@ -38,6 +41,8 @@ from rstreams.message import Message
 from rstreams.store.place import read_mark
 from rstreams.store.recovery import recover
 from tests.crash.accounts import Account
+from tests.crash.log_accounts import LatestAccount, LogAccount
+from tests.crash.logs import LogClients
 
 FILES: Final = ("store.db", "store.db-wal", "mark")
 READY_S: Final = 30.0
@@ -57,21 +62,27 @@ class Harness:
         self.store = folder / "store"
         self.chance = random.Random(seed)  # noqa: S311 - a test
         self.accounts = {name: Account(name) for name in ("plain", "once", "work")}
+        self.logs = LogClients(self.chance, lambda: self.certain, self.look_whether_begun)
+        self.begun = trio.Event()
         self.next = dict.fromkeys(self.accounts, 0)
         self.batch = range(0)  # of the effectively once producer, not known to be accepted
-        self.kills = self.early = self.damaged = self.refused = 0
+        self.kills = self.early = self.full = self.damaged = self.refused = 0
+        self.certain = True  # whether a mark makes the outcomes before it certain
         self.problems: list[str] = []
 
     # the node
 
     async def life(self, *, kill: bool) -> None:
         """Run the node once: until it is killed, or until its queues are empty."""
-        process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
-            [sys.executable, "-m", "tests.crash.node", str(self.store)], stdout=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, "-m", "tests.crash.node", str(self.store)]
+        self.certain = not (kill and self.kills and self.chance.random() < 0.15)
+        if not self.certain:
+            command.append(str(self.chance.randint(1, 60)))
+            self.full += 1
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - nothing else runs yet
         assert process.stdout is not None
         try:
-            if kill and self.chance.random() < 0.1:  # while it starts
+            if kill and self.kills and self.chance.random() < 0.1:  # while it starts
                 await trio.sleep(self.chance.uniform(0.0, 0.6))
                 self.early += 1
                 return
@@ -83,7 +94,9 @@ class Harness:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.clients, url, kill)
                 if kill:
-                    await trio.sleep(self.chance.uniform(0.02, 0.5))
+                    with trio.fail_after(READY_S):
+                        await self.begun.wait()
+                    await trio.sleep(self.chance.uniform(0.02, 0.8))
                     process.kill()
                     nursery.cancel_scope.cancel()
         finally:
@@ -92,12 +105,26 @@ class Harness:
             process.stdout.close()
             self.kills += kill
 
+    @property
+    def all_accounts(self) -> dict[str, Account | LogAccount | LatestAccount]:
+        """The accounts of all queues and logs, by name."""
+        return {**self.accounts, **self.logs.accounts}
+
+    def look_whether_begun(self) -> None:
+        """Have the first kill wait until each producer has had messages accepted."""
+        if all(account.accepted for account in self.all_accounts.values()):
+            self.begun.set()
+
     async def clients(self, url: str, produce: bool) -> None:  # noqa: FBT001 - a task
         async with trio.open_nursery() as nursery:
             if produce:
                 for name in ("plain", "work"):
                     nursery.start_soon(self.client, url, self.produce, name)
                 nursery.start_soon(self.client, url, self.produce_once, "once")
+                for work, name in self.logs.producers():
+                    nursery.start_soon(self.client, url, work, name)
+            for work, name in self.logs.consumers():
+                nursery.start_soon(self.client, url, work, name)
             for name in self.accounts:
                 nursery.start_soon(self.client, url, self.consume, name)
             nursery.start_soon(self.client, url, self.consume, "dead")
@@ -110,8 +137,11 @@ class Harness:
         try:
             async with rstreams.connect(url) as connection:
                 await work(connection, name)
-        except* RStreamsError:
-            pass  # the node was killed
+        except* RStreamsError as group:
+            gone = [error for error in _leaves(group) if "amqp:not-found" in str(error)]
+            self.problems += [
+                f"{name}: {error}" for error in gone
+            ]  # otherwise the node was killed, or its disk is full
 
     # the clients
 
@@ -122,6 +152,7 @@ class Harness:
             self.next[name] = end = begin + self.chance.randint(1, 60)
             await connection.publish(name, Stream.from_iterable(map(_message, range(begin, end))))
             account.accepted.update(range(begin, end))
+            self.look_whether_begun()
 
     async def produce_once(self, connection: Connection, name: str) -> None:
         while True:
@@ -136,6 +167,7 @@ class Harness:
                 name, items, settlement="effectively_once", producer_id="p", first_sequence=self.batch.start
             )
             self.accounts[name].accepted.update(self.batch)
+            self.look_whether_begun()
 
     async def consume(self, connection: Connection, name: str) -> None:
         account = self.accounts["work" if name == "dead" else name]
@@ -159,6 +191,8 @@ class Harness:
                             delivery.accept()
                             settled.append(number)
             await connection.publish("marks", Stream.of(len(settled)))
+            if not self.certain:
+                continue
             account.settled.update(settled)
             for number in failed:
                 account.attempts[number] = account.attempts.get(number, 0) + 1
@@ -171,9 +205,11 @@ class Harness:
                 numbers = await connection.stream("$statistics").first_or_none()
                 assert numbers is not None, "each request is answered"
                 queues = [numbers["queues"][each] for each in ("plain", "once", "work", "dead")]
-                if not any(each["ready"] + each["unsettled"] + each["leaving"] + each["unsafe"] for each in queues):
+                left = any(each["ready"] + each["unsettled"] + each["leaving"] + each["unsafe"] for each in queues)
+                if not left and self.logs.is_through(numbers):
+                    await self.logs.finish(connection, numbers)
                     return
-        self.problems.append("the queues did not become empty")
+        self.problems.append("the queues did not become empty, or the logs were not read")
 
     # damage
 
@@ -218,11 +254,12 @@ class Harness:
                 print(f"{self.kills} kills, {len(self.accounts['plain'].accepted)} accepted", flush=True)  # noqa: T201
         if not self.problems:
             await self.life(kill=False)
-        queues = {name: account.numbers() for name, account in self.accounts.items()}
-        right = not self.problems and all(account.is_right for account in self.accounts.values())
+        queues = {name: account.numbers() for name, account in self.all_accounts.items()}
+        right = not self.problems and all(account.is_right for account in self.all_accounts.values())
         return {
             "kills": self.kills,
             "while starting": self.early,
+            "with a full disk": self.full,
             "damaged copies": self.damaged,
             "of them refused": self.refused,
             "seconds": round(time.monotonic() - begin, 1),
@@ -230,6 +267,13 @@ class Harness:
             "problems": self.problems,
             "right": right,
         }
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the errors of a group, of any depth."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [error]
 
 
 def _message(number: int) -> Message:
@@ -250,7 +294,7 @@ def main() -> int:
     print(f"{'queue':8}" + "".join(f"{head:>13}" for head in heads))  # noqa: T201
     for name, numbers in result["queues"].items():
         print(f"{name:8}" + "".join(f"{numbers[head]:>13}" for head in heads))  # noqa: T201
-    keys = ("kills", "while starting", "damaged copies", "of them refused", "seconds")
+    keys = ("kills", "while starting", "with a full disk", "damaged copies", "of them refused", "seconds")
     print(", ".join(f"{key} {result[key]}" for key in keys))  # noqa: T201
     print("\n".join(result["problems"]) or ("right" if result["right"] else "WRONG"))  # noqa: T201
     if arguments.json is not None:
