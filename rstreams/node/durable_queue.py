@@ -33,7 +33,7 @@ from rstreams.node.address import LinkRequest, NodeServices, Supply
 from rstreams.node.consumer import Consumer
 from rstreams.node.durable_browser import DurableBrowser
 from rstreams.node.durable_message import Arrival, Departures, Durable
-from rstreams.node.durable_producer import DurableProducer
+from rstreams.node.durable_producer import DurableProducer, not_stored
 from rstreams.node.durable_room import DurableRoom
 from rstreams.node.lifetime import dead_letter
 from rstreams.node.producer import Producer
@@ -220,7 +220,7 @@ class DurableQueue(Queue):
         if error is None:
             producer.accept(messages)
         else:
-            producer.refuse(messages, _as_outcome(error))
+            producer.refuse(messages, not_stored(error, self.name))
 
     def _on_commit(
         self,
@@ -240,7 +240,7 @@ class DurableQueue(Queue):
             self._enqueued -= count
             self._places.size -= sum(map(len, run))
             self._room.free(count)
-            producer.refuse(count + repeated, _as_outcome(error))
+            producer.refuse(count + repeated, not_stored(error, self.name))
             self._fail_if_over()
             self._room.serve()
             return
@@ -461,10 +461,3 @@ class DurableQueue(Queue):
         if self._failed is None:
             self._failed = error
             logger.error("%s %r: it hands out no more messages from the disk: %s", self.kind, self.name, error)
-
-
-def _as_outcome(error: StoreError) -> DeliveryFailed:
-    """Return the outcome of messages that are not in the store."""
-    full = "full" in str(error)
-    condition = Condition.RESOURCE_LIMIT_EXCEEDED if full else Condition.INTERNAL_ERROR
-    return DeliveryFailed("rejected", condition.value, "the store of the queue " + ("is full" if full else "failed"))
