@@ -17,7 +17,6 @@ import sqlite3
 import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Final
@@ -242,7 +241,7 @@ class _Transaction:
         ledger = self._ledgers.get(name)
         if ledger is None:
             known = self._tables.ledgers.get(name)
-            ledger = self._tables.make(name) if known is None else copy(known)
+            ledger = self._tables.make(name) if known is None else known.copy()
             self._ledgers[name] = self._tables.ledgers[name] = ledger
         if isinstance(change, Append):
             first, messages = self._appended.get(name, (change.first, ()))
@@ -283,7 +282,7 @@ class _Transaction:
                 "records = ?, crc = ? WHERE number = ?",
                 (*ledger.numbers(), ledger.number),
             )
-        return [copy(ledger) for ledger in self._ledgers.values()]
+        return [ledger.copy() for ledger in self._ledgers.values()]
 
     def _flush(self, ledger: Ledger) -> None:
         self._write_runs(ledger)
