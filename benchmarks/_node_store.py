@@ -11,7 +11,7 @@ from benchmarks._processes import Counter, Figures, Load, Timer, idle
 from rstreams.errors import StoreError
 from rstreams.store import Chunk, Partition, Store
 
-__all__ = ["append", "idle", "read"]
+__all__ = ["append", "idle", "opened_store", "read"]
 
 _RUN = 64
 """The messages that are appended together."""
@@ -22,7 +22,7 @@ _WINDOW = 32
 
 def append(load: Load) -> Figures:
     """Append the items, and wait until all of them are safe."""
-    with _opened() as (store, bell):
+    with opened_store() as (store, bell):
         timer = Timer(load)
         _append(load, store, bell)
         return timer.figures()
@@ -31,7 +31,7 @@ def append(load: Load) -> Figures:
 def read(load: Load) -> Figures:
     """Read the items, a chunk at a time, after they have been appended."""
     counter = Counter(load)
-    with _opened() as (store, bell):
+    with opened_store() as (store, bell):
         partition = _append(load, store, bell)
         chunks: list[Chunk | StoreError] = []
         position = 0
@@ -64,7 +64,8 @@ def _append(load: Load, store: Store, bell: Semaphore) -> Partition:
 
 
 @contextmanager
-def _opened() -> Iterator[tuple[Store, Semaphore]]:
+def opened_store() -> Iterator[tuple[Store, Semaphore]]:
+    """Open an empty store; the semaphore is released when `Store.finish` has something to do."""
     bell = Semaphore(0)
     with tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder:
         store = Store(f"{folder}/store", bell.release)

@@ -10,7 +10,9 @@ turns. A peer that is slower gets fewer messages. The cases:
     consume/QUEUE    from that queue; each message is settled
     append/FORM      to a log with fsync="always": one message in a delivery (single), or up to 64 (packed)
     replay/FORM      from the first message of that log on
-    latency_of_a_durable_send   beside a commit of SQLite of one message in the same folder, taken in turns
+    latency_of_a_durable_send   beside a group commit of one message by a store without a node, and beside a commit of
+                     one message by SQLite alone; all in the same folder, in turns, because the disk is not always
+                     equally quick
 
 Beside a log stand what has no disk (`log_in_memory`), what has no log (`served_stream`), and what has no node
 (`store_alone`). What the others do for a message: RabbitMQ syncs a quorum queue, and does not sync a stream; Redis
@@ -36,6 +38,7 @@ import rstreams
 from benchmarks import _servers
 from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, StartServer
 from benchmarks._node_rstreams import IN_MEMORY, QUEUES
+from benchmarks._node_store import opened_store
 from benchmarks._processes import Load, Settlement
 from benchmarks._report import Row, options, publish, smaller_is_better
 from benchmarks.network import OURS, PACKS
@@ -151,37 +154,46 @@ def chosen(group: Group, only: str) -> Group:
     return replace(part, candidates={name: one for name, one in group.candidates.items() if name in needed})
 
 
-async def _latency(port: int, folder: str, sends: int) -> tuple[float, float]:
-    """Return the median milliseconds of a durable send, and of a commit."""
+async def _latency(port: int, folder: str, sends: int) -> dict[str, float]:
+    """Return the median milliseconds of a durable send, of a group commit, and of a commit of SQLite."""
     database = sqlite3.connect(f"{folder}/commits.db", isolation_level=None)
     for option in ("journal_mode = WAL", "synchronous = FULL", "page_size = 8192"):
         database.execute(f"PRAGMA {option}").fetchall()
     database.execute("CREATE TABLE messages(body BLOB)")
-    times: list[float] = []
-    commits: list[float] = []
+    times: dict[str, list[float]] = {"send": [], "one_group_commit": [], "one_commit": []}
     message = bytes(SIZE)
-    async with (
-        rstreams.connect(f"amqp://127.0.0.1:{port}") as connection,
-        connection.sender("durable_always") as sender,
-    ):
-        for _ in range(sends):
-            begin = time.perf_counter()
-            await sender.send(message)
-            middle = time.perf_counter()
-            database.execute("INSERT INTO messages VALUES(?)", (message,))
-            times.append(middle - begin)
-            commits.append(time.perf_counter() - middle)
+    with opened_store() as (store, bell):
+        async with (
+            rstreams.connect(f"amqp://127.0.0.1:{port}") as connection,
+            connection.sender("durable_always") as sender,
+        ):
+            for _ in range(sends):
+                begin = time.perf_counter()
+                await sender.send(message)
+                sent = time.perf_counter()
+                store.partition("items").append([message], None)
+                bell.acquire()
+                committed = time.perf_counter()
+                store.finish()
+                before = time.perf_counter()
+                database.execute("INSERT INTO messages VALUES(?)", (message,))
+                after = time.perf_counter()
+                steps = (sent - begin, committed - sent, after - before)
+                for each, step in zip(times.values(), steps, strict=True):
+                    each.append(step)
     database.close()
-    return 1e3 * median(times), 1e3 * median(commits)
+    return {name: 1e3 * median(each) for name, each in times.items()}
 
 
-def latency(sends: int) -> Row:
-    """Return the row of the latency of a durable send."""
+def latency(sends: int) -> list[Row]:
+    """Return the rows of the latency of a durable send."""
     with _servers.rstreams_node() as server, tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder:
-        send_ms, commit_ms = trio.run(_latency, server.port, folder, sends)
-    return smaller_is_better(
-        LATENCY, ours=send_ms, peer=commit_ms, peer_name="one_commit", n=sends, unit="ms", least=0.0
-    )
+        found = trio.run(_latency, server.port, folder, sends)
+    ours = found.pop("send")
+    return [
+        smaller_is_better(LATENCY, ours=ours, peer=peer, peer_name=name, n=sends, unit="ms", least=0.0)
+        for name, peer in found.items()
+    ]
 
 
 def measure(items: int = ITEMS, *, only: str = "*", runs: int = RUNS) -> list[Row]:
@@ -200,7 +212,7 @@ def measure(items: int = ITEMS, *, only: str = "*", runs: int = RUNS) -> list[Ro
             run.prepare(parts)
             rows = [row for part in parts for row in run.rows(part)]
     if fnmatchcase(LATENCY, only):
-        rows.append(latency(min(items, SENDS)))
+        rows += latency(min(items, SENDS))
     return rows
 
 

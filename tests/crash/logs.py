@@ -156,7 +156,8 @@ def _key(name: str, number: int) -> str:
 
 
 def _message(name: str, number: int) -> Message:
-    body = b"" if name != "events" and number % 11 == 0 else bytes(1 + number * 37 % 1500)  # b"" is a tombstone
+    size = 5_000 if number % 50 == 0 else 1 + number * 37 % 300
+    body = b"" if name != "events" and number % 11 == 0 else bytes(size)  # b"" is a tombstone
     return Message(body, annotations={KEY: _key(name, number)}, properties={"number": number})
 
 
