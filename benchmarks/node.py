@@ -1,6 +1,6 @@
 """What a node keeps, beside brokers that keep it: queues, durable queues, and logs that are read again.
 
-    python -m benchmarks.node [--json FILE] [--only PATTERN] [--items N] [--runs N] [--folder PATH]
+    python -m benchmarks.node [--json FILE] [--only PATTERN] [--items N] [--runs N] [--folder PATH] [--page FILE]
 
 Messages have 1 KB. A publisher in a process of its own publishes N messages at least once, and waits until all of them
 are accepted; then a consumer in another process takes them. The servers run all the time, and the candidates take
@@ -39,6 +39,7 @@ from benchmarks import _servers
 from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, StartServer
 from benchmarks._node_rstreams import IN_MEMORY, QUEUES
 from benchmarks._node_store import opened_store
+from benchmarks._node_tables import refresh
 from benchmarks._processes import Load, Settlement
 from benchmarks._report import Row, options, publish, smaller_is_better
 from benchmarks.network import OURS, PACKS
@@ -116,7 +117,9 @@ def _add(group: Group, name: str, way: Way, items: int) -> None:
 def _pair(group: Group, cases: Sequence[str], name: str, peers: Iterable[str]) -> None:
     """Have the publisher and the consumer of `name` stand beside those of the peers."""
     for step, case in zip(("publish", "consume"), cases, strict=True):
-        group.pairs += [(f"1KB/{case}", f"{name}/{step}", f"{peer}/{step}", peer) for peer in peers]
+        group.pairs += [
+            (f"1KB/{case}", f"{name}/{step}", f"{peer}/{step}", peer.removesuffix(f"/{name}")) for peer in peers
+        ]
 
 
 def queues(items: int) -> Group:
@@ -224,6 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--items", type=int, default=ITEMS, metavar="N", help="messages of one run (%(default)s)")
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help="runs of each candidate (%(default)s)")
     parser.add_argument("--folder", type=Path, help="where the stores are made; by default in the system's folder")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write tables into a page, between its comments")
     given = parser.parse_args(arguments)
     for name, value, most in (("items", given.items, IN_MEMORY // 2), ("runs", given.runs, 1_000)):
         if not 1 <= value <= most:
@@ -234,6 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not rows:
         parser.error(f"--only {given.only}: no case that can be run here")
     publish(title, rows, given.json)
+    if given.page is not None:
+        refresh(given.page, rows)
 
 
 if __name__ == "__main__":
