@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -245,9 +246,9 @@ class Harness:
         if (found.commits, found.ledgers, found.records) != (whole.commits, whole.ledgers, whole.records):
             self.problems.append(f"{file.name} was {what} at {at}, and recovery found another state without an error")
 
-    async def run(self, kills: int, *, verbose: bool) -> dict[str, Any]:
+    async def run(self, kills: int, *, seconds: float = math.inf, verbose: bool) -> dict[str, Any]:
         begin = time.monotonic()
-        while self.kills < kills and not self.problems:
+        while self.kills < kills and time.monotonic() < begin + seconds and not self.problems:
             await self.life(kill=True)
             self.damage()
             if verbose and self.kills % 20 == 0:
@@ -284,12 +285,13 @@ def main() -> int:
     """Run the harness; print a table; return 1 if something was wrong."""
     parser = argparse.ArgumentParser(description="kill a node at random, and count what its durable queues keep")
     parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="kill no more after so long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
         harness = Harness(Path(folder), arguments.seed)
-        result = trio.run(lambda: harness.run(arguments.kills, verbose=sys.stderr.isatty()))
+        result = trio.run(lambda: harness.run(arguments.kills, seconds=arguments.seconds, verbose=sys.stderr.isatty()))
     heads = list(next(iter(result["queues"].values())))
     print(f"{'queue':8}" + "".join(f"{head:>13}" for head in heads))  # noqa: T201
     for name, numbers in result["queues"].items():
