@@ -40,7 +40,7 @@ from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
 from rstreams.node.state_lines import durable_queue_line
 from rstreams.node.statistics import QueueStatistics
-from rstreams.node.stored_message import Lasting, Stored, is_gone
+from rstreams.node.stored_message import Stored, is_gone
 from rstreams.node.stored_producers import StoredProducers
 from rstreams.protocol.delivery import Outcome
 from rstreams.store import Chunk, Partition
@@ -371,9 +371,6 @@ class DurableQueue(Queue):
 
     # leaving
 
-    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None:
-        self._together(lambda: super(DurableQueue, self)._accept(consumer, messages))
-
     def expire(self) -> None:
         """Let go of messages that are too old, and hand over those that have waited long enough."""
         self._together(super().expire)
@@ -391,12 +388,12 @@ class DurableQueue(Queue):
             if positions:
                 self._delete(positions)
 
-    def _leave_store(self, message: Durable) -> None:
-        self._places.size = 0 if self._room.stored <= 1 else max(0, self._places.size - message.size)
+    def _leave_store(self, positions: list[int], size: int) -> None:
+        self._places.size = 0 if self._room.stored <= len(positions) else max(0, self._places.size - size)
         if self._leaving_store is None:
-            self._delete([message.position])
+            self._delete(positions)
         else:
-            self._leaving_store.append(message.position)
+            self._leaving_store += positions
 
     def _delete(self, positions: list[int]) -> None:
         if self._undeleted:
