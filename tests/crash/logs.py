@@ -25,7 +25,7 @@ from tests.crash.log_accounts import KEY, LatestAccount, LogAccount
 
 PARTITIONS: Final = 3
 GROUP: Final = "billing"
-COMPACTED: Final = ("state", "latest")
+COMPACTED: Final[tuple[str, ...]] = ("state", "latest")
 
 Work = Callable[[Connection, str], Awaitable[None]]
 
@@ -46,7 +46,7 @@ class LogClients:
         names = [f"events-{number}" for number in range(PARTITIONS)]
         self.events = {name: LogAccount(name) for name in names}
         self.compacted = {name: LatestAccount(name) for name in COMPACTED}
-        self._next = dict.fromkeys(("events", *COMPACTED), 0)
+        self._next: dict[str, int] = dict.fromkeys(("events", *COMPACTED), 0)
         self._parts = list(self.events.values())
         self._keys = Keys(KEY, PARTITIONS)
 

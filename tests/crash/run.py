@@ -65,6 +65,7 @@ class Harness:
         self.accounts = {name: Account(name) for name in ("plain", "once", "work")}
         self.logs = LogClients(self.chance, lambda: self.certain, self.look_whether_begun)
         self.begun = trio.Event()
+        self.accepted = trio.Event()  # in this life of the node
         self.next = dict.fromkeys(self.accounts, 0)
         self.batch = range(0)  # of the effectively once producer, not known to be accepted
         self.kills = self.early = self.full = self.damaged = self.refused = 0
@@ -75,6 +76,7 @@ class Harness:
 
     async def life(self, *, kill: bool) -> None:
         """Run the node once: until it is killed, or until its queues are empty."""
+        self.accepted = trio.Event()
         command = [sys.executable, "-m", "tests.crash.node", str(self.store)]
         self.certain = not (kill and self.kills and self.chance.random() < 0.15)
         if not self.certain:
@@ -97,6 +99,8 @@ class Harness:
                 if kill:
                     with trio.fail_after(READY_S):
                         await self.begun.wait()
+                        if self.certain and self.chance.random() < 0.8:  # otherwise while its clients connect
+                            await self.accepted.wait()
                     await trio.sleep(self.chance.uniform(0.02, 0.8))
                     process.kill()
                     nursery.cancel_scope.cancel()
@@ -112,7 +116,8 @@ class Harness:
         return {**self.accounts, **self.logs.accounts}
 
     def look_whether_begun(self) -> None:
-        """Have the first kill wait until each producer has had messages accepted."""
+        """Have the first kill wait until each producer has had messages accepted, and a later one until one has."""
+        self.accepted.set()
         if all(account.accepted for account in self.all_accounts.values()):
             self.begun.set()
 
