@@ -56,10 +56,12 @@ class Harness:
     Args:
         folder: Where the store is.
         seed: Decides when the node is killed, and what its clients do.
+        full_disk: The part of the lives in which the disk is full after a while.
     """
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, full_disk: float = 0.15) -> None:
         self.folder = folder
+        self.full_disk = full_disk
         self.store = folder / "store"
         self.chance = random.Random(seed)  # noqa: S311 - a test
         self.accounts = {name: Account(name) for name in ("plain", "once", "work")}
@@ -78,7 +80,7 @@ class Harness:
         """Run the node once: until it is killed, or until its queues are empty."""
         self.accepted = trio.Event()
         command = [sys.executable, "-m", "tests.crash.node", str(self.store)]
-        self.certain = not (kill and self.kills and self.chance.random() < 0.15)
+        self.certain = not (kill and self.kills and self.chance.random() < self.full_disk)
         if not self.certain:
             command.append(str(self.chance.randint(1, 60)))
             self.full += 1
@@ -292,10 +294,13 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=math.inf, help="kill no more after so long")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--full-disk", type=float, default=0.15, help="part of the lives with a full disk (%(default)s)"
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
-        harness = Harness(Path(folder), arguments.seed)
+        harness = Harness(Path(folder), arguments.seed, arguments.full_disk)
         result = trio.run(lambda: harness.run(arguments.kills, seconds=arguments.seconds, verbose=sys.stderr.isatty()))
     heads = list(next(iter(result["queues"].values())))
     print(f"{'queue':8}" + "".join(f"{head:>13}" for head in heads))  # noqa: T201

@@ -17,7 +17,7 @@ from tests.crash.log_accounts import LatestAccount, LogAccount
 @pytest.mark.timeout(120)
 def test_a_killed_node_loses_nothing_that_it_accepted(tmp_path: Path) -> None:
     table = tmp_path / "crash.json"
-    command = [sys.executable, "-m", "tests.crash.run", "--kills", "5", "--json", str(table)]
+    command = [sys.executable, "-m", "tests.crash.run", "--kills", "5", "--full-disk", "0", "--json", str(table)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(table.read_text())
