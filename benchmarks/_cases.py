@@ -102,12 +102,15 @@ class Measurement:
 
     def prepare(self, groups: Sequence[Group]) -> None:
         """Start the servers that the groups need; say in a line of each peer that is not here why."""
-        wanted = {one.kind.module: one.kind for group in groups for one in group.candidates.values()}
-        for module, kind in wanted.items():
+        candidates = [one for group in groups for one in group.candidates.values()]
+        wanted = {(one.kind.module, one.kind.server): None for one in candidates}
+        for module, server in wanted:
+            if module in self._absent:
+                continue
             try:
                 import_module(f"benchmarks._{module}")
-                if kind.server:
-                    self._running[kind.server] = self._stack.enter_context(kind.server())
+                if server and server not in self._running:
+                    self._running[server] = self._stack.enter_context(server())
             except ImportError as error:
                 self._skip(module, f"the package {error.name} is not installed")
             except _servers.NotInstalledError as error:

@@ -15,7 +15,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, 
 from benchmarks._payloads import packed, unpacking
 from benchmarks._processes import WINDOW, Counter, Figures, Load, Timer, idle, paced
 
-__all__ = ["consume", "idle", "produce", "publish"]
+__all__ = ["consume", "idle", "produce", "publish", "publish_all", "url_of"]
 
 
 def produce(load: Load, ready: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ async def _produce(load: Load, ready: Callable[[], None]) -> None:
                     published.create_task(_publish(exchange, load.stamped()))
                 await asyncio.sleep(wait_s)
     else:
-        await _publish_all(exchange, load)
+        await publish_all(exchange, load)
     await asyncio.Event().wait()
 
 
@@ -49,12 +49,12 @@ async def _timed(load: Load) -> Figures:
     connection, _, exchange = await _opened(load)
     async with connection:
         timer = Timer(load)
-        await _publish_all(exchange, load)
+        await publish_all(exchange, load)
         return timer.figures()
 
 
 async def _opened(load: Load) -> tuple[AbstractConnection, AbstractChannel, AbstractExchange]:
-    connection = await aio_pika.connect(_url(load))
+    connection = await aio_pika.connect(url_of(load))
     channel = await connection.channel(publisher_confirms=load.settlement == "at_least_once")
     for name in ("items", "go"):
         await (await channel.declare_queue(name, durable=True)).purge()
@@ -62,14 +62,15 @@ async def _opened(load: Load) -> tuple[AbstractConnection, AbstractChannel, Abst
     return connection, channel, channel.default_exchange
 
 
-async def _publish_all(exchange: AbstractExchange, load: Load) -> None:
+async def publish_all(exchange: AbstractExchange, load: Load) -> None:
+    """Publish the items, as many at a time as the window has."""
     items = packed(load)
     while chunk := list(islice(items, WINDOW)):
-        await asyncio.gather(*(_publish(exchange, item) for item in chunk))
+        await asyncio.gather(*(_publish(exchange, item, load.address) for item in chunk))
 
 
-async def _publish(exchange: AbstractExchange, item: bytes) -> None:
-    await exchange.publish(aio_pika.Message(item), routing_key="items")
+async def _publish(exchange: AbstractExchange, item: bytes, name: str = "items") -> None:
+    await exchange.publish(aio_pika.Message(item), routing_key=name)
 
 
 def consume(load: Load) -> Figures:
@@ -82,7 +83,7 @@ def consume(load: Load) -> Figures:
 async def _consume(load: Load, counter: Counter, count_one: Callable[[bytes], None]) -> None:
     finished = asyncio.Event()
     counter.finished = finished.set
-    async with await aio_pika.connect(_url(load)) as connection:
+    async with await aio_pika.connect(url_of(load)) as connection:
         channel = await connection.channel()
         await channel.set_qos(prefetch_count=WINDOW)
         queue = await channel.declare_queue("items", durable=True)
@@ -99,5 +100,6 @@ async def _consume(load: Load, counter: Counter, count_one: Callable[[bytes], No
         await finished.wait()
 
 
-def _url(load: Load) -> str:
+def url_of(load: Load) -> str:
+    """Return where the broker is."""
     return f"amqp://guest:guest@127.0.0.1:{load.port}/"

@@ -21,9 +21,7 @@ PIPELINED_BYTES = 8 * 1024 * 1024
 
 def produce(load: Load, ready: Callable[[], None]) -> None:
     """Add the items once the consumer has asked for them."""
-    client = _connect(load)
-    client.delete("items", "go")
-    client.xgroup_create("items", "consumers", id="0", mkstream=True)
+    client = _fresh(load)
     ready()
     client.blpop(["go"])
     if load.rate:
@@ -37,8 +35,7 @@ def produce(load: Load, ready: Callable[[], None]) -> None:
 
 def publish(load: Load) -> Figures:
     """Add the items, a pipeline's length at a time, and wait for the server's answers."""
-    client = _connect(load)
-    client.delete("items")
+    client = _fresh(load)
     timer = Timer(load)
     _add_all(client, load)
     return timer.figures()
@@ -84,6 +81,14 @@ def _entries(answer: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:  # noqa: AN
 
 def _at_once(load: Load) -> int:
     return max(1, min(PIPELINED, PIPELINED_BYTES // load.item_bytes))
+
+
+def _fresh(load: Load) -> redis.Redis:
+    """Return a client of a server with an empty stream, which has a group."""
+    client = _connect(load)
+    client.delete("items", "go")
+    client.xgroup_create("items", "consumers", id="0", mkstream=True)
+    return client
 
 
 def _connect(load: Load) -> redis.Redis:

@@ -46,6 +46,7 @@ class Load:
         rate: Items a second, for a measurement of latency; 0: as fast as it goes.
         certificates: Files with the producer's certificate and key, and with the authority's certificate, for TLS.
         shape: What an item is: bytes of that size, or one of the values of about 1 KB.
+        address: The name that the items have at a server with several kinds of queues.
     """
 
     port: int
@@ -57,6 +58,7 @@ class Load:
     rate: int = 0
     certificates: tuple[str, str] | None = None
     shape: Shape = "bytes"
+    address: str = "items"
 
     @property
     def item(self) -> bytes:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -50,12 +51,59 @@ def nats() -> Iterator[Server]:
 
 
 @contextmanager
+def nats_jetstream() -> Iterator[Server]:
+    """Run nats-server with JetStream: it writes each message to a file, and syncs the file from time to time."""
+    binary, port = _binary("nats-server"), free_port()
+    with _folder() as folder:
+        command = [binary, "--addr", "127.0.0.1", "--port", str(port), "--jetstream", "--store_dir", str(folder)]
+        with _running(command, port, folder) as pid:
+            yield Server(port, (pid,))
+
+
+@contextmanager
 def redis() -> Iterator[Server]:
     """Run redis-server, which writes nothing to a disk."""
+    with _redis("--appendonly", "no") as server:
+        yield server
+
+
+@contextmanager
+def redis_synced() -> Iterator[Server]:
+    """Run redis-server, which syncs each change to its file before it answers."""
+    with _redis("--appendonly", "yes", "--appendfsync", "always") as server:
+        yield server
+
+
+@contextmanager
+def _redis(*options: str) -> Iterator[Server]:
     binary, port = _binary("redis-server"), free_port()
     with _folder() as folder:
-        command = [binary, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
-        with _running([*command, "--dir", str(folder)], port, folder) as pid:
+        command = [binary, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder), *options]
+        with _running(command, port, folder) as pid:
+            yield Server(port, (pid,))
+
+
+@contextmanager
+def rstreams_node() -> Iterator[Server]:
+    """Run a node with the addresses of `benchmarks._node_rstreams`, and a store."""
+    with _rstreams("store") as server:
+        yield server
+
+
+@contextmanager
+def rstreams_node_in_memory() -> Iterator[Server]:
+    """Run the same node without a store."""
+    with _rstreams() as server:
+        yield server
+
+
+@contextmanager
+def _rstreams(*store: str) -> Iterator[Server]:
+    port = free_port()
+    with _folder() as folder:
+        places = [str(folder / name) for name in store]
+        command = [sys.executable, "-m", "benchmarks._node_rstreams", str(port), *places]
+        with _running(command, port, folder) as pid:
             yield Server(port, (pid,))
 
 

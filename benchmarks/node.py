@@ -1,123 +1,245 @@
-"""Queues of a node in a process of its own: in memory, and durable; and what a durable send waits for.
+"""What a node keeps, beside brokers that keep it: queues, durable queues, and logs that are read again.
 
-    python -m benchmarks.node [--json FILE] [--items N]
+    python -m benchmarks.node [--json FILE] [--only PATTERN] [--items N] [--runs N] [--folder PATH] [--page FILE]
 
-Each queue gets messages of 1 KB from one publisher, at least once and one in a delivery; then one consumer takes them.
-The peer is the queue in memory. The latency is that of a send which is accepted, beside a commit of SQLite of one
-message in the same folder, taken in turns: both wait for the disk, and the disk is not always equally quick.
+Messages have 1 KB. A publisher in a process of its own publishes N messages at least once, and waits until all of them
+are accepted; then a consumer in another process takes them. The servers run all the time, and the candidates take
+turns. A peer that is slower gets fewer messages. The cases:
+
+    publish/QUEUE    to a queue: in memory, and durable with each `fsync`; one message in a delivery
+    consume/QUEUE    from that queue; each message is settled
+    append/FORM      to a log with fsync="always": one message in a delivery (single), or up to 64 (packed)
+    replay/FORM      from the first message of that log on
+    latency_of_a_durable_send   beside a group commit of one message by a store without a node, and beside a commit of
+                     one message by SQLite alone; all in the same folder, in turns, because the disk is not always
+                     equally quick
+
+Beside a log stand what has no disk (`log_in_memory`), what has no log (`served_stream`), and what has no node
+(`store_alone`). What the others do for a message: RabbitMQ syncs a quorum queue, and does not sync a stream; Redis
+syncs each change (appendfsync always); nats-server syncs its files every two minutes.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from itertools import repeat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import trio
 
 import rstreams
-from benchmarks._report import Row, bigger_is_better, options, publish, smaller_is_better
-from rstreams import Connection, Node, Stream
+from benchmarks import _servers
+from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, StartServer
+from benchmarks._node_rstreams import IN_MEMORY, QUEUES
+from benchmarks._node_store import opened_store
+from benchmarks._node_tables import refresh
+from benchmarks._processes import Load, Settlement
+from benchmarks._report import Row, options, publish, smaller_is_better
+from benchmarks.network import OURS, PACKS
 
-MESSAGE: Final = bytes(1024)
+SIZE: Final = 1024
 ITEMS: Final = 100_000
 SENDS: Final = 400
 RUNS: Final = 3
-QUEUES: Final[dict[str, dict[str, Any]]] = {
-    "memory": {},
-    "durable_always": {"durable": True},
-    "durable_interval": {"durable": True, "fsync": "interval"},
-    "durable_never": {"durable": True, "fsync": "never"},
+LATENCY: Final = "1KB/latency_of_a_durable_send"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One library with one place that keeps messages: a publisher fills it, then a consumer takes the messages.
+
+    Attributes:
+        module: The module with its functions, without `benchmarks._node_` in front.
+        items_per_s: How many messages it publishes a second, about.
+        server: What starts the server it needs.
+        address: The place.
+        pack_items: How many messages a delivery may carry.
+        publish: The function that publishes.
+        consume: The function that consumes.
+        settlement: "at_most_once" if its consumer settles nothing.
+    """
+
+    module: str
+    items_per_s: float
+    server: StartServer | None
+    address: str = "items"
+    pack_items: int = 1
+    publish: str = "publish"
+    consume: str = "consume"
+    settlement: Settlement = "at_least_once"
+
+    def candidates(self, items: int) -> tuple[Candidate, Candidate]:
+        """Return its publisher and its consumer; `items` are those of a way that is as quick as ours."""
+        count = max(MIN_ITEMS, int(items * min(1.0, self.items_per_s / ITEMS)))
+        load = Load(0, count, SIZE, self.settlement, self.pack_items, address=self.address)
+        kind = Kind(f"node_{self.module}", self.items_per_s, 1_000, "idle", self.publish, self.server)
+        return Candidate(kind, load), Candidate(replace(kind, consume=self.consume), load)
+
+
+_NODE: Final = Way("rstreams", ITEMS, _servers.rstreams_node)
+_AIO_PIKA: Final = Way("aio_pika", 3_000, _servers.rabbitmq)
+_PROTON: Final = Way("proton", 5_000, _servers.rabbitmq)
+_REDIS: Final = Way("redis", 15_000, _servers.redis_synced)
+_NATS: Final = Way("nats", 10_000, _servers.nats_jetstream)
+
+_QUEUES: Final = {name: replace(_NODE, address=name) for name in QUEUES}
+_QUEUE_PEERS: Final = {
+    "rabbitmq_quorum/aio_pika": replace(_AIO_PIKA, address="quorum"),
+    "rabbitmq_quorum/proton": replace(_PROTON, address="quorum"),
+    "redis_streams": _REDIS,
+    "nats_jetstream": replace(_NATS, address="queue"),
+}
+_LOGS: Final = {
+    form: replace(_NODE, address=f"log_{form}", pack_items=pack_items, consume="replay")
+    for form, pack_items in PACKS.items()
+}
+_LOG_PEERS: Final = {
+    "store_alone": Way("store", ITEMS, None, publish="append", consume="read"),
+    "rabbitmq_stream/aio_pika": replace(_AIO_PIKA, address="stream"),
+    "rabbitmq_stream/proton": replace(_PROTON, address="stream"),
+    "redis_streams": replace(_REDIS, settlement="at_most_once"),
+    "nats_jetstream": replace(_NATS, address="log"),
 }
 
 
-async def _node(folder: str, items: int) -> None:
-    async with Node(store=f"{folder}/store") as node:
-        for name, more in QUEUES.items():
-            node.queue(name, capacity=2 * items, **more)
-        listener = await node.listen("127.0.0.1:0")
-        print(listener.url, flush=True)
-        await trio.sleep_forever()
+def _add(group: Group, name: str, way: Way, items: int) -> None:
+    """Add a way's publisher and consumer, which take their turns one after the other."""
+    group.candidates[f"{name}/publish"], group.candidates[f"{name}/consume"] = way.candidates(items)
 
 
-async def _move(connection: Connection, name: str, items: int) -> tuple[float, float]:
-    """Return messages a second, published and consumed."""
-    begin = time.perf_counter()
-    await connection.publish(name, Stream.from_iterable(repeat(MESSAGE, items)), pack_items=1)
-    middle = time.perf_counter()
-    await connection.stream(name, pack_items=1).take(items).for_each(lambda _: None)
-    return items / (middle - begin), items / (time.perf_counter() - middle)
+def _pair(group: Group, cases: Sequence[str], name: str, peers: Iterable[str]) -> None:
+    """Have the publisher and the consumer of `name` stand beside those of the peers."""
+    for step, case in zip(("publish", "consume"), cases, strict=True):
+        group.pairs += [
+            (f"1KB/{case}", f"{name}/{step}", f"{peer}/{step}", peer.removesuffix(f"/{name}")) for peer in peers
+        ]
 
 
-async def _latency(connection: Connection, folder: str) -> tuple[float, float]:
-    """Return the median milliseconds of a durable send, and of a commit."""
+def queues(items: int) -> Group:
+    """Return the cases of queues."""
+    group = Group("queues")
+    for name, way in {**_QUEUES, **_QUEUE_PEERS}.items():
+        _add(group, name, way, items)
+    for name in _QUEUES:
+        peers = ["memory", *(_QUEUE_PEERS if name == "durable_always" else ())]
+        _pair(group, (f"publish/{name}", f"consume/{name}"), name, peers)
+    return group
+
+
+def logs(items: int) -> Group:
+    """Return the cases of logs."""
+    group = Group("logs")
+    for form, way in _LOGS.items():
+        _add(group, form, way, items)
+        _add(group, f"log_in_memory/{form}", replace(way, server=_servers.rstreams_node_in_memory), items)
+        served = Load(0, items, SIZE, pack_items=way.pack_items)
+        group.candidates[f"served_stream/{form}"] = Candidate(OURS[form], served)
+    for name, way in _LOG_PEERS.items():
+        _add(group, name, way, items)
+    for form in _LOGS:
+        cases = (f"append/{form}", f"replay/{form}")
+        _pair(group, cases, form, [f"log_in_memory/{form}", *_LOG_PEERS])
+        group.pairs.append((f"1KB/{cases[1]}", f"{form}/consume", f"served_stream/{form}", "served_stream"))
+    return group
+
+
+def chosen(group: Group, only: str) -> Group:
+    """Return the part of a group whose cases are wanted; what is consumed is published before."""
+    part = group.chosen(lambda case: fnmatchcase(case, only))
+    needed = {*part.candidates, *(f"{name.removesuffix('/consume')}/publish" for name in part.candidates)}
+    return replace(part, candidates={name: one for name, one in group.candidates.items() if name in needed})
+
+
+async def _latency(port: int, folder: str, sends: int) -> dict[str, float]:
+    """Return the median milliseconds of a durable send, of a group commit, and of a commit of SQLite."""
     database = sqlite3.connect(f"{folder}/commits.db", isolation_level=None)
     for option in ("journal_mode = WAL", "synchronous = FULL", "page_size = 8192"):
         database.execute(f"PRAGMA {option}").fetchall()
     database.execute("CREATE TABLE messages(body BLOB)")
-    sends, commits = [], []
-    async with connection.sender("durable_always") as sender:
-        for _ in range(SENDS):
-            begin = time.perf_counter()
-            await sender.send(MESSAGE)
-            middle = time.perf_counter()
-            database.execute("INSERT INTO messages VALUES(?)", (MESSAGE,))
-            sends.append(middle - begin)
-            commits.append(time.perf_counter() - middle)
+    times: dict[str, list[float]] = {"send": [], "one_group_commit": [], "one_commit": []}
+    message = bytes(SIZE)
+    with opened_store() as (store, bell):
+        async with (
+            rstreams.connect(f"amqp://127.0.0.1:{port}") as connection,
+            connection.sender("durable_always") as sender,
+        ):
+            for _ in range(sends):
+                begin = time.perf_counter()
+                await sender.send(message)
+                sent = time.perf_counter()
+                store.partition("items").append([message], None)
+                bell.acquire()
+                committed = time.perf_counter()
+                store.finish()
+                before = time.perf_counter()
+                database.execute("INSERT INTO messages VALUES(?)", (message,))
+                after = time.perf_counter()
+                steps = (sent - begin, committed - sent, after - before)
+                for each, step in zip(times.values(), steps, strict=True):
+                    each.append(step)
     database.close()
-    return 1e3 * median(sends), 1e3 * median(commits)
+    return {name: 1e3 * median(each) for name, each in times.items()}
 
 
-async def _measure(url: str, folder: str, items: int) -> list[Row]:
-    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in QUEUES}
-    async with rstreams.connect(url) as connection:
-        for _ in range(RUNS):
-            for name, runs in figures.items():
-                runs.append(await _move(connection, name, items))
-        send_ms, commit_ms = await _latency(connection, folder)
-    rows = []
-    for at, step in enumerate(("publish", "consume")):
-        middle = {name: median(run[at] for run in runs) for name, runs in figures.items()}
-        rows += [
-            bigger_is_better(f"1KB/{step}/{name}", ours=ours, peer=middle["memory"], peer_name="memory", n=items)
-            for name, ours in middle.items()
-        ]
-    latency = {"ours": send_ms, "peer": commit_ms, "peer_name": "one_commit", "unit": "ms", "least": 0.0}
-    return [*rows, smaller_is_better("1KB/latency_of_a_durable_send", n=SENDS, **latency)]  # type: ignore[arg-type]
+def latency(sends: int) -> list[Row]:
+    """Return the rows of the latency of a durable send."""
+    with _servers.rstreams_node() as server, tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder:
+        found = trio.run(_latency, server.port, folder, sends)
+    ours = found.pop("send")
+    return [
+        smaller_is_better(LATENCY, ours=ours, peer=peer, peer_name=name, n=sends, unit="ms", least=0.0)
+        for name, peer in found.items()
+    ]
 
 
-def measure(items: int = ITEMS, folder: Path | None = None) -> list[Row]:
-    """Return all rows."""
-    with tempfile.TemporaryDirectory(prefix="rstreams-node-", dir=folder) as place:
-        command = [sys.executable, "-m", "benchmarks.node", "--items", str(items), "--node", place]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        try:
-            return trio.run(_measure, process.stdout.readline().strip(), place, items)
-        finally:
-            process.kill()
-            process.communicate()
+def measure(items: int = ITEMS, *, only: str = "*", runs: int = RUNS) -> list[Row]:
+    """Return all rows.
+
+    Args:
+        items: The messages of one run of ours.
+        only: The cases to run: a pattern such as "1KB/publish/*".
+        runs: How often each candidate runs; the figures are medians.
+    """
+    parts = [chosen(group, only) for group in (queues(items), logs(items))]
+    parts = [part for part in parts if part.pairs]
+    rows: list[Row] = []
+    if parts:
+        with Measurement(runs) as run:
+            run.prepare(parts)
+            rows = [row for part in parts for row in run.rows(part)]
+    if fnmatchcase(LATENCY, only):
+        rows += latency(min(items, SENDS))
+    return rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, or be the node."""
-    parser = options("queues of a node: in memory, and durable")
-    parser.add_argument("--items", type=int, default=ITEMS, help="messages of one run")
-    parser.add_argument("--folder", type=Path, help="where the store is made; by default in the system's folder")
-    parser.add_argument("--node", help=argparse.SUPPRESS)
-    found = parser.parse_args(arguments)
-    if found.node:
-        trio.run(_node, found.node, found.items)
-        return
-    publish("queues of a node: in memory, and durable", measure(found.items, found.folder), found.json)
+    """Measure, print the table, write what is asked for."""
+    title = "Queues and logs of a node, publisher and consumer in processes of their own, medians of runs in turns"
+    parser = options(title)
+    parser.add_argument("--only", default="*", metavar="PATTERN", help='some of the cases: "1KB/replay/*"')
+    parser.add_argument("--items", type=int, default=ITEMS, metavar="N", help="messages of one run (%(default)s)")
+    parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help="runs of each candidate (%(default)s)")
+    parser.add_argument("--folder", type=Path, help="where the stores are made; by default in the system's folder")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write tables into a page, between its comments")
+    given = parser.parse_args(arguments)
+    for name, value, most in (("items", given.items, IN_MEMORY // 2), ("runs", given.runs, 1_000)):
+        if not 1 <= value <= most:
+            parser.error(f"--{name} {value}: 1 to {most}")
+    if given.folder is not None:
+        os.environ["TMPDIR"] = str(given.folder)  # also of the servers
+    rows = measure(given.items, only=given.only, runs=given.runs)
+    if not rows:
+        parser.error(f"--only {given.only}: no case that can be run here")
+    publish(title, rows, given.json)
+    if given.page is not None:
+        refresh(given.page, rows)
 
 
 if __name__ == "__main__":

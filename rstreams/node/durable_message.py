@@ -6,14 +6,14 @@ import heapq
 import json
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
 from rstreams.errors import DeliveryFailed
 from rstreams.node.failure import Failure
 from rstreams.node.message_deadlines import MessageDeadlines
-from rstreams.node.stored_message import Lasting, Stored
+from rstreams.node.stored_message import Lasting
 
 _SIZE: Final = struct.Struct("<I")
 
@@ -66,7 +66,7 @@ class Departures(MessageDeadlines):
     """The messages of a durable queue that are in memory; each one that leaves the queue leaves the store.
 
     Args:
-        leave: Called with a message that has left the queue.
+        leave: Called with the positions of messages that have left the queue, and their bytes.
 
     Attributes:
         present: The messages in memory, by position.
@@ -74,7 +74,7 @@ class Departures(MessageDeadlines):
 
     __slots__ = ("_leave", "present")
 
-    def __init__(self, leave: Callable[[Durable], None]) -> None:
+    def __init__(self, leave: Callable[[list[int], int], None]) -> None:
         super().__init__()
         self._leave = leave
         self.present: dict[int, Durable] = {}
@@ -93,18 +93,23 @@ class Departures(MessageDeadlines):
 
     def let_go(self, message: Durable) -> None:
         """Note that a message is on its way to the dead letters; it stays in the store until it has arrived there."""
-        super().forget(message)
+        super().forget_all((message,))
 
-    def forget(self, message: Stored) -> None:
-        """Delete a message that has left the queue."""
-        super().forget(message)
-        if isinstance(message, Durable):
-            self.depart(message)
+    def forget_all(self, messages: Iterable[object]) -> None:
+        """Delete messages that have left the queue."""
+        messages = list(messages)
+        super().forget_all(messages)
+        self._depart(message for message in messages if isinstance(message, Durable))
 
     def depart(self, message: Durable) -> None:
         """Delete a message from the store."""
-        if self.present.pop(message.position, None) is not None:
-            self._leave(message)
+        self._depart((message,))
+
+    def _depart(self, messages: Iterable[Durable]) -> None:
+        pop = self.present.pop
+        gone = [message for message in messages if pop(message.position, None) is not None]
+        if gone:
+            self._leave([message.position for message in gone], sum([message.size for message in gone]))
 
 
 class Arrival:

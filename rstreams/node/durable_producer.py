@@ -10,7 +10,7 @@ from typing import Protocol
 from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
-from rstreams.errors import DeliveryFailed
+from rstreams.errors import Condition, DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.producer import Producer, Receives
 from rstreams.node.seen_messages import Seen, end_stolen
@@ -142,3 +142,11 @@ class DurableProducer(ClaimingProducer):
                 stamps.append(stamp)
             fresh.append(item)
         return fresh, stamps
+
+
+def not_stored(error: StoreError, address: str) -> DeliveryFailed:
+    """Return the outcome of messages to an address that are not in the store."""
+    full = "full" in str(error)
+    condition = Condition.RESOURCE_LIMIT_EXCEEDED if full else Condition.INTERNAL_ERROR
+    text = f"the store of {address!r:.80} " + ("is full" if full else "failed")
+    return DeliveryFailed("rejected", condition.value, text)

@@ -33,14 +33,14 @@ from rstreams.node.address import LinkRequest, NodeServices, Supply
 from rstreams.node.consumer import Consumer
 from rstreams.node.durable_browser import DurableBrowser
 from rstreams.node.durable_message import Arrival, Departures, Durable
-from rstreams.node.durable_producer import DurableProducer
+from rstreams.node.durable_producer import DurableProducer, not_stored
 from rstreams.node.durable_room import DurableRoom
 from rstreams.node.lifetime import dead_letter
 from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
 from rstreams.node.state_lines import durable_queue_line
 from rstreams.node.statistics import QueueStatistics
-from rstreams.node.stored_message import Lasting, Stored, is_gone
+from rstreams.node.stored_message import Stored, is_gone
 from rstreams.node.stored_producers import StoredProducers
 from rstreams.protocol.delivery import Outcome
 from rstreams.store import Chunk, Partition
@@ -220,7 +220,7 @@ class DurableQueue(Queue):
         if error is None:
             producer.accept(messages)
         else:
-            producer.refuse(messages, _as_outcome(error))
+            producer.refuse(messages, not_stored(error, self.name))
 
     def _on_commit(
         self,
@@ -240,7 +240,7 @@ class DurableQueue(Queue):
             self._enqueued -= count
             self._places.size -= sum(map(len, run))
             self._room.free(count)
-            producer.refuse(count + repeated, _as_outcome(error))
+            producer.refuse(count + repeated, not_stored(error, self.name))
             self._fail_if_over()
             self._room.serve()
             return
@@ -371,9 +371,6 @@ class DurableQueue(Queue):
 
     # leaving
 
-    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None:
-        self._together(lambda: super(DurableQueue, self)._accept(consumer, messages))
-
     def expire(self) -> None:
         """Let go of messages that are too old, and hand over those that have waited long enough."""
         self._together(super().expire)
@@ -391,12 +388,12 @@ class DurableQueue(Queue):
             if positions:
                 self._delete(positions)
 
-    def _leave_store(self, message: Durable) -> None:
-        self._places.size = 0 if self._room.stored <= 1 else max(0, self._places.size - message.size)
+    def _leave_store(self, positions: list[int], size: int) -> None:
+        self._places.size = 0 if self._room.stored <= len(positions) else max(0, self._places.size - size)
         if self._leaving_store is None:
-            self._delete([message.position])
+            self._delete(positions)
         else:
-            self._leaving_store.append(message.position)
+            self._leaving_store += positions
 
     def _delete(self, positions: list[int]) -> None:
         if self._undeleted:
@@ -461,10 +458,3 @@ class DurableQueue(Queue):
         if self._failed is None:
             self._failed = error
             logger.error("%s %r: it hands out no more messages from the disk: %s", self.kind, self.name, error)
-
-
-def _as_outcome(error: StoreError) -> DeliveryFailed:
-    """Return the outcome of messages that are not in the store."""
-    full = "full" in str(error)
-    condition = Condition.RESOURCE_LIMIT_EXCEEDED if full else Condition.INTERNAL_ERROR
-    return DeliveryFailed("rejected", condition.value, "the store of the queue " + ("is full" if full else "failed"))

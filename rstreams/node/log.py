@@ -21,14 +21,14 @@ from typing import Final
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec import Described, Symbol
 from rstreams.abc import Subscriber, Subscription
-from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
+from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.net.links.offsets import GROUP, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
-from rstreams.node.durable_producer import ClaimingProducer
+from rstreams.node.durable_producer import ClaimingProducer, not_stored
 from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
@@ -267,6 +267,11 @@ class LogAddress(Address):
 
     def append(self, producer: LogProducer, run: Sequence[bytes]) -> None:
         """Append messages of a producer; it hears when all of them are safe, or when some are not there."""
+        if not producer.once and (producer.number is not None or len(self.partitions) == 1):
+            self._room.store(producer, len(run))
+            self._append_to(producer.number or 0, run, [], _Commit(producer, len(run), self.name).part())
+            self._room.top_up(producer)
+            return
         parts: dict[int, tuple[list[bytes], dict[str, int]]] = {}
         for encoded in run:
             stamp = read_stamp(encoded) if producer.once else None
@@ -284,7 +289,7 @@ class LogAddress(Address):
         repeated = len(run) - fresh
         self._links.duplicates += repeated
         self._room.store(producer, fresh)
-        commit = _Commit(producer, len(run))
+        commit = _Commit(producer, len(run), self.name)
         for at, (messages, highest) in parts.items():
             self._append_to(at, messages, list(highest.items()), commit.part())
         commit.part()(None)
@@ -292,7 +297,7 @@ class LogAddress(Address):
             producer.grant_again(repeated)
         self._room.top_up(producer)
 
-    def _append_to(self, at: int, messages: list[bytes], stamps: list[Stamp], tell: Done) -> None:
+    def _append_to(self, at: int, messages: Sequence[bytes], stamps: list[Stamp], tell: Done) -> None:
         partition, numbered = self.partitions[at], self._numbered[at]
         if not messages:  # those that came first may not be safe yet
             partition.kept.delete((), tell, sync_s=partition.sync_s)
@@ -398,9 +403,10 @@ class LogProducer(ClaimingProducer):
 class _Commit:
     """The outcome of one run of a producer, whose messages may go to several partitions."""
 
-    __slots__ = ("_error", "_messages", "_parts", "_producer")
+    __slots__ = ("_error", "_log", "_messages", "_parts", "_producer")
 
-    def __init__(self, producer: LogProducer, messages: int) -> None:
+    def __init__(self, producer: LogProducer, messages: int, log: str) -> None:
+        self._log = log
         self._producer = producer
         self._messages = messages
         self._parts = 0
@@ -419,8 +425,7 @@ class _Commit:
         if self._error is None:
             self._producer.accept(self._messages)
         else:
-            text = str(self._error)
-            self._producer.refuse(self._messages, DeliveryFailed("rejected", Condition.INTERNAL_ERROR.value, text))
+            self._producer.refuse(self._messages, not_stored(self._error, self._log))
 
 
 class LogPartitionAddress(Address):

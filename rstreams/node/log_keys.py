@@ -127,6 +127,7 @@ class Compaction:
                 self._read(answer.following)
             else:
                 self._begun = True
+                self._partition.free_room()
                 self._on_begun(self.due)
 
         self._partition.kept.read(position, on_read)

@@ -2,8 +2,9 @@
 
 Theory of operation. A message can be read when it is safe. A `LogCursor` has a position and takes the messages behind
 it. Cursors at the end of the partition share the newest runs, which stay in memory up to `RECENT_BYTES`. A cursor
-further behind reads from the disk, a chunk at a time, and keeps no more than that chunk. If all cursors together keep
-more than `READ_AHEAD_BYTES`, a cursor whose reader asks for nothing lets go of its chunk, and reads it again later.
+further behind reads from the disk, a chunk at a time. When half of a chunk has been taken, the store's thread reads the
+next one; a cursor keeps no more than these two. If all cursors together keep more than `READ_AHEAD_BYTES`, none reads
+ahead, and a cursor whose reader asks for nothing lets go of its chunks, and reads them again later.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from rstreams.errors import Condition, ProtocolError, StoreError
@@ -24,6 +26,10 @@ RECENT_BYTES: Final = 1024 * 1024
 
 READ_AHEAD_BYTES: Final = 16 * 1024 * 1024
 """The bytes of chunks above which cursors of a partition that wait for demand keep none."""
+
+_LEAST_REMOVED: Final = 16
+_MOST_REMOVED: Final = 1024
+"""After how many messages that were deleted singly their room becomes free: an eighth of all, within these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class LogPartition:
         self.read_ahead = 0
         self._retention = retention
         self._trimming = False
+        self._removed: list[int] = []  # their room on the disk may not be free yet
         self._recent: deque[tuple[int, Sequence[bytes], int]] = deque()
         self._recent_bytes = 0
         self._cursors: dict[LogCursor, None] = {}
@@ -118,10 +125,19 @@ class LogPartition:
         self._forget_recent(self.kept.first)
 
     def remove(self, positions: Sequence[int]) -> None:
-        """Delete single messages: later ones have their keys."""
+        """Delete single messages: later ones have their keys. Now and then their room on the disk becomes free."""
         self.kept.delete(positions, sync_s=self.sync_s)
+        self._removed += positions
+        if len(self._removed) >= min(_MOST_REMOVED, max(_LEAST_REMOVED, self.kept.count // 8)):
+            self.kept.shrink(self._removed, sync_s=self.sync_s)
+            self._removed = []
         self._recent.clear()  # they have deleted messages now
         self._recent_bytes = 0
+
+    def free_room(self) -> None:
+        """Make the room on the disk free of all messages that were deleted singly."""
+        self._removed = []
+        self.kept.shrink(range(self.kept.first, self.safe_end), sync_s=self.sync_s)
 
     def _forget_recent(self, below: int) -> None:
         while self._recent and self._recent[0][0] < below:
@@ -163,12 +179,15 @@ class LogCursor:
     """
 
     __slots__ = (
+        "_ahead",
         "_at",
         "_held",
         "_lose",
         "_messages",
+        "_next",
         "_partition",
         "_positions",
+        "_reading",
         "_wake",
         "closed",
         "comes_later",
@@ -189,9 +208,12 @@ class LogCursor:
         self._positions: Sequence[int] = ()
         self._messages: Sequence[bytes] = ()
         self._at = 0
-        self._held = 0  # the bytes of the chunk
+        self._ahead: Chunk | StoreError | None = None  # the next chunk, which was read ahead
+        self._held = 0  # the bytes of both chunks
+        self._reading = False
         self.closed = False
         self.position = position if position is not None else -1
+        self._next = self.position  # where the next chunk begins
         self.comes_later = position is None
         self.error: Exception | None = None
         partition.join(self)
@@ -207,7 +229,7 @@ class LogCursor:
         if isinstance(answer, StoreError):
             self.error = answer
         else:
-            self.position = answer
+            self.position = self._next = answer
         self._wake()
 
     def wake(self) -> None:
@@ -217,19 +239,25 @@ class LogCursor:
 
     def go_back(self, position: int) -> None:
         """Take the messages from `position` on again; an answer of the disk that is on its way is then not used."""
-        self.position = position
+        self.position = self._next = position
         self.error = None
-        self._drop_chunk()
+        self._drop_chunks()
 
     def rest(self) -> None:
-        """Note that nothing is taken for now: without room the chunk is dropped, and read again later."""
+        """Note that nothing is taken for now: without room the chunks are dropped, and read again later."""
         if self._held and self._partition.read_ahead > READ_AHEAD_BYTES:
-            self._drop_chunk()
+            self._next = self.position
+            self._drop_chunks()
 
-    def _drop_chunk(self) -> None:
+    def _drop_chunks(self) -> None:
         self._positions, self._messages, self._at = (), (), 0
-        self._partition.read_ahead -= self._held
-        self._held = 0
+        self._ahead = None
+        self._hold(0)
+
+    def _hold(self, size: int) -> None:
+        """Note how many bytes the chunks have."""
+        self._partition.read_ahead += size - self._held
+        self._held = size
 
     def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
         """Take up to `most` messages with their offsets; none if there are no more now, or `error` is set."""
@@ -238,51 +266,89 @@ class LogCursor:
             if at < end:
                 self._at = end
                 self.position = self._positions[end - 1] + 1
+                if 2 * end >= len(self._messages):
+                    self._read_ahead()
                 return self._positions[at:end], self._messages[at:end]
-            self._drop_chunk()
+            self.position = self._next
             if self.position >= self._partition.safe_end:
+                self._drop_chunks()
                 break
             self._get_more()
         return (), ()
 
     def _get_more(self) -> None:
-        """Get the next run, from memory at once or from the disk later."""
-        found = self._partition.recent(self.position)
+        """Get the next run from memory, or the chunk that was read ahead, or one from the disk, which comes later."""
+        found, ahead = self._partition.recent(self.position), self._ahead
         if found is not None:
+            self._drop_chunks()
             first, run = found
             begin = self.position - first
-            self._positions, self._messages = range(self.position, first + len(run)), run[begin:] if begin else run
-            return
-        self.comes_later = True
-        self._partition.kept.read(self.position, partial(self._on_read, self.position))
+            self._next = first + len(run)
+            self._positions, self._messages = range(self.position, self._next), run[begin:] if begin else run
+        elif ahead is not None:
+            self._use(ahead)
+        else:
+            self._drop_chunks()
+            self.comes_later = True
+            if not self._reading:
+                self._read()
+
+    def _read_ahead(self) -> None:
+        """Have the next chunk read while messages of this one are handed over."""
+        partition = self._partition
+        if (
+            self._next < partition.safe_end
+            and self._held <= READ_AHEAD_BYTES - partition.read_ahead
+            and not self._reading
+            and self._ahead is None
+            and partition.recent(self._next) is None
+        ):
+            self._read()
+
+    def _read(self) -> None:
+        self._reading = True
+        self._partition.kept.read(self._next, partial(self._on_read, self._next))
 
     def _on_read(self, asked: int, answer: Chunk | StoreError) -> None:
-        self.comes_later = False
-        partition = self._partition
+        self._reading = False
         if self.closed:
             return
-        if asked != self.position:
-            pass  # it has gone back meanwhile
-        elif isinstance(answer, StoreError):
-            self.error = answer
-        elif not partition.has_gaps and self.position < partition.kept.first:
-            self.error = self._lose()
-            self._keep(answer)
-        else:
-            self._keep(answer)
-        self._wake()
+        if self.comes_later:
+            self.comes_later = False
+            if asked == self._next:  # it has not gone back meanwhile
+                self._use(answer)
+            self._wake()
+        elif asked == self._next:
+            self._ahead = answer
+            self._hold(self._held + _bytes_of(answer))
 
-    def _keep(self, answer: Chunk) -> None:
+    def _use(self, answer: Chunk | StoreError) -> None:
+        """Have the messages of an answer taken next."""
+        self._drop_chunks()
+        partition = self._partition
+        if isinstance(answer, StoreError):
+            self.error = answer
+            return
+        if not partition.has_gaps and self.position < partition.kept.first:
+            self.error = self._lose()
         if answer.runs:
-            self._positions = [position for run in answer.runs for position in run.positions]
-            self._messages = [message for run in answer.runs for message in run.messages]
-            self._held = sum(map(len, self._messages))
-            self._partition.read_ahead += self._held
+            if len(answer.runs) == 1:
+                self._positions, self._messages = answer.runs[0].positions, answer.runs[0].messages
+            else:
+                self._positions = list(chain.from_iterable(run.positions for run in answer.runs))
+                self._messages = list(chain.from_iterable(run.messages for run in answer.runs))
+            self._next = answer.following
+            self._hold(_bytes_of(answer))
         else:  # all that was there has been deleted
-            self.position = answer.following if answer.following > self.position else self._partition.safe_end
+            self.position = answer.following if answer.following > self.position else partition.safe_end
+            self._next = self.position
 
     def close(self) -> None:
         """Take no more."""
         self.closed = True
         self._partition.leave(self)
         self.go_back(self.position)
+
+
+def _bytes_of(answer: Chunk | StoreError) -> int:
+    return 0 if isinstance(answer, StoreError) else sum(sum(map(len, run.messages)) for run in answer.runs)

@@ -11,7 +11,7 @@ from rstreams._core.holds import HoldRun, NoHolds
 from rstreams.abc import Subscriber
 from rstreams.errors import ProtocolError
 from rstreams.net.dialects import Offset
-from rstreams.net.links.offsets import with_offset
+from rstreams.net.links.offsets import with_offsets
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.subscription import OwnDemand
 
@@ -36,7 +36,7 @@ class TakesOffsets(OwnDemand):
 
     def _hand_over_offsets(self, offsets: Sequence[int], messages: Sequence[bytes], holds: HoldRun) -> None:
         """Hand over messages, which count as demanded."""
-        items = list(map(with_offset, messages, offsets))
+        items = with_offsets(messages, offsets)
         if self._on_held_run is not None:
             self._hand_over_run(self._on_held_run, items, holds)
             return

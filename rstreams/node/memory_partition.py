@@ -70,6 +70,9 @@ class MemoryPartition:
         if done is not None:
             done(None)
 
+    def shrink(self, positions: Iterable[int], *, sync_s: float = 0.0) -> None:
+        """Do nothing: messages that are gone need no room here."""
+
     def _replace(self, at: int, gone: set[int]) -> None:
         """Keep the messages of a run that are not gone."""
         run = self._runs[at]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rstreams.node.stored_message import Lasting, Stored
 
@@ -47,11 +47,15 @@ class MessageDeadlines:
 
     def forget(self, message: Stored) -> None:
         """Note that a message has left the queue."""
-        if not isinstance(message, Lasting):
-            return
-        message.gone = True
-        message.encoded = b""
-        self._left -= 1
+        self.forget_all((message,))
+
+    def forget_all(self, messages: Iterable[object]) -> None:
+        """Note that messages have left the queue; those without a deadline are passed over."""
+        for message in messages:
+            if isinstance(message, Lasting):
+                message.gone = True
+                message.encoded = b""
+                self._left -= 1
         if len(self._heap) > 64 + 2 * self._left:
             self._heap = [entry for entry in self._heap if not entry[2].gone]
             heapq.heapify(self._heap)

@@ -302,9 +302,7 @@ class Queue(Address):
         consumer.asked = False
         self._accepted += len(messages)
         if self._deadlines:
-            for message in messages:
-                if isinstance(message, Lasting):
-                    self._deadlines.forget(message)
+            self._deadlines.forget_all(messages)
         self._room.free(len(messages))
         self._room.serve()
 

@@ -45,6 +45,19 @@ class Delete(_Changing):
 
 
 @dataclass(slots=True)
+class Shrink(_Changing):
+    """Write the runs that have some positions again, if most of their messages are gone.
+
+    Attributes:
+        parts: The positions, in rising order.
+        done_below: The position below which this has been done.
+    """
+
+    parts: Sequence[range]
+    done_below: int = 0
+
+
+@dataclass(slots=True)
 class Trim(_Changing):
     """Delete the oldest messages."""
 
@@ -103,6 +116,6 @@ class Seek(_Asking[int]):
     time_s: float
 
 
-Modification: TypeAlias = Append | Delete | Trim | Put | Note | Drop
+Modification: TypeAlias = Append | Delete | Shrink | Trim | Put | Note | Drop
 Question: TypeAlias = Read | Seek
 Change: TypeAlias = Modification | Question

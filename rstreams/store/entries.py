@@ -91,8 +91,10 @@ def cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
         yield messages[begin:]
 
 
-def ranges(positions: Iterable[int]) -> list[range]:
+def as_ranges(positions: Iterable[int]) -> list[range]:
     """Return the same positions as ranges, in rising order."""
+    if type(positions) is range and positions.step == 1:
+        return [positions]
     found: list[range] = []
     begin = end = -1
     for position in sorted(positions):

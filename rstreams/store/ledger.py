@@ -39,10 +39,20 @@ class Ledger:
 
     def numbers(self) -> tuple[int, ...]:
         """Return the numbers as they are stored, and a checksum of them and the name behind them."""
-        kept = (self.next, self.first, self.rows, self.live, self.size, self.sum, self.notes, self.records)
+        kept = self._kept()
         return (*kept, checksum((self.number, *kept), self.name.encode()))
+
+    def copy(self) -> Ledger:
+        """Return another one with the same numbers."""
+        return Ledger(self.number, self.name, *self._kept())
 
     def become(self, other: Ledger) -> None:
         """Take over the numbers of another one."""
-        for name in ("number", "next", "first", "rows", "live", "size", "sum", "notes", "records"):
-            setattr(self, name, getattr(other, name))
+        self.number, self.next, self.first, self.rows = other.number, other.next, other.first, other.rows
+        self.live, self.size, self.sum, self.notes, self.records = other._counts()
+
+    def _kept(self) -> tuple[int, ...]:
+        return (self.next, self.first, self.rows, *self._counts())
+
+    def _counts(self) -> tuple[int, int, int, int, int]:
+        return self.live, self.size, self.sum, self.notes, self.records

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from rstreams.errors import StoreError
-from rstreams.store.changes import Append, Change, Delete, Drop, Note, Put, Read, Seek, Trim
-from rstreams.store.entries import Chunk, Done
+from rstreams.store.changes import Append, Change, Delete, Drop, Note, Put, Read, Seek, Shrink, Trim
+from rstreams.store.entries import Chunk, Done, as_ranges
 from rstreams.store.ledger import Ledger
 
 
@@ -112,6 +112,18 @@ class Partition:
             sync_s: As for `append`.
         """
         self._store.take(Delete(self._committed, done, sync_s, positions))
+
+    def shrink(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
+        """Write the runs that have one of the positions again, if most of their bytes are those of deleted messages.
+
+        A run on disk otherwise keeps its size until its last message is deleted. The positions of the messages stay.
+
+        Args:
+            positions: The positions, in any order; a `range` is cheap.
+            done: Called when the runs are written.
+            sync_s: As for `append`.
+        """
+        self._store.take(Shrink(self._committed, done, sync_s, as_ranges(positions)))
 
     def trim(
         self,

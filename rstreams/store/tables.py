@@ -7,7 +7,8 @@
     notes        what is kept beside single messages
     records      small values by key
 
-A run stays until all its messages are deleted. `gone` has a bit for each message that is.
+A run stays until all its messages are deleted, or `Shrink` writes it again with fewer bytes. `gone` has a bit for each
+message that is deleted.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import sqlite3
 import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
+from dataclasses import dataclass
+from itertools import starmap
 from typing import Final
 
 from rstreams.errors import StoreError
-from rstreams.store.changes import Append, Delete, Modification, Note, Put, Trim
-from rstreams.store.entries import Chunk, Run, checksum, cut, join, ranges, split
+from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Trim
+from rstreams.store.entries import Chunk, Run, as_ranges, checksum, cut, join, split
 from rstreams.store.ledger import POSITION_BITS, Ledger
+from rstreams.store.sparse_runs import smaller_parts
 
 SCHEMA: Final = """
     CREATE TABLE store(identity BLOB, commits INTEGER, partitions INTEGER, crc INTEGER);
@@ -41,7 +44,10 @@ UNREADABLE: Final = (sqlite3.Error, struct.error, AttributeError, OverflowError,
 """The exceptions of reading damaged tables: a number may have become a text."""
 
 _A_STEP: Final = 512
-"""How many runs are deleted in one commit by `trim` and `drop`; the rest follows in later ones."""
+"""How many runs are deleted in one commit by `trim` and `drop`, or looked at by `shrink`; later ones do the rest."""
+
+_SHRINK_BYTES: Final = 4 * 1024 * 1024
+"""The bytes of the runs that `shrink` writes again in one commit, about."""
 
 _READ: Final = """
     SELECT first, count, time_ms, crc, gone, data FROM runs LEFT JOIN bodies ON number = body
@@ -57,7 +63,7 @@ _SEEK: Final = """
 """
 
 _TOUCHED: Final = """
-    SELECT first, count, live, size, crc, gone, body FROM runs
+    SELECT first, count, live, size, crc, gone, body, time_ms FROM runs
     WHERE partition = ?1 AND first >= coalesce((SELECT max(first) FROM runs WHERE partition = ?1 AND first <= ?2), ?2)
     AND first < ?3 ORDER BY first LIMIT ?4
 """
@@ -199,6 +205,25 @@ class Tables:
         return notes
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A run, as `_TOUCHED` selects it."""
+
+    first: int
+    count: int
+    live: int
+    size: int
+    crc: int
+    gone: bytes | None
+    body: int
+    time_ms: int
+
+    @property
+    def end(self) -> int:
+        """The position behind its last message."""
+        return self.first + self.count
+
+
 class _Transaction:
     """The changes of one commit."""
 
@@ -216,7 +241,7 @@ class _Transaction:
         ledger = self._ledgers.get(name)
         if ledger is None:
             known = self._tables.ledgers.get(name)
-            ledger = self._tables.make(name) if known is None else copy(known)
+            ledger = self._tables.make(name) if known is None else known.copy()
             self._ledgers[name] = self._tables.ledgers[name] = ledger
         if isinstance(change, Append):
             first, messages = self._appended.get(name, (change.first, ()))
@@ -230,20 +255,23 @@ class _Transaction:
             for key, value in change.records.items():
                 self._put(ledger, key, value)
         elif isinstance(change, Delete):
-            positions = change.positions
-            found = [positions] if type(positions) is range and positions.step == 1 else ranges(positions)
-            self._deleted.setdefault(name, []).extend(found)
+            self._deleted.setdefault(name, []).extend(as_ranges(change.positions))
         elif isinstance(change, Put):
             self._put(ledger, change.key, change.value)
         elif isinstance(change, Note):
             self._note(ledger, change.position, change.value)
-        elif isinstance(change, Trim):
-            self._flush(ledger)
-            return self._trim(ledger, change)
         else:
             self._flush(ledger)
-            return self._drop(ledger)
+            return self._make_a_step(ledger, change)
         return True
+
+    def _make_a_step(self, ledger: Ledger, change: Shrink | Trim | Drop) -> bool:
+        """Make a change as far as one commit may; return False if it needs a further one."""
+        if isinstance(change, Shrink):
+            return self._shrink(ledger, change)
+        if isinstance(change, Trim):
+            return self._trim(ledger, change)
+        return self._drop(ledger)
 
     def finish(self) -> list[Ledger]:
         """Write what is left, and the accounts; return those that have changed."""
@@ -254,7 +282,7 @@ class _Transaction:
                 "records = ?, crc = ? WHERE number = ?",
                 (*ledger.numbers(), ledger.number),
             )
-        return [copy(ledger) for ledger in self._ledgers.values()]
+        return [ledger.copy() for ledger in self._ledgers.values()]
 
     def _flush(self, ledger: Ledger) -> None:
         self._write_runs(ledger)
@@ -270,44 +298,53 @@ class _Transaction:
     def _write_runs(self, ledger: Ledger) -> None:
         first, messages = self._appended.pop(ledger.name, (0, []))
         for part in cut(messages):
-            count, body = len(part), join(part)
-            crc = checksum((ledger.number, first, count), body)
-            number = self._execute("INSERT INTO bodies(data) VALUES(?)", (body,)).lastrowid
-            self._execute(
-                "INSERT INTO runs VALUES(?, ?, ?, ?, ?, ?, ?, NULL, ?)",
-                (ledger.number, first, count, count, len(body), self._time_ms, crc, number),
-            )
             if not ledger.rows:
                 ledger.first = first
-            ledger.rows += 1
-            ledger.live += count
-            ledger.size += len(body)
-            ledger.sum += (first & POSITION_BITS) + crc
-            first += count
+            self._write_run(ledger, first, part, self._time_ms)
+            ledger.live += len(part)
+            first += len(part)
             ledger.next = first
+
+    def _write_run(self, ledger: Ledger, first: int, messages: Sequence[bytes], time_ms: int, gone: int = 0) -> None:
+        """Write one run; `gone` has a bit for each message that is deleted."""
+        count, body = len(messages), join(messages)
+        crc = checksum((ledger.number, first, count), body)
+        number = self._execute("INSERT INTO bodies(data) VALUES(?)", (body,)).lastrowid
+        live, mask = count - gone.bit_count(), _as_blob(gone, count) if gone else None
+        self._execute(
+            "INSERT INTO runs VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (ledger.number, first, count, live, len(body), time_ms, crc, mask, number),
+        )
+        ledger.rows += 1
+        ledger.size += len(body)
+        ledger.sum += (first & POSITION_BITS) + crc
+
+    def _remove_run(self, ledger: Ledger, row: _Row) -> None:
+        self._execute("DELETE FROM runs WHERE partition = ? AND first = ?", (ledger.number, row.first))
+        self._execute("DELETE FROM bodies WHERE number = ?", (row.body,))
+        ledger.rows -= 1
+        ledger.size -= row.size
+        ledger.sum -= (row.first & POSITION_BITS) + row.crc
 
     def _delete(self, ledger: Ledger, positions: range, most: int = -1) -> bool:
         """Delete messages; return False if there are more runs than `most`."""
         begin, end = positions.start, positions.stop
         rows = self._execute(_TOUCHED, (ledger.number, begin, end, most)).fetchall()
-        for first, count, live, size, crc, gone, body in rows:
-            low, high = max(begin - first, 0), min(end - first, count)
+        for row in starmap(_Row, rows):
+            count = row.count
+            low, high = max(begin - row.first, 0), min(end - row.first, count)
             if low >= high:
                 continue
-            mask = int.from_bytes(gone or b"", "little") | ((1 << high) - (1 << low))
+            mask = int.from_bytes(row.gone or b"", "little") | ((1 << high) - (1 << low))
             left = count - mask.bit_count()
-            ledger.live -= live - left
+            ledger.live -= row.live - left
             if left:
                 self._execute(
                     "UPDATE runs SET live = ?, gone = ? WHERE partition = ? AND first = ?",
-                    (left, mask.to_bytes(-(-count // 8), "little"), ledger.number, first),
+                    (left, _as_blob(mask, count), ledger.number, row.first),
                 )
                 continue
-            self._execute("DELETE FROM runs WHERE partition = ? AND first = ?", (ledger.number, first))
-            self._execute("DELETE FROM bodies WHERE number = ?", (body,))
-            ledger.rows -= 1
-            ledger.size -= size
-            ledger.sum -= (first & POSITION_BITS) + crc
+            self._remove_run(ledger, row)
         through = len(rows) != most
         if ledger.notes:
             if not through:
@@ -316,6 +353,50 @@ class _Transaction:
                 "DELETE FROM notes WHERE partition = ? AND position >= ? AND position < ?", (ledger.number, begin, end)
             ).rowcount
         return through
+
+    def _shrink(self, ledger: Ledger, change: Shrink) -> bool:
+        """Write sparse runs again; return False if a further commit goes on at `done_below`."""
+        room, runs = _SHRINK_BYTES, _A_STEP
+        for part in change.parts:
+            while change.done_below < part.stop:
+                if room <= 0 or runs <= 0:
+                    return False
+                begin = max(part.start, change.done_below)
+                rows = self._execute(_TOUCHED, (ledger.number, begin, part.stop, 2)).fetchall()
+                row = next((row for row in starmap(_Row, rows) if row.end > begin), None)  # the first may end before
+                change.done_below = part.stop if row is None else row.end
+                if row is not None:
+                    runs -= 1
+                    room -= self._shrink_run(ledger, row)
+        return True
+
+    def _shrink_run(self, ledger: Ledger, row: _Row) -> int:
+        """Write a run again if that needs less than half of its room; return the bytes that were read for it."""
+        if row.gone is None:
+            return 0
+        mask, first = int.from_bytes(row.gone, "little"), row.first
+        try:
+            with self._tables.connection.blobopen("bodies", "data", row.body, readonly=True) as blob:
+                parts = smaller_parts(struct.unpack(f"<{row.count}I", blob.read(4 * row.count)), mask)
+                if parts is None:
+                    return 0
+                blob.seek(0)
+                data = blob.read()
+        except (sqlite3.OperationalError, struct.error):
+            return 0  # it is damaged, and stays as it is; a reader gets the error
+        if checksum((ledger.number, first, row.count), data) != row.crc:
+            return 0
+        messages = split(data, row.count)
+        self._remove_run(ledger, row)
+        if ledger.first == first:
+            ledger.first = first + parts[0].start
+        for part in parts:
+            missing = mask >> part.start & (1 << len(part)) - 1
+            kept = [
+                b"" if missing >> at & 1 else message for at, message in enumerate(messages[part.start : part.stop])
+            ]
+            self._write_run(ledger, first + part.start, kept, row.time_ms, missing)
+        return row.size
 
     def _trim(self, ledger: Ledger, change: Trim) -> bool:
         below = max(change.below, self._end_of_old(ledger, change))
@@ -363,6 +444,11 @@ class _Transaction:
         ledger.notes -= self._execute("DELETE FROM notes WHERE partition = ? AND position = ?", where).rowcount
         self._execute("INSERT INTO notes VALUES(?, ?, ?, ?)", (*where, value, checksum(where, value)))
         ledger.notes += 1
+
+
+def _as_blob(mask: int, count: int) -> bytes:
+    """Return the bits of the messages of a run that are deleted, as they are stored."""
+    return mask.to_bytes(-(-count // 8), "little")
 
 
 def _merged(found: Iterable[range]) -> list[range]:

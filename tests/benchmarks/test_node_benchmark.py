@@ -1,20 +1,72 @@
-"""The benchmarks of a node's queues and of its store: that they run, and what their cases are called."""
+"""The benchmarks of a node's queues and logs, and of its store: that they run, and what their cases are called."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import node, store_engines, store_size
+from benchmarks import _servers, node, store_engines, store_size
+from benchmarks._cases import Group
+from benchmarks._node_rstreams import QUEUES
+from benchmarks._node_tables import BEGIN, END, refresh
+from benchmarks._report import Row, smaller_is_better
+
+
+def _without_brokers(group: Group) -> Group:
+    """Return the part of a group that needs no server of others."""
+    own = (None, _servers.rstreams_node, _servers.rstreams_node_in_memory)
+    return replace(group, candidates={name: one for name, one in group.candidates.items() if one.kind.server in own})
 
 
 @pytest.mark.slow
-def test_each_queue_stands_beside_the_one_in_memory(tmp_path: Path) -> None:
-    rows = node.measure(500, tmp_path)
-    names = {f"1KB/{step}/{queue}" for step in ("publish", "consume") for queue in node.QUEUES}
-    assert {row.case for row in rows} == {*names, "1KB/latency_of_a_durable_send"}
+def test_queues_and_logs_stand_beside_those_without_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    for make in (node.queues, node.logs):
+        monkeypatch.setattr(node, make.__name__, lambda items, make=make: _without_brokers(make(items)))
+    rows = node.measure(500, runs=1)
+    names = {f"1KB/{step}/{queue}" for step in ("publish", "consume") for queue in QUEUES}
+    names |= {f"1KB/{step}/{form}" for step in ("append", "replay") for form in ("single", "packed")}
+    assert {row.case for row in rows} == {*names, node.LATENCY}
     assert all(row.ours > 0 for row in rows)
+
+
+def test_what_is_consumed_is_published_before_it_and_only_chosen_cases_run() -> None:
+    part = node.chosen(node.logs(100), "1KB/replay/packed")
+    names = list(part.candidates)
+    assert {case for case, *_ in part.pairs} == {"1KB/replay/packed"}
+    assert names.index("packed/publish") + 1 == names.index("packed/consume")
+    assert "single/publish" not in names
+    assert not node.chosen(node.queues(100), "1KB/replay/packed").pairs
+
+
+def test_the_tables_of_a_page_are_written_between_its_comments(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}old\n{END}after\n")
+    figures = {"peer": 50.0, "unit": "items/s", "ratio": 2.0, "n": 1, "ours_cpu_us": 1.5, "peer_cpu_us": 300.0}
+    rows = [
+        Row(case="1KB/publish/durable_always", ours=1000.0, peer_name="rabbitmq_quorum/proton", **figures),  # type: ignore[arg-type]
+        Row(case="1KB/consume/durable_always", ours=2000.0, peer_name="memory", **figures),  # type: ignore[arg-type]
+        Row(case="1KB/replay/packed", ours=500_000.0, peer_name="served_stream", **figures),  # type: ignore[arg-type]
+        smaller_is_better(node.LATENCY, ours=3.0, peer=2.0, peer_name="one_group_commit", n=1, unit="ms"),
+    ]
+    for _ in range(2):
+        refresh(page, rows)
+    text = page.read_text()
+    assert (text.startswith("before\n"), text.endswith("after\n"), "old" in text) == (True, True, False)
+    lines = text.splitlines()
+    assert "| **durable_always** | 1,000 | 1.5 | 2,000 | 1.5 |" in lines
+    assert "| rabbitmq quorum, proton | 50 | 300 |  |  |" in lines
+    assert "| **log of a node** |  |  | 500,000 | 1.5 |" in lines
+    assert "A durable send takes 3.00 ms. one group commit: 2.00 ms (1.50x)." in lines
+
+
+def test_each_function_of_a_candidate_is_there() -> None:
+    for group in (node.queues(100), node.logs(100)):
+        for one in group.candidates.values():
+            module = pytest.importorskip(f"benchmarks._{one.kind.module}")
+            assert callable(getattr(module, one.kind.produce))
+            assert callable(getattr(module, one.kind.consume))
 
 
 @pytest.mark.slow

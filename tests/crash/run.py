@@ -7,6 +7,9 @@ Each life of the node has these clients, until it is killed:
     plain   a producer at least once, and a consumer
     once    a producer effectively once, which sends its batch again after each crash, and a consumer
     work    a producer at least once, and a consumer that fails some messages; those become dead letters
+    logs    see `tests.crash.logs`
+
+In some lives the disk is full after a while. Then outcomes may have to wait, and no mark makes them certain.
 
 A consumer settles a batch, and then publishes a mark to another durable queue of the node. When the mark is accepted,
 the outcomes of the batch are certain to be safe, because they came to the node before the mark.
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -38,6 +42,8 @@ from rstreams.message import Message
 from rstreams.store.place import read_mark
 from rstreams.store.recovery import recover
 from tests.crash.accounts import Account
+from tests.crash.log_accounts import LatestAccount, LogAccount
+from tests.crash.logs import LogClients
 
 FILES: Final = ("store.db", "store.db-wal", "mark")
 READY_S: Final = 30.0
@@ -50,28 +56,38 @@ class Harness:
     Args:
         folder: Where the store is.
         seed: Decides when the node is killed, and what its clients do.
+        full_disk: The part of the lives in which the disk is full after a while.
     """
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, full_disk: float = 0.15) -> None:
         self.folder = folder
+        self.full_disk = full_disk
         self.store = folder / "store"
         self.chance = random.Random(seed)  # noqa: S311 - a test
         self.accounts = {name: Account(name) for name in ("plain", "once", "work")}
+        self.logs = LogClients(self.chance, lambda: self.certain, self.look_whether_begun)
+        self.begun = trio.Event()
+        self.accepted = trio.Event()  # in this life of the node
         self.next = dict.fromkeys(self.accounts, 0)
         self.batch = range(0)  # of the effectively once producer, not known to be accepted
-        self.kills = self.early = self.damaged = self.refused = 0
+        self.kills = self.early = self.full = self.damaged = self.refused = 0
+        self.certain = True  # whether a mark makes the outcomes before it certain
         self.problems: list[str] = []
 
     # the node
 
     async def life(self, *, kill: bool) -> None:
         """Run the node once: until it is killed, or until its queues are empty."""
-        process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
-            [sys.executable, "-m", "tests.crash.node", str(self.store)], stdout=subprocess.PIPE, text=True
-        )
+        self.accepted = trio.Event()
+        command = [sys.executable, "-m", "tests.crash.node", str(self.store)]
+        self.certain = not (kill and self.kills and self.chance.random() < self.full_disk)
+        if not self.certain:
+            command.append(str(self.chance.randint(1, 60)))
+            self.full += 1
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - nothing else runs yet
         assert process.stdout is not None
         try:
-            if kill and self.chance.random() < 0.1:  # while it starts
+            if kill and self.kills and self.chance.random() < 0.1:  # while it starts
                 await trio.sleep(self.chance.uniform(0.0, 0.6))
                 self.early += 1
                 return
@@ -83,7 +99,11 @@ class Harness:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.clients, url, kill)
                 if kill:
-                    await trio.sleep(self.chance.uniform(0.02, 0.5))
+                    with trio.fail_after(READY_S):
+                        await self.begun.wait()
+                        if self.certain and self.chance.random() < 0.8:  # otherwise while its clients connect
+                            await self.accepted.wait()
+                    await trio.sleep(self.chance.uniform(0.02, 0.8))
                     process.kill()
                     nursery.cancel_scope.cancel()
         finally:
@@ -92,12 +112,27 @@ class Harness:
             process.stdout.close()
             self.kills += kill
 
+    @property
+    def all_accounts(self) -> dict[str, Account | LogAccount | LatestAccount]:
+        """The accounts of all queues and logs, by name."""
+        return {**self.accounts, **self.logs.accounts}
+
+    def look_whether_begun(self) -> None:
+        """Have the first kill wait until each producer has had messages accepted, and a later one until one has."""
+        self.accepted.set()
+        if all(account.accepted for account in self.all_accounts.values()):
+            self.begun.set()
+
     async def clients(self, url: str, produce: bool) -> None:  # noqa: FBT001 - a task
         async with trio.open_nursery() as nursery:
             if produce:
                 for name in ("plain", "work"):
                     nursery.start_soon(self.client, url, self.produce, name)
                 nursery.start_soon(self.client, url, self.produce_once, "once")
+                for work, name in self.logs.producers():
+                    nursery.start_soon(self.client, url, work, name)
+            for work, name in self.logs.consumers():
+                nursery.start_soon(self.client, url, work, name)
             for name in self.accounts:
                 nursery.start_soon(self.client, url, self.consume, name)
             nursery.start_soon(self.client, url, self.consume, "dead")
@@ -110,8 +145,11 @@ class Harness:
         try:
             async with rstreams.connect(url) as connection:
                 await work(connection, name)
-        except* RStreamsError:
-            pass  # the node was killed
+        except* RStreamsError as group:
+            gone = [error for error in _leaves(group) if "amqp:not-found" in str(error)]
+            self.problems += [
+                f"{name}: {error}" for error in gone
+            ]  # otherwise the node was killed, or its disk is full
 
     # the clients
 
@@ -122,6 +160,7 @@ class Harness:
             self.next[name] = end = begin + self.chance.randint(1, 60)
             await connection.publish(name, Stream.from_iterable(map(_message, range(begin, end))))
             account.accepted.update(range(begin, end))
+            self.look_whether_begun()
 
     async def produce_once(self, connection: Connection, name: str) -> None:
         while True:
@@ -136,6 +175,7 @@ class Harness:
                 name, items, settlement="effectively_once", producer_id="p", first_sequence=self.batch.start
             )
             self.accounts[name].accepted.update(self.batch)
+            self.look_whether_begun()
 
     async def consume(self, connection: Connection, name: str) -> None:
         account = self.accounts["work" if name == "dead" else name]
@@ -159,6 +199,8 @@ class Harness:
                             delivery.accept()
                             settled.append(number)
             await connection.publish("marks", Stream.of(len(settled)))
+            if not self.certain:
+                continue
             account.settled.update(settled)
             for number in failed:
                 account.attempts[number] = account.attempts.get(number, 0) + 1
@@ -171,9 +213,11 @@ class Harness:
                 numbers = await connection.stream("$statistics").first_or_none()
                 assert numbers is not None, "each request is answered"
                 queues = [numbers["queues"][each] for each in ("plain", "once", "work", "dead")]
-                if not any(each["ready"] + each["unsettled"] + each["leaving"] + each["unsafe"] for each in queues):
+                left = any(each["ready"] + each["unsettled"] + each["leaving"] + each["unsafe"] for each in queues)
+                if not left and self.logs.is_through(numbers):
+                    await self.logs.finish(connection, numbers)
                     return
-        self.problems.append("the queues did not become empty")
+        self.problems.append("the queues did not become empty, or the logs were not read")
 
     # damage
 
@@ -209,20 +253,21 @@ class Harness:
         if (found.commits, found.ledgers, found.records) != (whole.commits, whole.ledgers, whole.records):
             self.problems.append(f"{file.name} was {what} at {at}, and recovery found another state without an error")
 
-    async def run(self, kills: int, *, verbose: bool) -> dict[str, Any]:
+    async def run(self, kills: int, *, seconds: float = math.inf, verbose: bool) -> dict[str, Any]:
         begin = time.monotonic()
-        while self.kills < kills and not self.problems:
+        while self.kills < kills and time.monotonic() < begin + seconds and not self.problems:
             await self.life(kill=True)
             self.damage()
             if verbose and self.kills % 20 == 0:
                 print(f"{self.kills} kills, {len(self.accounts['plain'].accepted)} accepted", flush=True)  # noqa: T201
         if not self.problems:
             await self.life(kill=False)
-        queues = {name: account.numbers() for name, account in self.accounts.items()}
-        right = not self.problems and all(account.is_right for account in self.accounts.values())
+        queues = {name: account.numbers() for name, account in self.all_accounts.items()}
+        right = not self.problems and all(account.is_right for account in self.all_accounts.values())
         return {
             "kills": self.kills,
             "while starting": self.early,
+            "with a full disk": self.full,
             "damaged copies": self.damaged,
             "of them refused": self.refused,
             "seconds": round(time.monotonic() - begin, 1),
@@ -230,6 +275,13 @@ class Harness:
             "problems": self.problems,
             "right": right,
         }
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the errors of a group, of any depth."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [error]
 
 
 def _message(number: int) -> Message:
@@ -240,17 +292,21 @@ def main() -> int:
     """Run the harness; print a table; return 1 if something was wrong."""
     parser = argparse.ArgumentParser(description="kill a node at random, and count what its durable queues keep")
     parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="kill no more after so long")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--full-disk", type=float, default=0.15, help="part of the lives with a full disk (%(default)s)"
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
-        harness = Harness(Path(folder), arguments.seed)
-        result = trio.run(lambda: harness.run(arguments.kills, verbose=sys.stderr.isatty()))
+        harness = Harness(Path(folder), arguments.seed, arguments.full_disk)
+        result = trio.run(lambda: harness.run(arguments.kills, seconds=arguments.seconds, verbose=sys.stderr.isatty()))
     heads = list(next(iter(result["queues"].values())))
     print(f"{'queue':8}" + "".join(f"{head:>13}" for head in heads))  # noqa: T201
     for name, numbers in result["queues"].items():
         print(f"{name:8}" + "".join(f"{numbers[head]:>13}" for head in heads))  # noqa: T201
-    keys = ("kills", "while starting", "damaged copies", "of them refused", "seconds")
+    keys = ("kills", "while starting", "with a full disk", "damaged copies", "of them refused", "seconds")
     print(", ".join(f"{key} {result[key]}" for key in keys))  # noqa: T201
     print("\n".join(result["problems"]) or ("right" if result["right"] else "WRONG"))  # noqa: T201
     if arguments.json is not None:

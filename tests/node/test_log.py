@@ -17,6 +17,7 @@ from rstreams._codec import Described, Symbol, encode_value
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_message
 from rstreams.net.connection import Connection
+from rstreams.node import log_partition
 from rstreams.node.log import LogPartitionAddress
 from rstreams.testing import FaultyNetwork, ProbeSubscriber
 from tests.net.foreign import foreign
@@ -365,6 +366,35 @@ async def test_a_compacted_log_keeps_the_last_message_of_each_key(place: Path | 
         async with logged(place, **options) as (_, connection):
             await connection.publish("events", Stream.of(Message("new", annotations={"city": 2})))
             assert await connection.stream("events", start="first").take(3).to_list() == [99, b"", "new"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_compacted_log_needs_the_room_of_its_last_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, restarted: bool
+) -> None:
+    def change(item: int) -> Message:
+        return Message(bytes(500), annotations={KEY: item if item % 10 == 0 else -1 - item % 3})
+
+    def is_small(node: Node) -> bool:
+        (kept,) = node.statistics().logs["events"].partitions
+        return kept.messages == 203 and kept.bytes < 2 * 203 * 560
+
+    options: dict[str, Any] = {"compact": True, "retention_items": None}
+    if restarted:
+        monkeypatch.setattr(log_partition, "_LEAST_REMOVED", 2**30)
+        monkeypatch.setattr(log_partition, "_MOST_REMOVED", 2**30)
+    async with logged(tmp_path / "store", **options) as (node, connection):
+        await connection.publish("events", Stream.range(2000).map(change))
+        if not restarted:
+            await until(lambda: is_small(node))
+        else:
+            await until(lambda: node.statistics().logs["events"].partitions[0].messages == 203)
+            assert not is_small(node)
+    async with logged(tmp_path / "store", **options) as (node, connection):
+        await until(lambda: is_small(node))
+        found = await connection.messages("events", start="first").take(203).to_list()
+        offsets = [message.annotations["x-stream-offset"] for message in found]
+        assert offsets == [*range(0, 2000, 10), 1997, 1998, 1999]
 
 
 async def test_tombstones_go_after_their_time() -> None:

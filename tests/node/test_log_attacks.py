@@ -21,6 +21,7 @@ from rstreams.node import log as log_module
 from rstreams.node import log_group, log_partition
 from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_keys import Compaction, Keys
+from rstreams.node.log_partition import LogCursor
 from rstreams.node.log_reader import LogReader
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.testing import ProbeSubscriber
@@ -141,6 +142,31 @@ def test_many_slow_readers_keep_no_more_than_there_is_room_for(monkeypatch: pyte
     assert [read_offset(item) for item in probes[-1].items] == list(range(10))
     for probe in probes:
         probe.cancel()
+    assert partition.read_ahead == 0
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_the_next_chunk_is_read_when_half_of_one_has_been_taken(*, back: bool) -> None:
+    partition, kept = slow_log()
+    for begin in (0, 4, 8):
+        append(partition, range(begin, begin + 4))
+    cursor = LogCursor(partition, 0, lambda: None, lambda: None)
+    assert not cursor.take(1)[1]
+    kept.answer()
+    assert (list(cursor.take(1)[0]), kept.waiting) == ([0], [])
+    assert (list(cursor.take(1)[0]), len(kept.waiting)) == ([1], 1)
+    if back:
+        cursor.go_back(1)
+        for _ in range(2):  # the answer that was on its way, and then the right one
+            assert not cursor.take(1)[1]
+            kept.answer()
+    begin = 1 if back else 2
+    assert list(cursor.take(4)[0]) == list(range(begin, 4))
+    kept.answer()
+    assert list(cursor.take(4)[0]) == [4, 5, 6, 7]
+    assert cursor.comes_later is False
+    cursor.close()
+    kept.answer_all()
     assert partition.read_ahead == 0
 
 

@@ -11,7 +11,7 @@ Both sides of a link use this module.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -54,6 +54,15 @@ def with_offset(encoded: bytes, offset: int) -> bytes:
         return with_annotations(encoded, {OFFSET: bytes((_ULONG,)) + _pack(offset)})
     except Malformed:
         return encoded  # the receiver that decodes it gets the error
+
+
+def with_offsets(messages: Iterable[bytes], offsets: Iterable[int]) -> list[bytes]:
+    """Return many encoded messages with their offsets; see `with_offset`."""
+    head, pack = _HEAD, _pack
+    return [
+        head + pack(offset) + encoded if encoded[2:3] > b"r" else with_offset(encoded, offset)
+        for encoded, offset in zip(messages, offsets, strict=True)
+    ]
 
 
 def read_offset(encoded: bytes) -> int | None:
