@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from rstreams_spark._intake import ANSWER_WAIT_S, IDLE_WAIT_S, RowIntake
+from rstreams_spark._intake import ANSWER_WAIT_S, CREDIT_WAIT_S, IDLE_WAIT_S, RowIntake
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark.errors import SourceFailed
 
@@ -20,7 +20,23 @@ async def test_nothing_is_requested_before_the_first_batch(autojump_clock: trio.
     assert link.requested == 0
     assert await collect(intake, 0, 5, 1.0) == []
     assert link.requested == 5
-    assert trio.current_time() == pytest.approx(IDLE_WAIT_S)
+    assert trio.current_time() == pytest.approx(CREDIT_WAIT_S)
+
+
+async def test_a_peer_has_a_second_after_it_got_credit_and_later_spark_waits_shortly(
+    autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    link, intake = linked(5)
+
+    async def answer() -> None:
+        await trio.sleep(0.9)
+        link.send(b"1")
+
+    nursery.start_soon(answer)
+    assert await collect(intake, 0, 5, 0.0) == [b"1"]
+    began = trio.current_time()
+    assert await collect(intake, 0, 5, 0.0) == []
+    assert trio.current_time() - began == pytest.approx(IDLE_WAIT_S)
 
 
 async def test_a_full_batch_waits_for_nothing(autojump_clock: trio.testing.MockClock) -> None:
@@ -255,7 +271,7 @@ async def test_a_batch_comes_in_parts_within_its_delay(
     nursery.start_soon(trickle)
     parts = [await collect(intake, 0, 3, 0.45, goes_on=goes_on) for goes_on in (False, True, True)]
     assert parts == [[b"0", b"1", b"2"], [b"3", b"4"], []]
-    assert trio.current_time() == pytest.approx(IDLE_WAIT_S + 0.45)
+    assert trio.current_time() == pytest.approx(CREDIT_WAIT_S + 0.45)
 
 
 async def test_a_queued_batch_comes_in_parts_while_the_drain_goes_on(autojump_clock: trio.testing.MockClock) -> None:
@@ -300,7 +316,7 @@ async def test_a_batch_ahead_is_taken_in_parts_and_ends_when_it_is_asked_for(
     assert (bodies(part), part.ends) == ([b"3", b"4"], False)
     part = await intake.collect_ahead(1, 60.0, goes_on=True)
     assert (bodies(part), part.ends) == ([], True)
-    assert trio.current_time() == pytest.approx(IDLE_WAIT_S + 100.0)
+    assert trio.current_time() == pytest.approx(CREDIT_WAIT_S + 100.0)
     assert link.outstanding + link.unsettled == 10
 
 
@@ -313,7 +329,7 @@ async def test_a_full_batch_ahead_waits_until_it_is_asked_for(
     link.send(b"1", b"2", b"3", b"4")
     with trio.move_on_after(600.0):
         await intake.collect_ahead(2, 0.0)
-    assert trio.current_time() == pytest.approx(IDLE_WAIT_S + 600.0)
+    assert trio.current_time() == pytest.approx(CREDIT_WAIT_S + 600.0)
     intake.ask()
     part = await intake.collect_ahead(2, 60.0)
     assert (bodies(part), part.ends) == ([b"1", b"2"], True)
@@ -342,4 +358,4 @@ async def test_where_packs_come_a_batch_ends_when_no_pack_has_room(autojump_cloc
     assert link.requests == [8], "a pack is unsettled until all of it is settled"
     link.send(*[b"x"] * 6)
     assert len(await collect(intake, 0, 10, 600.0)) == 6
-    assert trio.current_time() == pytest.approx(IDLE_WAIT_S)
+    assert trio.current_time() == pytest.approx(CREDIT_WAIT_S)

@@ -28,6 +28,7 @@ All of this lives in the trio thread of the connection, where signals come as pl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import trio
@@ -77,6 +78,7 @@ class IncomingRows:
         self._subscription: Subscription | None = None
         self._claims: Claims | None = None
         self._demand = 0
+        self._credit_since = -math.inf  # when the peer, which had no credit, was granted some
         self._waiting = WaitingRows(rows, largest=largest, most_rows=most_rows, most_bytes=most_bytes)
         self._enough = enough
         self._redelivered = 0
@@ -293,5 +295,7 @@ class IncomingRows:
         if self._left is not None:
             n = min(n, self._left - here)
         if n > 0:
+            if not self._demand:
+                self._credit_since = trio.current_time()
             self._demand += n
             self._subscription.request(n)

@@ -17,6 +17,12 @@ from rstreams_spark.errors import SourceFailed
 IDLE_WAIT_S: Final = 0.1
 """How long to wait for a first message before Spark is told that there is none."""
 
+CREDIT_WAIT_S: Final = 1.0
+"""How long the peer may take to send a first message after it got credit.
+
+Spark asks again with its next trigger. That may be an hour later.
+"""
+
 ANSWER_WAIT_S: Final = 30.0
 """How long the peer may take to answer an attach or a drain."""
 
@@ -166,7 +172,8 @@ class RowIntake(IncomingRows):
 
     async def _collect(self, most: int, delay_s: float, *, goes_on: bool) -> BatchPart:
         if not goes_on:
-            with trio.move_on_after(IDLE_WAIT_S):
+            until = max(trio.current_time() + IDLE_WAIT_S, self._credit_since + CREDIT_WAIT_S)
+            with trio.move_on_at(until):
                 await self._until(1)
                 if self._completed and not self._waiting.count:
                     await trio.sleep(IDLE_WAIT_S)  # Spark asks again at once
