@@ -159,11 +159,10 @@ class LogLink:
         self._drained_at = None  # only a drain of this call tells that there is nothing
         self._request()
         while not (self.is_lost or self._waiting.has_whole or self._is_quiet(before, drains=drains)):
-            came = self._came
             self._news = trio.Event()
-            with trio.move_on_after(QUIET_S):
+            with trio.move_on_after(QUIET_S) as scope:
                 await self._news.wait()
-            if drains and self._came == came:
+            if drains and scope.cancelled_caught:
                 self._drain()
         if self._error is not None:
             raise self._error
