@@ -20,8 +20,9 @@ from rstreams.errors import Condition, LinkDetached, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._log import say
 from rstreams_spark._logs.link import LinkLost, LinkOptions, LinkPart, LogLink
+from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.rows import link_columns
-from rstreams_spark._logs.tails import Logs, Tail, logs_of
+from rstreams_spark._logs.tails import logs_of
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._peer import Peer
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
@@ -102,7 +103,7 @@ class _RangeReader:
         where: str,
         names: tuple[str, ...] | None,
     ) -> None:
-        logs = logs_of(connection.connection)
+        logs = logs_of(connection.connection, options.log.consumer_group)
         if logs is None:
             msg = f"the peer is no longer one with logs: it is {connection.connection.peer_properties.get('product')!r}"
             raise SourceFailed(msg)

@@ -12,9 +12,10 @@ import trio
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._logs.bounds import Bound, Place
+from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.plan import Positions, Range, order
 from rstreams_spark._logs.ranges import LogRange
-from rstreams_spark._logs.tails import Logs, Tail, logs_of
+from rstreams_spark._logs.tails import logs_of
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark.errors import SourceFailed
 
@@ -198,7 +199,7 @@ class Survey:
                 self._connection = connection_for(options, "source", max_message_bytes=None)
             except RStreamsError as error:
                 raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
-            self._logs = logs_of(self._connection.connection)
+            self._logs = logs_of(self._connection.connection, self._options.log.consumer_group)
         return self._logs
 
     def _run(self, ask: Callable[[Logs], Awaitable[V]]) -> V:
