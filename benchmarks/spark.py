@@ -52,7 +52,6 @@ SMALL_BATCHES: Final = 40
 RATE: Final = 1_000
 SINK_ROWS: Final = 400_000
 _SPARK_WAIT_S: Final = 120.0
-_CALM_S: Final = 2.0
 
 _names = map("q{}".format, count())
 
@@ -283,8 +282,7 @@ def _latency(rows: DataFrame, column: str, warm: threading.Event, messages: int)
     with tempfile.TemporaryDirectory() as folder:
         query = rows.writeStream.foreachBatch(take).option("checkpointLocation", folder).start()
         try:
-            wait_until(lambda: delays, "the first message", _SPARK_WAIT_S)
-            time.sleep(_CALM_S)
+            wait_until(lambda: delays and _progress(query), "the first batch", _SPARK_WAIT_S)
             warm.set()
             wait_until(lambda: len(delays) > messages or query.exception() is not None, "messages", _SPARK_WAIT_S)
         finally:
@@ -340,7 +338,7 @@ def _socket_latency(spark: SparkSession, messages: int) -> float:
                 warm.wait(_SPARK_WAIT_S)
                 for line in _paced(messages):
                     peer.sendall(line + b"\n")
-                time.sleep(_SPARK_WAIT_S)
+                peer.recv(1)  # the query ends before the connection
 
         threading.Thread(target=serve, daemon=True).start()
         rows = spark.readStream.format("socket").option("host", "127.0.0.1")

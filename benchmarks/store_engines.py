@@ -37,6 +37,7 @@ from typing import Any, Final, Protocol
 MESSAGE: Final = random.Random(1).randbytes(1024)  # noqa: S311 - filler
 SIZES: Final = ((1, 300), (16, 4_800), (256, 51_200), (2_048, 102_400))
 KILLS: Final = 5
+COMMITS_BEFORE_KILL: Final = 100
 FLIPS: Final = 40
 ERROR: Final = "a checksum is wrong"
 
@@ -279,11 +280,10 @@ def killed(name: str, path: Path) -> str:
         command = [sys.executable, "-m", "benchmarks.store_engines", "--commit", name, "--folder", str(path)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.3)
+        told = [process.stdout.readline() for _ in range(COMMITS_BEFORE_KILL)]
         process.send_signal(signal.SIGKILL)
-        lines = process.communicate()[0].split("\n")
-        last = int(lines[-2]) if len(lines) > 1 else 0
+        told += process.communicate()[0].splitlines(keepends=True)
+        last = int([line for line in told if line.endswith("\n")][-1])
         engine = ENGINES[name](path)
         found = {number for number, _ in engine.read()}
         engine.close()

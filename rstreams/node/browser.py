@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rstreams._core.demand import add_demand, demand_error, take_demand
-from rstreams._core.holds import NO_HOLD
-from rstreams._core.sight import Scannable
-from rstreams.abc import Hold, Subscriber
-from rstreams.node.handover import hand_over
+from rstreams.abc import Subscriber
+from rstreams.node.subscription import OwnDemand
 
 _MANY = 64
 
@@ -30,78 +27,33 @@ class Shows(Protocol):
     def _leave_browser(self, browser: Browser) -> None: ...
 
 
-class Browser(Scannable):
+class Browser(OwnDemand):
     """One browser's subscription. It keeps a position in the queue and nothing else.
 
     It gets each message that is ready, or waits for its next attempt, when its position gets there. It does not get a
     message that is at a consumer then and comes back later.
 
-    Demand: Its own; no other subscription waits for it.
-
     Attributes:
         position: The sequence number of the last message that it got.
     """
 
-    __slots__ = ("_demand", "_emitting", "_ended", "_queue", "_subscriber", "_suspended", "position")
+    __slots__ = ("_queue", "position")
 
     operator = "queue"
 
     def __init__(self, queue: Shows, subscriber: Subscriber[bytes]) -> None:
+        super().__init__(queue.name, subscriber)
         self.position = 0
         self._queue = queue
-        self._subscriber = subscriber
-        self._demand = 0
-        self._ended = False
-        self._suspended = False
-        self._emitting = False
 
-    def request(self, n: int) -> None:
-        """Ask for `n` more copies."""
-        if self._ended:
-            return
-        error = demand_error(n)
-        if error is None:
-            self._demand = add_demand(self._demand, n)
-            self.show()
-        else:
-            self.cancel()
-            self._subscriber.on_error(error)
+    def _emit_some(self) -> bool:
+        found = self._queue._after(self.position, min(self.demand, _MANY))  # noqa: SLF001 - a part of the queue
+        for position, encoded in found:
+            if not self.wants:
+                break
+            self.position = position
+            self._hand_over(encoded)
+        return bool(found)
 
-    def cancel(self) -> None:
-        """Leave the queue."""
-        if not self._ended:
-            self._ended = True
-            self._queue._leave_browser(self)  # noqa: SLF001 - a part of the queue
-
-    def hold(self) -> Hold:
-        """Return a hold that does nothing: a copy needs no outcome."""
-        return NO_HOLD
-
-    def suspend(self) -> None:
-        """Get no copies until `resume`."""
-        self._suspended = True
-
-    def resume(self) -> None:
-        """Get copies again."""
-        self._suspended = False
-        self.show()
-
-    def show(self) -> None:
-        """Hand over the messages behind the position, as far as there is demand; a nested call does nothing."""
-        if self._emitting:
-            return
-        queue = self._queue
-        self._emitting = True
-        try:
-            while self._demand and not self._ended and not self._suspended:
-                found = queue._after(self.position, min(self._demand, _MANY))  # noqa: SLF001
-                for position, encoded in found:
-                    if self._ended or self._suspended:
-                        return
-                    self.position = position
-                    self._demand = take_demand(self._demand, 1)
-                    hand_over(self._subscriber, encoded, queue.name, self.cancel)
-                if not found:
-                    return
-        finally:
-            self._emitting = False
+    def _leave(self) -> None:
+        self._queue._leave_browser(self)  # noqa: SLF001

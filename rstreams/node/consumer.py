@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, overload
 
-from rstreams._core.demand import demand_error
 from rstreams._core.fast_paths import held_runs_of
 from rstreams._core.holds import NO_HOLD, HoldRun, SharedHold
-from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
 from rstreams.node.stored_message import Lasting, Stored
+from rstreams.node.subscription import AddressSubscription
 
 
 class HandsOut(Protocol):
@@ -95,7 +94,7 @@ class HeldRun(HoldRun):
         return HeldMessage(self._consumer, Stored(number, message) if isinstance(message, bytes) else message)
 
 
-class Consumer(Scannable):
+class Consumer(AddressSubscription):
     """One subscription of a queue.
 
     Attributes:
@@ -109,46 +108,32 @@ class Consumer(Scannable):
     __slots__ = (
         "asked",
         "demand",
-        "ended",
         "held",
         "message",
         "on_held_run",
         "origin",
         "queue",
-        "subscriber",
         "suspended",
     )
 
     operator = "queue"
 
     def __init__(self, queue: HandsOut, subscriber: Subscriber[bytes], origin: str) -> None:
+        super().__init__(subscriber)
         self.queue = queue
-        self.subscriber = subscriber
         self.on_held_run = held_runs_of(subscriber)
         self.origin = origin
         self.demand = 0
-        self.ended = False
         self.suspended = False
         self.asked = False
         self.message: Stored | None = None
         self.held: HeldMessage | None = None
 
-    def request(self, n: int) -> None:
-        """Ask for `n` more messages."""
-        if self.ended:
-            return
-        error = demand_error(n)
-        if error is None:
-            self.queue._request(self, n)  # noqa: SLF001 - a part of the queue
-        else:
-            self.cancel()
-            self.subscriber.on_error(error)
+    def _ask(self, n: int) -> None:
+        self.queue._request(self, n)  # noqa: SLF001 - a part of the queue
 
-    def cancel(self) -> None:
-        """Get no more messages; the holds outlive this."""
-        if not self.ended:
-            self.ended = True
-            self.queue._cancel(self)  # noqa: SLF001
+    def _leave(self) -> None:
+        self.queue._cancel(self)  # noqa: SLF001
 
     @property
     def comes_later(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
@@ -23,7 +24,7 @@ class KeepsDurably(Receives, Protocol):
         ...
 
 
-class ClaimingProducer(Producer):
+class ClaimingProducer(Producer, ABC):
     """The end of one producer link, with a claim on each message that is not safe yet.
 
     Args:
@@ -69,9 +70,9 @@ class ClaimingProducer(Producer):
             if run:
                 self._take(run)
 
+    @abstractmethod
     def _take(self, run: Sequence[bytes]) -> None:
         """Have the address store messages, whose claims are kept."""
-        raise NotImplementedError
 
     # the address calls these, in the order in which it got the messages
 

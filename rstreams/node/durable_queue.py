@@ -125,6 +125,10 @@ class DurableQueue(Queue):
         super().begin(services)
         self._read_on()
 
+    def forget(self) -> None:
+        """Delete the messages, and what is known of their producers."""
+        self._partition.clear()
+
     def supply(self, link: LinkRequest) -> Supply:
         """Return copies for a link that asks for copies; otherwise messages, which the consumers share."""
         self._require_store()
@@ -303,7 +307,7 @@ class DurableQueue(Queue):
     def _dispatch(self) -> None:
         super()._dispatch()
         for browser in list(self._disk_browsers) if self._disk_browsers else ():
-            browser.show()
+            browser.emit()
         if self._on_disk and not self.comes_later:
             self._read_on()
 
@@ -337,9 +341,7 @@ class DurableQueue(Queue):
         self._dispatch()
         if not self.comes_later:
             for consumer in list(self._takers.waiting):
-                look_again = getattr(consumer.subscriber, "look_again", None)
-                if look_again is not None:
-                    look_again()
+                consumer.look_again()
 
     def _recall(self, position: int, encoded: bytes, note: bytes | None, age_s: float) -> None:
         """Bring a message into memory that is in the store."""

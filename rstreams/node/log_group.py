@@ -29,7 +29,7 @@ from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.node.log_partition import LogCursor, LogPartition
-from rstreams.node.log_reader import TakesOffsets, position_of
+from rstreams.node.log_reader import SLICE, TakesOffsets, position_of
 from rstreams.node.statistics import GroupStatistics
 
 _RECORD: Final = "group/"
@@ -338,14 +338,14 @@ class GroupMember(TakesOffsets):
         """Take a hold on the message that is handed over."""
         return self._current.hold()
 
-    def _emit_some(self, most: int) -> bool:
+    def _emit_some(self) -> bool:
         parts = self._group.parts_of(self)
         for _ in parts:
             self._turn = (self._turn + 1) % len(parts)
             part = parts[self._turn]
-            offsets, messages = part.take(most)
+            offsets, messages = part.take(min(self.demand, SLICE))
             if messages:
-                self._hand_over(offsets, messages, _OffsetHolds(part, offsets, part.owning))
+                self._hand_over_offsets(offsets, messages, _OffsetHolds(part, offsets, part.owning))
                 return True
             if part.cursor.error is not None:
                 self.fail(part.cursor.error)

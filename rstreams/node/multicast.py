@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
-from rstreams._core.demand import add_demand, demand_error, take_demand
-from rstreams._core.fast_paths import held_runs_of
-from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
-from rstreams._core.sight import Scannable
-from rstreams.abc import Hold, Subscriber
+from rstreams._core.holds import NoHolds
+from rstreams.abc import Subscriber
 from rstreams.errors import ConfigError
 from rstreams.node.address import Address, LinkRequest, Supply, require_address_name, require_capacity
-from rstreams.node.handover import end_raised, hand_over
 from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import DropSeen, Seen
 from rstreams.node.state_lines import multicast_line
 from rstreams.node.statistics import MulticastStatistics, SubscriberStatistics
+from rstreams.node.subscription import OwnDemand
 
 
 class MulticastAddress(Address):
@@ -73,7 +70,7 @@ class MulticastAddress(Address):
         self._enqueued = 0
         self._unrouted = 0
         self._copies = 0
-        self._delivered = 0
+        self._delivered = 0  # to subscribers that have left
         self._dropped = 0
         self._abandoned = 0
 
@@ -122,7 +119,7 @@ class MulticastAddress(Address):
             enqueued=self._enqueued,
             unrouted=self._unrouted,
             copies=self._copies,
-            delivered=self._delivered,
+            delivered=self._delivered + sum(each.delivered for each in subscribers),
             dropped=self._dropped,
             abandoned=self._abandoned,
             pending=sum(each.pending for each in subscribers),
@@ -166,6 +163,7 @@ class MulticastAddress(Address):
 
     def _cancel(self, copies: _Copies) -> None:
         self._subscribers = tuple(each for each in self._subscribers if each is not copies)
+        self._delivered += copies.delivered
         self._abandoned += len(copies.pending)
         copies.pending.clear()
         self._requested()  # there is one subscriber less to wait for
@@ -245,35 +243,19 @@ class MulticastAddress(Address):
         return max(1, limit // len(self._producers))
 
 
-class _Copies(Scannable):
+class _Copies(OwnDemand):
     """One subscription of a multicast address, and the copies that wait for it."""
 
-    __slots__ = (
-        "_address",
-        "_emitting",
-        "_on_held_run",
-        "arrived",
-        "delivered",
-        "demand",
-        "dropped",
-        "ended",
-        "pending",
-        "subscriber",
-    )
+    __slots__ = ("_of", "arrived", "dropped", "pending")
 
     operator = "multicast"
 
     def __init__(self, address: MulticastAddress, subscriber: Subscriber[bytes]) -> None:
-        self._address = address
-        self._emitting = False
-        self.subscriber = subscriber
-        self._on_held_run = held_runs_of(subscriber)
+        super().__init__(address.name, subscriber)
+        self._of = address
         self.pending: deque[bytes] = deque()
-        self.demand = 0
         self.arrived = 0
-        self.delivered = 0
         self.dropped = 0
-        self.ended = False
 
     def statistics(self) -> SubscriberStatistics:
         return SubscriberStatistics(
@@ -286,67 +268,34 @@ class _Copies(Scannable):
 
     def offer(self, run: list[bytes]) -> None:
         """Hand copies over as far as there is demand, and keep the others; without room the oldest ones are dropped."""
-        address = self._address
+        address = self._of
         self.arrived += len(run)
-        if self._on_held_run is not None and not self.pending and self.demand >= len(run):
-            self._hand_over_run(self._on_held_run, run)
+        if self._on_held_run is not None and not self.pending and not self._suspended and self.demand >= len(run):
+            self._hand_over_run(self._on_held_run, run, NoHolds(len(run)))
             return
         self.pending.extend(run)
-        self._emit()
+        self.emit()
         # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
         # no item is lost: an item that came while another one was handed over is handed over next.
-        while not self.demand and len(self.pending) > address.capacity:
+        while not self.wants and len(self.pending) > address.capacity:
             self.pending.popleft()
             self.dropped += 1
             address._dropped += 1  # noqa: SLF001 - a part of the address
 
-    def request(self, n: int) -> None:
-        if self.ended:
-            return
-        error = demand_error(n)
-        if error is None:
-            self.demand = add_demand(self.demand, n)
-            self._emit()
-            self._address._requested()  # noqa: SLF001
+    def _ask(self, n: int) -> None:
+        super()._ask(n)
+        self._of._requested()  # noqa: SLF001
+
+    def _leave(self) -> None:
+        self._of._cancel(self)  # noqa: SLF001
+
+    def _emit_some(self) -> bool:
+        pending = self.pending
+        if not pending:
+            return False
+        if self._on_held_run is None:
+            self._hand_over(pending.popleft())
         else:
-            self.cancel()
-            self.subscriber.on_error(error)
-
-    def cancel(self) -> None:
-        if not self.ended:
-            self.ended = True
-            self._address._cancel(self)  # noqa: SLF001
-
-    def hold(self) -> Hold:
-        return NO_HOLD
-
-    def _emit(self) -> None:
-        """Hand over the copies that wait, as far as there is demand; a nested call does nothing."""
-        if self._emitting:
-            return
-        address = self._address
-        self._emitting = True
-        try:
-            while self.pending and self.demand:  # a cancel empties `pending`
-                if self._on_held_run is not None:
-                    take = self.pending.popleft
-                    self._hand_over_run(self._on_held_run, [take() for _ in range(min(self.demand, len(self.pending)))])
-                    continue
-                encoded = self.pending.popleft()
-                self.demand = take_demand(self.demand, 1)
-                self.delivered += 1
-                address._delivered += 1  # noqa: SLF001
-                hand_over(self.subscriber, encoded, address.name, self.cancel)
-        finally:
-            self._emitting = False
-
-    def _hand_over_run(self, on_held_run: Callable[[list[bytes], HoldRun], None], run: list[bytes]) -> None:
-        """Hand copies over to a subscriber that takes many at a time."""
-        count = len(run)
-        self.demand = take_demand(self.demand, count)
-        self.delivered += count
-        self._address._delivered += count  # noqa: SLF001
-        try:
-            on_held_run(run, NoHolds(count))
-        except Exception as error:
-            end_raised(self.subscriber, error, self._address.name, self.cancel)
+            count = min(self.demand, len(pending))
+            self._hand_over_run(self._on_held_run, [pending.popleft() for _ in range(count)], NoHolds(count))
+        return bool(pending)  # a cancel empties it

@@ -325,7 +325,7 @@ class Queue(Address):
     def _dispatch(self) -> None:
         """Hand ready messages to the consumers with demand, in turns; a nested call leaves that to the outer one."""
         for browser in list(self._browsers) if self._browsers else ():
-            browser.show()
+            browser.emit()
         if self._dispatching:
             return
         self._dispatching = True

@@ -7,18 +7,19 @@ and not 130 ns. From Python 3.12 on, `await` needs an exception of each awaitabl
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from rstreams._codec.c_modules import load
-from rstreams.sinks import BufferSink
+from rstreams.sinks.buffer_sink import BufferSink
 
 T = TypeVar("T")
 
 _INTERFACE: Final = 1  # of `_items.c`
 
 
-class ItemsInPython(Generic[T]):
+class ItemsInPython(ABC, Generic[T]):
     """The base of open items: it gives out the items of a batch, and asks for the next batch behind them."""
 
     __slots__ = ("_batch", "_sink")
@@ -36,9 +37,9 @@ class ItemsInPython(Generic[T]):
             return item
         return await self._first_of_next_batch()
 
+    @abstractmethod
     async def _first_of_next_batch(self) -> T:
         """Return the first item of the next batch, and keep the others in `_batch`."""
-        raise NotImplementedError
 
 
 _compiled: Final = load("_items", _INTERFACE, "rstreams.runtime")

@@ -222,6 +222,24 @@ def test_a_browser_sees_what_is_on_disk_and_what_waits_but_not_what_is_at_a_cons
     assert queue.statistics().browsers == 1
 
 
+class OneByOne(ProbeSubscriber[bytes]):
+    """Asks for the next message when it has one."""
+
+    def on_next(self, item: bytes) -> None:
+        super().on_next(item)
+        self.request(1)
+
+
+def test_a_browser_that_asks_for_the_next_message_in_on_next_gets_each_one_once(first: Bench) -> None:
+    queue = first.queue()
+    send(queue, *range(10))
+    first.run()
+    browser = OneByOne(1)
+    queue.browse(browser)
+    first.run()
+    assert bodies(browser) == list(range(10))
+
+
 def test_time_to_live_goes_on_while_the_node_is_down(first: Bench, tmp_path: Path) -> None:
     queue = first.queue()
     send(queue, Message("short", ttl_s=60.0), Message("long", ttl_s=600.0), "for ever")

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 
 from rstreams._core.demand import UNBOUNDED
+from rstreams.abc import Suspendable
 from rstreams.errors import ConfigError, DemandError
 from rstreams.node.multicast import MulticastAddress
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -271,6 +272,26 @@ def test_with_drop_oldest_each_of_many_producers_has_credit() -> None:
 
 
 # both
+
+
+@pytest.mark.parametrize("take_runs", [False, True])
+def test_with_drop_oldest_a_suspended_subscriber_loses_its_oldest_items_too(*, take_runs: bool) -> None:
+    address = MulticastAddress("m", "drop_oldest", capacity=3)
+    link = produced(address)
+    probe = ProbeSubscriber[bytes](100)
+    if take_runs:
+        probe.on_held_run = lambda run, _: probe.items.extend(run)  # type: ignore[attr-defined]
+    address.subscribe(probe)
+    subscription = probe.subscription
+    assert isinstance(subscription, Suspendable)
+    subscription.suspend()
+    for item in (b"a", b"b", b"c", b"d", b"e"):
+        link.next(item)
+    assert (probe.items, address.statistics().pending, address.statistics().dropped) == ([], 3, 2)
+    subscription.resume()
+    link.next(b"f")
+    assert probe.items == [b"c", b"d", b"e", b"f"]
+
 
 MODES: tuple[Literal["block", "drop_oldest"], ...] = ("block", "drop_oldest")
 both = pytest.mark.parametrize("overflow", MODES)

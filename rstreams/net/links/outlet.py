@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Generic, TypeVar
 
@@ -12,7 +13,7 @@ from rstreams.abc import Hold, Subscriber
 H = TypeVar("H", bound=Hold)
 
 
-class Outlet(Generic[H]):
+class Outlet(ABC, Generic[H]):
     """The subscription of one subscriber at a time, and the messages that wait for its demand, each with its hold.
 
     A message has arrived when `on_next` has returned and the subscriber has let go of its holds. Then its own hold is
@@ -68,9 +69,9 @@ class Outlet(Generic[H]):
 
     # the hooks of subclasses
 
+    @abstractmethod
     def _open(self) -> None:
         """Have a subscriber subscribe, now or later: there is a message for it."""
-        raise NotImplementedError
 
     def _idle(self) -> None:
         """Hear that no message waits."""

@@ -6,6 +6,7 @@ tests have.
 
 import json
 import sys
+from abc import ABC, abstractmethod
 
 import proton
 from proton import Condition, Delivery, Message, symbol
@@ -19,7 +20,7 @@ def tell(event, **more):
     print(json.dumps({"event": event, **more}), flush=True)
 
 
-class Client(MessagingHandler):
+class Client(MessagingHandler, ABC):
     """What all have in common: it tells what came and how links end, and closes the connection at the end."""
 
     def __init__(self, **options):
@@ -32,8 +33,9 @@ class Client(MessagingHandler):
         self.connection = event.container.connect(URL, reconnect=False, heartbeat=10)
         self.begin(event.container)
 
+    @abstractmethod
     def begin(self, container):
-        raise NotImplementedError
+        """Begin what the client is for."""
 
     def on_message(self, event):
         self.received += 1

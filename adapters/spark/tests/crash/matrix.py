@@ -235,7 +235,7 @@ class _Run:
         """Wait for the step; return the process that has stopped there, 0 if none has; None if it is not reached."""
         step = self._cell.step
         if step == RANDOM:
-            await trio.sleep(self._matrix.random() * 1.5)
+            await trio.sleep(self._matrix.random() * 1.5)  # the case is a random moment, not an event
             return 0
         with trio.move_on_after(REACH_WAIT_S):
             if step in FRAMES:
@@ -284,7 +284,7 @@ class _Run:
             network.stall()
         if pid:
             go_on(pid)
-        await trio.sleep(0.3 + self._matrix.random())
+        await trio.sleep(0.3 + self._matrix.random())  # the fault is a silence that lasts; no event ends it
 
     def _cut(self) -> None:
         for network in self._networks():
@@ -293,7 +293,7 @@ class _Run:
             network.heal()
 
     async def _finish(self) -> None:
-        """Start the query again as often as it fails, until all is copied."""
+        """Start the query again as often as it fails, until all is copied; the driver is asked, it tells nothing."""
         while True:
             state: dict[str, Any] = {"active": False, "error": ""}
             if self._driver.process is not None:

@@ -1,0 +1,158 @@
+"""Bases of the subscriptions at an address: requests, cancels, and demand that no other subscription waits for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from rstreams._core.demand import add_demand, demand_error, take_demand
+from rstreams._core.fast_paths import held_runs_of
+from rstreams._core.holds import NO_HOLD, HoldRun
+from rstreams._core.sight import Scannable
+from rstreams.abc import Hold, Subscriber
+from rstreams.node.handover import end_raised, hand_over
+
+
+class AddressSubscription(Scannable, ABC):
+    """One subscription at an address, which ends once.
+
+    Attributes:
+        subscriber: The receiver of the messages.
+        ended: Whether it gets no more messages.
+    """
+
+    __slots__ = ("ended", "subscriber")
+
+    def __init__(self, subscriber: Subscriber[bytes]) -> None:
+        self.subscriber = subscriber
+        self.ended = False
+
+    def request(self, n: int) -> None:
+        """Ask for `n` more messages."""
+        if self.ended:
+            return
+        error = demand_error(n)
+        if error is None:
+            self._ask(n)
+        else:
+            self.fail(error)
+
+    def cancel(self) -> None:
+        """Get no more messages; the holds outlive this."""
+        if not self.ended:
+            self.ended = True
+            self._leave()
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error."""
+        if not self.ended:
+            self.cancel()
+            self.subscriber.on_error(error)
+
+    def look_again(self) -> None:
+        """Tell the subscriber that no more messages come without a further request, if it wants to know that."""
+        look_again = getattr(self.subscriber, "look_again", None)
+        if look_again is not None:
+            look_again()
+
+    @abstractmethod
+    def _ask(self, n: int) -> None:
+        """Add a valid request to the demand."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Leave the address: the subscription has ended."""
+
+
+class OwnDemand(AddressSubscription):
+    """A subscription that gets each message of its address, whatever the other subscriptions get.
+
+    A hold on a message does nothing: the message, or the copy, needs no outcome.
+
+    Demand: Its own; no other subscription waits for it.
+
+    Args:
+        address: The name of the address, for the log.
+        subscriber: Gets the messages.
+
+    Attributes:
+        demand: How many messages it has asked for and not received.
+        delivered: How many messages it has received.
+    """
+
+    __slots__ = ("_address", "_emitting", "_on_held_run", "_suspended", "delivered", "demand")
+
+    def __init__(self, address: str, subscriber: Subscriber[bytes]) -> None:
+        super().__init__(subscriber)
+        self._address = address
+        self._on_held_run = held_runs_of(subscriber)
+        self._suspended = False
+        self._emitting = False
+        self.demand = 0
+        self.delivered = 0
+
+    @property
+    def comes_later(self) -> bool:
+        """Whether messages are being read from the disk, which come without a further request."""
+        return False
+
+    @property
+    def wants(self) -> bool:
+        """Whether a message may be handed over now."""
+        return self.demand > 0 and not self.ended and not self._suspended
+
+    def suspend(self) -> None:
+        """Get no messages until `resume`."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Get messages again."""
+        self._suspended = False
+        self.emit()
+
+    def hold(self) -> Hold:
+        """Return a hold that does nothing."""
+        return NO_HOLD
+
+    def emit(self) -> None:
+        """Hand over messages as far as there is demand; a nested call does nothing."""
+        if self._emitting:
+            return
+        self._emitting = True
+        try:
+            while self.demand and not self.ended and not self._suspended:
+                if not self._emit_some():
+                    break
+        finally:
+            self._emitting = False
+
+    def on_ready(self) -> None:
+        """Hand over messages that have come; if no more come now, the subscriber hears of it."""
+        self.emit()
+        if not self.ended and not self.comes_later:
+            self.look_again()
+
+    def _ask(self, n: int) -> None:
+        self.demand = add_demand(self.demand, n)
+        self.emit()
+
+    def _hand_over(self, encoded: bytes) -> Exception | None:
+        """Hand over one message; return the exception that the subscriber raised, if any."""
+        self.demand = take_demand(self.demand, 1)
+        self.delivered += 1
+        return hand_over(self.subscriber, encoded, self._address, self.cancel)
+
+    def _hand_over_run(
+        self, on_held_run: Callable[[list[bytes], HoldRun], None], run: list[bytes], holds: HoldRun
+    ) -> None:
+        """Hand over messages to a subscriber that takes many at a time."""
+        self.demand = take_demand(self.demand, len(run))
+        self.delivered += len(run)
+        try:
+            on_held_run(run, holds)
+        except Exception as error:
+            end_raised(self.subscriber, error, self._address, self.cancel)
+
+    @abstractmethod
+    def _emit_some(self) -> bool:
+        """Hand over some of the messages asked for; return whether there may be more."""
