@@ -12,7 +12,7 @@ import trio
 from rstreams import Connection
 from rstreams.errors import ConfigError
 from rstreams_spark._logs.bounds import key_of
-from rstreams_spark._logs.glance import Seen, glance
+from rstreams_spark._logs.glance import SeenOffsets, glance
 from rstreams_spark.errors import SourceFailed
 
 ANSWER_WAIT_S: Final = 30.0
@@ -90,7 +90,7 @@ class Logs(ABC):
         seen = await self.glance(tail.address, at, 1)
         return tail.end if seen.first is None else max(seen.first, tail.first)
 
-    async def glance(self, address: str, start: str | int | datetime, most: int | None) -> Seen:
+    async def glance(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
         """Return the offsets of `most` messages from a place on; with None those of all that are there.
 
         Errors: `SourceFailed` if the peer does not answer; `LinkDetached` if it refuses the link.

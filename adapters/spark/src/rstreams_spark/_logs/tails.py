@@ -16,7 +16,7 @@ import trio
 from rstreams import Connection
 from rstreams.errors import Condition, LinkDetached, RStreamsError
 from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
-from rstreams_spark._logs.event_hubs import EventHubs
+from rstreams_spark._logs.event_hubs import EventHubLogs
 from rstreams_spark._logs.logs import ANSWER_WAIT_S, Logs, Tail
 from rstreams_spark.errors import SourceFailed
 
@@ -148,7 +148,7 @@ class RabbitMQStreams(Logs):
 def logs_of(connection: Connection, consumer_group: str) -> Logs | None:
     """Return the logs of a peer; None if it is of a kind that has none."""
     if connection.dialect.name == "eventhubs":
-        return EventHubs(connection, consumer_group)
+        return EventHubLogs(connection, consumer_group)
     if connection.peer_properties.get("product") == "rstreams":
         return NodeLogs(connection)
     if connection.dialect.name == "rabbitmq4":
