@@ -12,9 +12,10 @@ from rstreams_spark import _connections
 from rstreams_spark._options import SinkOptions, SourceOptions
 from rstreams_spark._outbox import Outbox
 from rstreams_spark._receiver import Receiver
+from rstreams_spark._rows import SentRows
 
-from rstreams import Message
 from rstreams.errors import ConfigError
+from rstreams.message import encode_item
 from rstreams.net.cbs import SharedAccessKey, Token
 from tests.net.token_node import TokenNode
 
@@ -82,7 +83,7 @@ async def test_a_sink_and_a_source_get_in_by_a_connection_string(monkeypatch: py
 
 def send_and_receive(options: dict[str, str]) -> None:
     with Outbox(SinkOptions.parse(options), "task") as outbox:
-        outbox.put({"orders": [(0, Message(b"1"))]})
+        outbox.put({"orders": SentRows((0,), [encode_item(b"1")])})
         outbox.finish()
     (connection,) = _connections._kept.values()
     connection.close()

@@ -14,7 +14,8 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
 
-    from rstreams_spark._reader import QueueReader, RefusedReader
+    from rstreams_spark._logs.choice import AddressReader
+    from rstreams_spark._reader import RefusedReader
     from rstreams_spark._writer import BatchWriter, StreamWriter
 
 __all__ = ["RStreamsDataSource"]
@@ -23,8 +24,9 @@ __all__ = ["RStreamsDataSource"]
 class RStreamsDataSource(DataSource):
     """AMQP 1.0 addresses as a streaming source and as a sink: `format("rstreams")`.
 
-    `readStream` receives from one address with `maxMessagesPerTrigger` as link credit; `writeStream` and `write` send
-    rows as messages and wait until the receiver has settled each.
+    `readStream` receives from a queue with `maxMessagesPerTrigger` as link credit, or reads logs by their offsets.
+    `read` reads a part of a log. `writeStream` and `write` send rows as messages, and wait until the receiver has
+    settled each.
 
     The guide `docs/guides/spark.md` has all options in tables.
 
@@ -48,26 +50,29 @@ class RStreamsDataSource(DataSource):
             return source_schema(options.columns, options.body)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Refuse: a queue has no end, therefore it cannot be read as a batch."""
-        from rstreams.errors import ConfigError
+        """Return the reader of a log as a batch; it refuses a queue, which has no end, when Spark plans the read."""
         from rstreams_spark._first_line import reason_first
+        from rstreams_spark._logs.batch import batch_reader
+        from rstreams_spark._options import SourceOptions
+        from rstreams_spark._schema import check_source_schema
+        from rstreams_spark._shape import RowShape
 
-        msg = (
-            "format('rstreams') has no spark.read: a queue is read as a stream. Use spark.readStream, "
-            "with trigger(availableNow=True) to read the messages queued now and stop"
-        )
         with reason_first():
-            raise ConfigError(msg)
+            options = SourceOptions.parse(self.options)
+            check_source_schema(schema, options.body)
+            RowShape(schema, options.body, options.address)
+            return batch_reader(options, schema)
 
-    def streamReader(self, schema: StructType) -> QueueReader | RefusedReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> AddressReader | RefusedReader:  # noqa: N802 - Spark's name
         """Return the streaming reader; it connects when the query asks for its first batch.
 
         A wrong option or schema makes a reader that raises the error in its first call: PySpark 4.3 shows an error from
         this method as an error of its own.
         """
         from rstreams.errors import ConfigError
+        from rstreams_spark._logs.choice import AddressReader
         from rstreams_spark._options import SourceOptions
-        from rstreams_spark._reader import QueueReader, RefusedReader
+        from rstreams_spark._reader import RefusedReader
         from rstreams_spark._schema import check_source_schema
         from rstreams_spark._shape import RowShape
 
@@ -77,7 +82,7 @@ class RStreamsDataSource(DataSource):
             RowShape(schema, options.body, options.address)
         except ConfigError as error:
             return RefusedReader(error)
-        return QueueReader(options, schema)
+        return AddressReader(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return the writer of a micro-batch."""

@@ -1,0 +1,156 @@
+"""The logs of a node and of RabbitMQ 4.
+
+A node tells it all in its statistics. RabbitMQ tells a queue's type; the ends of a stream are read from two short
+links, of which the one at the end gets the last chunk of the stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+import trio
+
+from rstreams import Connection
+from rstreams.errors import Condition, LinkDetached, RStreamsError
+from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
+from rstreams_spark._logs.event_hubs import EventHubLogs
+from rstreams_spark._logs.logs import ANSWER_WAIT_S, Logs, Tail
+from rstreams_spark.errors import SourceFailed
+
+STATISTICS: Final = "$statistics"
+_QUEUES: Final = "/queues/"
+
+
+class NodeLogs(Logs):
+    """The logs of a node of rstreams, by its statistics."""
+
+    refuses_lost = True
+    _KINDS: Final = {"queues": "queue", "multicasts": "multicast", "served": "served stream", "logs": "log"}
+
+    async def kind_of(self, address: str) -> str | None:
+        """Return what is at an address; None if the statistics may not be read."""
+        try:
+            statistics = await self._statistics()
+        except LinkDetached:
+            return None
+        found = (kind for table, kind in self._KINDS.items() if address in statistics.get(table, {}))
+        return next(found, None)
+
+    async def matching(self, pattern: str) -> list[str]:
+        """Return the names of the logs whose whole name matches."""
+        return sorted(name for name in (await self._statistics())["logs"] if re.fullmatch(pattern, name))
+
+    async def has_lost(self, tail: Tail, at: int) -> bool:
+        """Return whether messages are gone: a link to a compacted log may begin before its first message."""
+        try:
+            await self.glance(tail.address, at, 1)
+        except LinkDetached as error:
+            if error.condition == Condition.NOT_FOUND.value:
+                return True
+            raise
+        return False
+
+    async def tails(self, names: Sequence[str]) -> list[Tail]:
+        """Return the partitions of logs."""
+        logs = (await self._statistics())["logs"]
+        made = []
+        for name in names:
+            parts: Sequence[Mapping[str, int]] = logs[name]["partitions"] if name in logs else ()
+            for number, part in enumerate(parts):
+                address = name if len(parts) == 1 else f"{name}-{number}"
+                mean = part["bytes"] // part["messages"] if part["messages"] else 0
+                made.append(Tail(name, number, address, part["first"], part["next"], mean))
+        return made
+
+    async def _statistics(self) -> Mapping[str, Any]:
+        with trio.move_on_after(ANSWER_WAIT_S):
+            statistics = await self._connection.stream(STATISTICS).first_or_none()
+            if isinstance(statistics, Mapping):
+                return statistics
+        msg = f"the node did not tell its statistics within {ANSWER_WAIT_S:g} s"
+        raise SourceFailed(msg)
+
+
+class RabbitMQStreams(Logs):
+    """The streams of RabbitMQ 4, and its super streams, whose partitions are `name-0`, `name-1` and so on."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Ask nothing yet."""
+        super().__init__(connection)
+        self._partitions: dict[str, list[str]] = {}
+        self._firsts: dict[str, int] = {}
+
+    async def kind_of(self, address: str) -> str | None:
+        """Return "log" for a stream or a super stream, "queue" for another queue."""
+        async with rabbitmq_management(self._connection) as management:
+            kind = await self._type(management, address)
+            if kind is None and await self._type(management, f"{address}-0") == "stream":
+                kind = "stream"
+        return {"stream": "log", None: None}.get(kind, "queue")
+
+    async def tails(self, names: Sequence[str]) -> list[Tail]:
+        """Return the partitions of logs, each asked for at the same time."""
+        asked = [(name, number, each) for name in names for number, each in enumerate(await self._parts(name))]
+        made: dict[tuple[str, int], Tail | None] = {}
+        errors: list[RStreamsError] = []
+
+        async def ask(name: str, number: int, address: str) -> None:
+            try:
+                made[name, number] = await self._ends(name, number, address)
+            except RStreamsError as error:
+                errors.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for each in asked:
+                nursery.start_soon(ask, *each)
+        if errors:
+            raise errors[0]
+        tails = (made[name, number] for name, number, _ in asked)
+        return [tail for tail in tails if tail is not None]
+
+    async def _ends(self, name: str, number: int, address: str) -> Tail | None:
+        try:
+            first = await self.glance(address, "first", 1)
+            last = await self.glance(address, "last", None)
+        except LinkDetached as error:
+            if error.condition == Condition.NOT_FOUND.value:
+                return None
+            raise
+        if first.first is None or last.last is None:
+            return Tail(name, number, address, 0, 0)
+        return Tail(name, number, address, first.first, last.last + 1, last.bytes // max(1, last.messages))
+
+    async def _parts(self, name: str) -> list[str]:
+        """Return the streams of a stream or a super stream; those of a super stream may become more."""
+        async with rabbitmq_management(self._connection) as management:
+            known = self._partitions.setdefault(name, [])
+            if known == [name] or (not known and await self._type(management, name) == "stream"):
+                self._partitions[name] = [name]
+                return [name]
+            while await self._type(management, f"{name}-{len(known)}") == "stream":
+                known.append(f"{name}-{len(known)}")
+            return known
+
+    async def _type(self, management: Any, name: str) -> str | None:  # noqa: ANN401 - of `rabbitmq_management`
+        place = self._connection.dialect.source(name).address
+        if not place.startswith(_QUEUES):
+            return None
+        try:
+            queue = await management.queue(unquote(place.removeprefix(_QUEUES)))
+        except ManagementRefused:
+            return None
+        return str(queue.get("type"))
+
+
+def logs_of(connection: Connection, consumer_group: str) -> Logs | None:
+    """Return the logs of a peer; None if it is of a kind that has none."""
+    if connection.dialect.name == "eventhubs":
+        return EventHubLogs(connection, consumer_group)
+    if connection.peer_properties.get("product") == "rstreams":
+        return NodeLogs(connection)
+    if connection.dialect.name == "rabbitmq4":
+        return RabbitMQStreams(connection)
+    return None
