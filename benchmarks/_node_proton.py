@@ -46,7 +46,11 @@ class _Client(MessagingHandler):  # type: ignore[misc, unused-ignore]
         self.load = load
 
     def on_start(self, event: Event) -> None:
-        self.connection = event.container.connect(_url(self.load), allow_insecure_mechs=True, reconnect=False)
+        self.connection = event.container.connect(
+            _url(self.load),
+            allow_insecure_mechs=True,
+            reconnect=False,  # pyright: ignore[reportArgumentType] # the stub leaves out a documented value
+        )
         self.attach(event.container, f"/queues/{self.load.address}")
 
     def attach(self, container: Container, address: str) -> None:

@@ -47,6 +47,6 @@ class ShortWay(DataSourceStreamReader):
         return rows
 
     @property  # type: ignore[misc] # it need not be written
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The class that `isinstance` sees beside the true one."""
         return type(self) if self._waiting is None or _ReaderWithRows is None else _ReaderWithRows
