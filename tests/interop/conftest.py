@@ -18,6 +18,7 @@ from tests.interop.activemq import activemq as prepared_activemq
 from tests.interop.activemq import activemq_version
 from tests.interop.processes import Server, chrooted, installed, took_part
 from tests.interop.rabbitmq import RabbitMQ
+from tests.interop.rabbitmq_cluster import Cluster
 from tests.interop.rhea_peer import RheaServer
 
 QUEUES: Final = 80
@@ -140,6 +141,18 @@ def rabbitmq_4(request: pytest.FixtureRequest) -> RabbitMQ:
     """Return each RabbitMQ 4 there is."""
     server: RabbitMQ = request.getfixturevalue(request.param)
     return server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_cluster() -> Iterator[Cluster]:
+    """Three brokers of RabbitMQ 4.3 that are one; a test that kills one starts it again, or the next test does."""
+    cluster = Cluster(installed("rabbitmq-4.3", "forky"))
+    try:
+        cluster.start()
+        took_part(f"RabbitMQ {cluster.brokers[0].version}, three nodes")
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 @pytest.fixture(params=["trixie", "forky"])
