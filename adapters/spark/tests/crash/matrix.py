@@ -186,7 +186,7 @@ class Matrix:
 
     async def _copied(self, cell: Cell, folder: Path) -> Counter[str]:
         if cell.mode != "sink":
-            return Counter(_in_table(folder / "table"))
+            return Counter(row["message_id"] for row in rows_in_table(folder / "table"))
         async with rstreams.connect(f"amqp://127.0.0.1:{self._sink_port}") as connection:
             statistics: Any = await connection.stream("$statistics").first_or_none()
             count = int(statistics["queues"][f"out-{self._number}"]["ready"])
@@ -315,12 +315,12 @@ class _Run:
             await trio.sleep(0.01)
 
 
-def _in_table(table: Path) -> list[str]:
-    """Return the ids in a table of Spark's file sink: in the files that its log names."""
+def rows_in_table(table: Path) -> list[dict[str, Any]]:
+    """Return the rows in a table of Spark's file sink: in the files that its log names."""
     files: set[str] = set()
     for log in (table / "_spark_metadata").glob("*"):
         if log.name.startswith("."):
             continue
         for line in log.read_text().splitlines()[1:]:
             files.add(json.loads(line)["path"].removeprefix("file://"))
-    return [json.loads(line)["message_id"] for file in files for line in Path(file).read_text().splitlines()]
+    return [json.loads(line) for file in files for line in Path(file).read_text().splitlines()]
