@@ -198,12 +198,13 @@ def test_a_checkpoint_elsewhere_is_refused_with_what_happens_without_it(where: s
 def test_all_that_is_wrong_is_told_in_one_line() -> None:
     with pytest.raises(ConfigError) as caught:
         SourceOptions.parse(
-            {"adress": "a", "maxmessagespertrigger": "0", "url": "http://ada:secret@h", "startingoffsets": "earliest"}
+            {"adress": "a", "maxmessagespertrigger": "0", "url": "http://ada:secret@h"}
+            | {"startingoffsetsbytimestamp": "0"}
         )
     assert str(caught.value) == (
         "5 things are wrong with the options of the rstreams source: (1) the rstreams source has no option adress. Did "
-        "you mean address?; (2) the rstreams source has no option startingoffsets: a queue has no offsets to start "
-        "from: it gives each message once. The position is in the checkpoint; (3) option url='http://h': must be "
+        "you mean address?; (2) the rstreams source has no option startingoffsetsbytimestamp: use startingTimestamp, "
+        "which takes JSON as well; (3) option url='http://h': must be "
         "amqp://[user:password@]host[:port], or amqps:// for TLS; (4) option address is missing: it must be the "
         "address to receive from, such as temperature; (5) option maxMessagesPerTrigger='0': must be a whole number "
         "from 1 to 2147483647"

@@ -91,6 +91,9 @@ FROM_ANNOTATIONS: Final = {
 }
 """Columns that a task makes of the column annotations: their types, and the annotations that are looked for in turn."""
 
+LOG_COLUMNS: Final = {"partition": IntegerType(), "offset": LongType(), "timestamp": TimestampType()}
+"""Columns that a log has besides, only if option columns or the schema names them, and their types."""
+
 
 def schema_of(columns: tuple[Column, ...]) -> StructType:
     """Return Spark's schema of some columns."""

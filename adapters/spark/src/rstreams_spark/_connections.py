@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
@@ -21,7 +21,7 @@ from rstreams.errors import ConnectionLost
 from rstreams_spark._losses import Losses
 
 if TYPE_CHECKING:
-    from rstreams_spark._options import SinkOptions
+    from rstreams_spark._options import SinkOptions, SourceOptions
 
 V = TypeVar("V")
 
@@ -40,16 +40,23 @@ class SendingConnection:
         reason: Why it has ended for good; None if it has not, or was closed from this side.
     """
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions | SourceOptions, end: str = "sink", **more: Any) -> None:  # noqa: ANN401
         """Open it.
+
+        Args:
+            options: The peer, and what to do at a loss.
+            end: "sink" or "source", for messages.
+            **more: Further options of `rstreams.connect`.
 
         Errors: As `rstreams.connect`.
         """
         self._options = options
+        self._end = end
+        self._more = more
         self.reason: BaseException | None = None
         self._over = False
         started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._main, args=(started.put,), name="rstreams sink", daemon=True)
+        self._thread = threading.Thread(target=self._main, args=(started.put,), name=f"rstreams {end}", daemon=True)
         self._thread.start()
         error = started.get()
         if error is not None:
@@ -92,7 +99,7 @@ class SendingConnection:
         self._close = trio.Event()
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
-            f"rstreams sink at {options.peer}",
+            f"rstreams {self._end} at {options.peer}",
             on_given_up=self._note_end,
         )
         self._reconnects = losses.policy is not None
@@ -102,7 +109,10 @@ class SendingConnection:
                 self.nursery.start_soon(losses.watch)
                 with losses.scope:
                     async with rstreams.connect(
-                        options.peer.connect_url(), reconnect=losses.policy, **options.peer.connect_options()
+                        options.peer.connect_url(),
+                        reconnect=losses.policy,
+                        **options.peer.connect_options(),
+                        **self._more,
                     ) as self.connection:
                         opened = True
                         started(None)
@@ -119,14 +129,19 @@ class SendingConnection:
         self._over = True
 
 
-def connection_for(options: SinkOptions) -> SendingConnection:
+def connection_for(options: SinkOptions | SourceOptions, end: str = "sink", **more: Any) -> SendingConnection:  # noqa: ANN401
     """Return the connection to a peer; it is opened if there is none, or the one there was has ended.
+
+    Args:
+        options: As for `SendingConnection`.
+        end: As for `SendingConnection`: a source does not share its connection with a sink.
+        **more: As for `SendingConnection`.
 
     Errors: As `rstreams.connect`.
     """
-    key = options.peer, options.reconnect, options.max_reconnect_s
+    key = options.peer, options.reconnect, options.max_reconnect_s, end
     with _lock:
         kept = _kept.get(key)
         if kept is None or not kept.is_open:
-            kept = _kept[key] = SendingConnection(options)
+            kept = _kept[key] = SendingConnection(options, end, **more)
         return kept

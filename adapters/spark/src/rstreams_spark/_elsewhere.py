@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_NO_OFFSETS: Final = (
-    "a queue has no offsets to start from: it gives each message once. The position is in the checkpoint"
-)
+_START: Final = "use startingOffsets or startingTimestamp, for a log"
 _CREDIT: Final = "use maxMessagesPerTrigger: the size of a batch is the credit of the link"
 _LARGEST_BATCH: Final = "use maxMessagesPerTrigger"
 _ADDRESS: Final = "use address"
@@ -26,16 +24,12 @@ SOURCE_ELSEWHERE: Final = {
     "prefetchcount": _CREDIT,
     "eventhubs.prefetchcount": _CREDIT,
     "initialcredits": _CREDIT,
-    "startingoffsets": _NO_OFFSETS,
-    "startingtimestamp": _NO_OFFSETS,
-    "startingoffsetsbytimestamp": _NO_OFFSETS,
-    "endingoffsets": _NO_OFFSETS,
-    "eventhubs.startingposition": _NO_OFFSETS,
-    "eventhubs.startingpositions": _NO_OFFSETS,
-    "eventhubs.consumergroup": "name a queue or a subscription in address",
-    "failondataloss": "a message stays in the queue until its batch is committed, therefore none can be missing",
-    "minpartitions": "use numPartitions",
-    "maxrecordsperpartition": "use numPartitions",
+    "startingoffsetsbytimestamp": "use startingTimestamp, which takes JSON as well",
+    "endingoffsetsbytimestamp": "use endingTimestamp, which takes JSON as well",
+    "eventhubs.startingposition": _START,
+    "eventhubs.startingpositions": _START,
+    "eventhubs.endingposition": "use endingOffsets or endingTimestamp, for a log",
+    "eventhubs.consumergroup": "use consumerGroup, for an event hub; otherwise name a queue or a subscription",
     "includeheaders": "use columns: properties has the application properties, annotations the annotations",
     "metadatafields": "use columns",
     "schema": "use bodySchema for the body, or columns",
@@ -43,8 +37,8 @@ SOURCE_ELSEWHERE: Final = {
     "kafka.bootstrap.servers": _URL,
     "service.url": _URL,
     "host": _URL,
-    "subscribe": _ADDRESS,
-    "subscribepattern": "one query reads one address; use several, and unionByName",
+    "subscribe": "use address, or addresses for several logs",
+    "subscribepattern": "use addressPattern, for logs",
     "assign": _ADDRESS,
     "topic": _ADDRESS,
     "topics": _ADDRESS,

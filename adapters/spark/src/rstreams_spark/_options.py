@@ -12,6 +12,7 @@ from rstreams.errors import ConfigError
 from rstreams_spark._body_format import BodyFormat
 from rstreams_spark._elsewhere import SINK_ELSEWHERE, SOURCE_ELSEWHERE
 from rstreams_spark._given import Given
+from rstreams_spark._logs.options import LOG_NAMES, LogOptions
 from rstreams_spark._peer import PEER_NAMES, Peer, hide_credentials
 
 __all__ = ["MAX_CREDIT", "BodyFormat", "Peer", "SinkOptions", "SourceOptions", "hide_credentials"]
@@ -58,6 +59,7 @@ _SOURCE_NAMES: Final = (
     "bodySchema",
     "mode",
     "columnNameOfCorruptRecord",
+    *LOG_NAMES,
 )
 
 
@@ -82,6 +84,7 @@ class SourceOptions:
     max_reconnect_s: float = 600.0
     columns: tuple[str, ...] | None = None
     body: BodyFormat = field(default_factory=BodyFormat)
+    log: LogOptions = field(default_factory=LogOptions)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -109,6 +112,7 @@ class SourceOptions:
             max_reconnect_s=given.duration_s("maxReconnectTime", cls.max_reconnect_s, most_h=24),
             columns=_columns(given),
             body=BodyFormat.parse(given),
+            log=LogOptions.parse(given),
         )
         made._check(given)
         given.check()
@@ -124,6 +128,11 @@ class SourceOptions:
         """The most messages in a delivery, from a peer that knows packs; a batch may have two packs less for it."""
         return max(1, min(_MAX_PACK, self.max_messages_per_trigger // 1_000))
 
+    @property
+    def _has_no_limit(self) -> bool:
+        """Whether a batch may have any number of messages: a log has no default limit."""
+        return self.log.read_as == "log" and "maxMessagesPerTrigger" not in self.log.given
+
     def without_secrets(self) -> SourceOptions:
         """Return the same options without passwords, for the copies of a reader that open no connection."""
         return replace(self, peer=self.peer.without_secrets())
@@ -134,15 +143,15 @@ class SourceOptions:
                 "options spoolDir and walDir: only one of them may be given, because the batches are in either"
             )
         least = self.min_messages_per_trigger
-        if least is not None and least > self.max_messages_per_trigger:
+        if least is not None and least > self.max_messages_per_trigger and not self._has_no_limit:
             given.refuse(
                 f"option minMessagesPerTrigger={str(least)!r}: must be at most "
                 f"maxMessagesPerTrigger={self.max_messages_per_trigger}"
             )
         if "/Partitions/" in self.address and (self.peer.dialect == "eventhubs" or self.peer.tokens is not None):
             given.refuse(
-                f"option address={self.address!r}: the source reads queues and subscriptions. An event hub keeps its "
-                "events, and a query would begin anew at each start; read its Kafka endpoint instead"
+                f"option address={self.address!r}: name the hub alone, with dialect=eventhubs: all its partitions are "
+                "read; option consumerGroup names the consumer group"
             )
         from rstreams_spark._schema import check_columns
 
@@ -191,6 +200,9 @@ class SinkOptions:
 
 
 def _address(given: Given, peer: Peer) -> str:
+    for name in ("addresses", "addressPattern"):
+        if given.has(name):
+            return given.optional(name, "names of logs") or ""
     if peer.entity is not None and not given.has("address"):
         return peer.entity
     return given.required("address", "the address to receive from, such as temperature")

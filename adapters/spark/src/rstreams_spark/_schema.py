@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, MapType, StringType, StructType
 
 from rstreams.errors import ConfigError
-from rstreams_spark._columns import ANNOTATIONS, COLUMNS, FROM_ANNOTATIONS, MORE_COLUMNS, Column, schema_of
+from rstreams_spark._columns import (
+    ANNOTATIONS,
+    COLUMNS,
+    FROM_ANNOTATIONS,
+    LOG_COLUMNS,
+    MORE_COLUMNS,
+    Column,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     from rstreams_spark._body_format import BodyFormat
@@ -20,10 +28,12 @@ SOURCE_SCHEMA: Final = schema_of(COLUMNS)
 _TYPES: Final[Mapping[str, DataType]] = {
     **{column.name: column.type for column in (*COLUMNS, *MORE_COLUMNS)},
     **{name: kind for name, (kind, _) in FROM_ANNOTATIONS.items()},
+    **LOG_COLUMNS,
 }
 """All columns that a source may have."""
 
-ALL_COLUMNS: Final = tuple(_TYPES)
+ALL_COLUMNS: Final = tuple(name for name in _TYPES if name not in LOG_COLUMNS)
+"""The columns that `columns=*` stands for: those that queues and logs have."""
 
 
 def check_columns(names: Sequence[str] | None, corrupt_column: str | None) -> None:

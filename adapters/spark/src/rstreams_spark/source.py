@@ -14,7 +14,8 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
 
-    from rstreams_spark._reader import QueueReader, RefusedReader
+    from rstreams_spark._logs.choice import AddressReader
+    from rstreams_spark._reader import RefusedReader
     from rstreams_spark._writer import BatchWriter, StreamWriter
 
 __all__ = ["RStreamsDataSource"]
@@ -59,15 +60,16 @@ class RStreamsDataSource(DataSource):
         with reason_first():
             raise ConfigError(msg)
 
-    def streamReader(self, schema: StructType) -> QueueReader | RefusedReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> AddressReader | RefusedReader:  # noqa: N802 - Spark's name
         """Return the streaming reader; it connects when the query asks for its first batch.
 
         A wrong option or schema makes a reader that raises the error in its first call: PySpark 4.3 shows an error from
         this method as an error of its own.
         """
         from rstreams.errors import ConfigError
+        from rstreams_spark._logs.choice import AddressReader
         from rstreams_spark._options import SourceOptions
-        from rstreams_spark._reader import QueueReader, RefusedReader
+        from rstreams_spark._reader import RefusedReader
         from rstreams_spark._schema import check_source_schema
         from rstreams_spark._shape import RowShape
 
@@ -77,7 +79,7 @@ class RStreamsDataSource(DataSource):
             RowShape(schema, options.body, options.address)
         except ConfigError as error:
             return RefusedReader(error)
-        return QueueReader(options, schema)
+        return AddressReader(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return the writer of a micro-batch."""

@@ -1,0 +1,126 @@
+"""Whether the address of a streaming query is a queue or a log: its runner asks the peer once, when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from rstreams.errors import ConfigError
+from rstreams_spark._columns import LOG_COLUMNS
+from rstreams_spark._first_line import reason_first
+from rstreams_spark._logs.plan import is_log_offset
+from rstreams_spark._logs.ranges import LogRange
+from rstreams_spark._logs.stream import LogReader, read_rows
+from rstreams_spark._logs.survey import Survey
+from rstreams_spark._options import SourceOptions
+from rstreams_spark._reader import QueueReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a queue or a log, by what the address is; the call goes to the `QueueReader` or the `LogReader`.
+
+    Context: As for these.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        """Keep the options; nothing is connected."""
+        self._options = options
+        self._schema = schema
+        self._chosen: QueueReader | LogReader | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy, which only reads: without passwords. A range of a log has its own."""
+        return {"_options": self._options.without_secrets(), "_schema": self._schema, "_chosen": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the offset of a query that starts anew."""
+        return self._reader().initialOffset()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the batch limit."""
+        return self._reader().getDefaultReadLimit()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """From now on read only the messages that are there."""
+        self._reader().prepareForTriggerAvailableNow()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the offset of the next batch.
+
+        Errors: `ConfigError` also if the address has become a log, or has become a queue, since the checkpoint.
+        """
+        return self._reader(start).latestOffset(start, limit)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the parts of a batch.
+
+        Errors: As `latestOffset`.
+        """
+        return self._reader(end).partitions(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a part of a batch."""
+        if isinstance(partition, LogRange):
+            return read_rows(self._options, self._schema, partition)
+        return QueueReader(self._options, self._schema).read(partition)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return the `latestOffset` in Spark's progress."""
+        return None if self._chosen is None else self._chosen.reportLatestOffset()
+
+    def stop(self) -> None:
+        """Close the connection; messages of a queue that are not settled are given back."""
+        if self._chosen is not None:
+            self._chosen.stop()
+
+    def _reader(self, offset: Mapping[str, Any] | None = None) -> QueueReader | LogReader:
+        with reason_first():
+            if self._chosen is None:
+                self._chosen = self._choose()
+            if offset is not None:
+                self._require_same_kind(offset)
+        return self._chosen
+
+    def _choose(self) -> QueueReader | LogReader:
+        options, log = self._options, self._options.log
+        if log.read_as == "log" or log.addresses or log.pattern is not None:
+            return LogReader(options, self._schema)
+        if log.read_as is None and _is_log(options):
+            return LogReader(options, self._schema)
+        log.check_queue(options.address)
+        for name in LOG_COLUMNS:
+            if name in self._schema.fieldNames():
+                msg = f"column {name}: only a log has it, and {options.address!r} is a queue"
+                raise ConfigError(msg)
+        return QueueReader(options, self._schema)
+
+    def _require_same_kind(self, offset: Mapping[str, Any]) -> None:
+        was_log = is_log_offset(offset)
+        if was_log and isinstance(self._chosen, QueueReader):
+            msg = (
+                f"the checkpoint belongs to a query that reads a log, with offsets {dict(offset)!r}, and "
+                f"{self._options.address!r} is a queue: use a new checkpoint"
+            )
+            raise ConfigError(msg)
+        if not was_log and isinstance(self._chosen, LogReader) and "messages" in offset:
+            msg = (
+                f"the checkpoint belongs to a query that reads a queue, {offset.get('address')!r}, and "
+                f"{self._options.address!r} is a log: use a new checkpoint"
+            )
+            raise ConfigError(msg)
+
+
+def _is_log(options: SourceOptions) -> bool:
+    """Ask the peer whether the address is a log; a peer that does not tell has a queue there."""
+    survey = Survey(options)
+    try:
+        return survey.kind() == "log"
+    finally:
+        survey.close()

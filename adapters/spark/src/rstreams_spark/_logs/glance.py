@@ -1,0 +1,106 @@
+"""A short link to a log: the offsets of the messages at one place, without more of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+import trio
+
+from rstreams import Connection
+from rstreams.message import decode_message
+from rstreams.net.dialects import Offset
+
+_MOST: Final = 1_000
+
+
+class Seen(NamedTuple):
+    """The messages that came.
+
+    Attributes:
+        first: The offset of the first one; None if there was none.
+        last: The offset of the last one.
+        messages: How many there were.
+        bytes: Their bytes.
+    """
+
+    first: int | None = None
+    last: int | None = None
+    messages: int = 0
+    bytes: int = 0
+
+
+class _Drains(Protocol):
+    def request(self, n: int) -> None: ...
+
+    def cancel(self) -> None: ...
+
+    def drain(self, on_drained: Callable[[], None]) -> None: ...
+
+
+async def glance(connection: Connection, address: str, start: Offset, most: int | None, annotation: str) -> Seen:
+    """Return the offsets from a place on: of `most` messages, or of all that are there.
+
+    Args:
+        connection: The connection.
+        address: The partition.
+        start: The place.
+        most: The most messages; None: all until the end, which a drain finds.
+        annotation: The annotation of a message that has its offset.
+
+    Errors: `LinkDetached` if the peer refuses the link; the connection's error if it is lost.
+    """
+    looker = _Looker(most, annotation)
+    filters = connection.dialect.offset(start)
+    connection.stream(address, decode=bytes, settlement="at_most_once", window=_MOST, filters=filters).subscribe(looker)
+    try:
+        await looker.done.wait()
+    finally:
+        looker.subscription.cancel()
+    if looker.error is not None:
+        raise looker.error
+    return looker.seen
+
+
+class _Looker:
+    """Requests messages until it has enough, or a drain brings none."""
+
+    def __init__(self, most: int | None, annotation: str) -> None:
+        self.done = trio.Event()
+        self.error: BaseException | None = None
+        self.seen = Seen()
+        self.subscription: _Drains
+        self._most = most
+        self._annotation = annotation
+        self._before = 0
+
+    def on_subscribe(self, subscription: Any) -> None:  # noqa: ANN401 - a subscription that drains
+        self.subscription = subscription
+        self._ask()
+
+    def _ask(self) -> None:
+        self._before = self.seen.messages
+        self.subscription.request(_MOST if self._most is None else self._most)
+        self.subscription.drain(self._on_drained)
+
+    def on_next(self, item: bytes) -> None:
+        offset = decode_message(item).annotations.get(self._annotation)
+        if not isinstance(offset, int):
+            return
+        seen = self.seen
+        first = offset if seen.first is None else seen.first
+        self.seen = Seen(first, offset, seen.messages + 1, seen.bytes + len(item))
+
+    def _on_drained(self) -> None:
+        came = self.seen.messages - self._before
+        if came == 0 or self._most is not None:
+            self.done.set()
+        else:
+            self._ask()
+
+    def on_error(self, error: BaseException) -> None:
+        self.error = error
+        self.done.set()
+
+    def on_complete(self) -> None:
+        self.done.set()

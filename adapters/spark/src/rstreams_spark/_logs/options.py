@@ -1,0 +1,137 @@
+"""The options of log mode."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from rstreams.errors import ConfigError
+from rstreams_spark._given import Given
+from rstreams_spark._logs.bounds import OFFSETS, TIMES, Bound, read_offsets, read_times
+
+ReadAs = Literal["queue", "log"]
+
+LOG_NAMES: Final = (
+    "readAs",
+    "addresses",
+    "addressPattern",
+    "startingOffsets",
+    "startingTimestamp",
+    "endingOffsets",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "consumerGroup",
+)
+"""The options that only a log has, with `readAs`, which chooses."""
+
+_OF_QUEUES: Final = ("numPartitions", "prefetch", "spoolDir", "walDir")
+_OF_BOTH: Final = ("maxMessagesPerTrigger", "maxTriggerDelay")
+_MAX_TASKS: Final = 100_000
+_MAX_ROWS: Final = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """The options of log mode.
+
+    Attributes:
+        read_as: What the address is; None: the peer tells it.
+        addresses: The logs; empty: option address, or the pattern.
+        pattern: A regular expression; every log is read whose whole name matches.
+        starting: Where a query that starts anew begins; None: at the end for a stream, at the beginning for a batch.
+        ending: Where a batch ends; None: at the end.
+        fail_on_data_loss: Whether messages that are gone fail the query.
+        min_partitions: The number of tasks that a batch has at least, if it has as many messages; None: any.
+        max_records: The most messages of a task; None: any number.
+        consumer_group: The consumer group of an event hub.
+        given: The names of options that are given, of those that are only for a queue, only for a log, or have another
+            default for a log.
+    """
+
+    read_as: ReadAs | None = None
+    addresses: tuple[str, ...] = ()
+    pattern: str | None = None
+    starting: Bound | None = None
+    ending: Bound | None = None
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_records: int | None = None
+    consumer_group: str = "$Default"
+    given: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, given: Given) -> LogOptions:
+        """Read the options of log mode; those that are wrong are noted in `given`."""
+        named = [name for name in ("address", "addresses", "addressPattern") if given.has(name)]
+        if len(named) > 1:
+            given.refuse(f"options {' and '.join(named)}: only one of them may be given")
+        return cls(
+            read_as=given.one_of("readAs", {"queue": "queue", "log": "log"}, None),
+            addresses=_names(given),
+            pattern=given.attempt(lambda: _pattern(given), None),
+            starting=_bound(given, "starting"),
+            ending=_bound(given, "ending"),
+            fail_on_data_loss=given.flag("failOnDataLoss", default=cls.fail_on_data_loss),
+            min_partitions=given.whole("minPartitions", 0, _MAX_TASKS) or None,
+            max_records=given.whole("maxRecordsPerPartition", 0, _MAX_ROWS) or None,
+            consumer_group=given.optional("consumerGroup", "the name of a consumer group") or cls.consumer_group,
+            given=frozenset(name for name in (*LOG_NAMES, *_OF_QUEUES, *_OF_BOTH) if given.has(name)),
+        )
+
+    def check_queue(self, address: str) -> None:
+        """Check that no option is given that only a log has.
+
+        Errors: `ConfigError` naming the options.
+        """
+        self._refuse([name for name in LOG_NAMES if name in self.given and name != "readAs"], address, "queue", "log")
+
+    def check_log(self, address: str, *, batch: bool) -> None:
+        """Check that no option is given that only a queue has, or that counts only for the other way to read.
+
+        Errors: `ConfigError` naming the options.
+        """
+        self._refuse([name for name in _OF_QUEUES if name in self.given], address, "log", "queue")
+        if not batch and self.ending is not None:
+            msg = "options endingOffsets and endingTimestamp: they are for spark.read; a stream has no end"
+            raise ConfigError(msg)
+
+    def _refuse(self, names: list[str], address: str, kind: str, other: str) -> None:
+        if names:
+            more = "s" if len(names) > 1 else ""
+            msg = f"option{more} {' and '.join(names)}: only for a {other}, and {address!r} is a {kind}"
+            raise ConfigError(msg)
+
+
+def _names(given: Given) -> tuple[str, ...]:
+    text = given.optional("addresses", "names of logs with commas between them, such as 'orders, payments'")
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
+    if "" in names or len(set(names)) < len(names):
+        given.refuse(f"option addresses={text!r}: each name must be there once, with commas between them")
+    return names
+
+
+def _pattern(given: Given) -> str | None:
+    text = given.optional("addressPattern", "a regular expression for whole names, such as orders-.*")
+    try:
+        re.compile(text or "")
+    except re.error as error:
+        msg = f"option addressPattern={text!r}: must be a regular expression for whole names: {error}"
+        raise ConfigError(msg) from None
+    return text
+
+
+def _bound(given: Given, which: str) -> Bound | None:
+    offsets, times = f"{which}Offsets", f"{which}Timestamp"
+    if given.has(offsets) and given.has(times):
+        given.refuse(f"options {offsets} and {times}: only one of them may be given")
+        return None
+    if given.has(times):
+        text = given.required(times, TIMES)
+        return given.attempt(lambda: read_times(times, text), None)
+    if given.has(offsets):
+        text = given.required(offsets, OFFSETS)
+        return given.attempt(lambda: read_offsets(offsets, text), None)
+    return None

@@ -1,0 +1,76 @@
+"""The columns of a log that no field of a message has: partition, offset and timestamp."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rstreams_spark._columns import ANNOTATIONS, MORE_COLUMNS, Column
+from rstreams_spark._schema import spooled_columns
+
+_TIMES: Final = ("x-opt-enqueued-time", "x-opt-rabbitmq-received-time")
+_CREATED: Final = "creation_time"
+
+
+def link_columns(names: tuple[str, ...] | None) -> tuple[Column, ...]:
+    """Return the columns that a link must read, so that a task can make the columns with these names."""
+    wanted = spooled_columns(names)
+    if names is None or "timestamp" not in names:
+        return wanted
+    return tuple(
+        column
+        for column in (*spooled_columns(None), *MORE_COLUMNS)
+        if column in wanted or column.name in (ANNOTATIONS, _CREATED)
+    )
+
+
+class LogRows:
+    """Finds the offsets of rows."""
+
+    def __init__(self, address: str, annotation: str) -> None:
+        """Look for an annotation with the offset."""
+        self._address = address
+        self._annotation = annotation
+
+    def with_offset(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        """Return the columns with the one that has the offset."""
+        rest = tuple(column for column in columns if column.name != ANNOTATIONS)
+        return (*rest, *(column for column in MORE_COLUMNS if column.name == ANNOTATIONS))
+
+    def split_off_offsets(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
+        """Return the rows that have an offset, and their offsets."""
+        options = pc.MapLookupOptions(pa.scalar(self._annotation), "first")
+        offsets = pc.call_function("map_lookup", [batch.column(ANNOTATIONS)], options).cast(pa.int64())
+        if offsets.null_count:
+            batch = batch.filter(offsets.is_valid())
+            offsets = offsets.drop_null()
+        return batch, offsets
+
+    def within(self, batch: pa.RecordBatch, offsets: pa.Array, first: int, end: int) -> pa.RecordBatch:
+        """Return the rows from an offset to another, with a column for their offsets."""
+        rows = range(len(offsets))
+        begin = bisect_left(rows, first, key=lambda row: offsets[row].as_py())
+        behind = bisect_left(rows, end, key=lambda row: offsets[row].as_py())
+        return batch.append_column("offset", offsets).slice(begin, behind - begin)
+
+
+def with_log_columns(batch: pa.RecordBatch, names: list[str], partition: int) -> pa.RecordBatch:
+    """Return the rows with the columns of a log that are asked for."""
+    if "partition" in names:
+        batch = batch.append_column("partition", pa.repeat(pa.scalar(partition, pa.int32()), batch.num_rows))
+    if "timestamp" in names:
+        batch = batch.append_column("timestamp", _timestamps(batch))
+    return batch
+
+
+def _timestamps(batch: pa.RecordBatch) -> pa.Array:
+    """Return when each message was stored, if the peer has noted it; otherwise when its sender has made it."""
+    annotations, created = batch.column(ANNOTATIONS), batch.column(_CREATED)
+    stored = pa.nulls(batch.num_rows, pa.string())
+    for name in _TIMES:
+        found = pc.call_function("map_lookup", [annotations], pc.MapLookupOptions(pa.scalar(name), "first"))
+        stored = pc.call_function("coalesce", [stored, found])
+    return pc.call_function("coalesce", [stored.cast(created.type), created])

@@ -1,0 +1,197 @@
+"""The stream of a log for Spark's calls: offsets per partition, batches as ranges of offsets.
+
+    initialOffset()         where the options say that a new query begins
+    latestOffset(start)     the ends of the partitions, as far as the limits of a batch allow
+    partitions(start, end)  the ranges of a batch, one for each task
+    read(range)             in an executor: the messages of the range, over a link of its own
+
+No message passes the driver. It only asks the peer where each partition ends. Nothing is settled, therefore `commit`
+has nothing to do: the offsets in Spark's checkpoint are all that there is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from rstreams_spark._first_line import reason_first
+from rstreams_spark._log import say
+from rstreams_spark._logs.plan import (
+    Positions,
+    Split,
+    made_offset,
+    ranges_between,
+    read_offset,
+    shared_out,
+    tasks_of,
+)
+from rstreams_spark._logs.ranges import LogRange
+from rstreams_spark._logs.survey import Survey
+from rstreams_spark._options import SourceOptions
+from rstreams_spark.errors import SourceFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from rstreams_spark._logs.tails import Tail
+
+_LONGEST_DELAY_S: Final = 15 * 60.0
+"""How long a batch waits for minMessagesPerTrigger, if option maxTriggerDelay does not say it: as Kafka's source."""
+
+
+class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one or more logs; see the module's text.
+
+    Context: The main thread of Spark's runner process; `read` in the executors. Every call blocks.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType | None = None) -> None:
+        """Keep the options; nothing is connected.
+
+        Args:
+            options: The options of the source.
+            schema: The columns that Spark wants; None: those of a queue.
+
+        Errors: `ConfigError` for an option that a stream of a log does not have.
+        """
+        options.log.check_log(options.address, batch=False)
+        self._options = options
+        self._schema = schema
+        self._survey = Survey(options)
+        self._split = Split(options.log.min_partitions, options.log.max_records)
+        self._target: dict[str, Tail] | None = None  # of trigger availableNow
+        self._latest: Positions | None = None
+        self._checked = False
+        self._gone: set[str] = set()
+        self._batch_at = time.monotonic()
+        limit = "maxMessagesPerTrigger" in options.log.given
+        self._limit = options.max_messages_per_trigger if limit else None
+        delay = "maxTriggerDelay" in options.log.given
+        self._delay_s = options.max_trigger_delay_s if delay else _LONGEST_DELAY_S
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the offset of a query that starts anew."""
+        with reason_first():
+            self._checked = True
+            positions = self._survey.places(self._options.log.starting or "latest", "starting")
+            return made_offset(positions, self._split)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the batch limit; none if no option gives one."""
+        return ReadAllAvailable() if self._limit is None else ReadMaxRows(self._limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """From now on end at the messages that the logs have now."""
+        with reason_first():
+            self._target = self._survey.tails()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the offset of the next batch; `start` if there are no new messages, or fewer than a batch needs.
+
+        Errors: `SourceFailed` if there is no connection, or messages are gone; `ConfigError` for an offset that is not
+            one of these logs.
+        """
+        with reason_first():
+            begin, _ = read_offset(start)
+            tails = self._target or self._survey.news_since(begin, self._latest)
+            self._latest = {key: tail.end for key, tail in tails.items()}
+            self._check(begin, tails)
+            end = self._next(begin, tails, limit)
+            if end == begin:
+                return start
+            self._batch_at = time.monotonic()
+            return made_offset(end, self._split)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the ranges of a batch; they follow from its two offsets alone."""
+        with reason_first():
+            (begin, _), (until, split) = read_offset(start), read_offset(end)
+            tasks = tasks_of(ranges_between(begin, until), split)
+            return self._survey.ranges(tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a range."""
+        assert isinstance(partition, LogRange)
+        yield from read_rows(self._options, self._schema, partition)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return the ends of the partitions, for `latestOffset` in Spark's progress."""
+        return self._latest
+
+    def stop(self) -> None:
+        """Close the connection."""
+        self._survey.close()
+
+    def _next(self, begin: Positions, tails: Mapping[str, Tail], limit: ReadLimit) -> Positions:
+        """Return where the next batch ends."""
+        waiting = {key: _waiting(begin.get(key, 0), tail) for key, tail in tails.items()}
+        total = sum(waiting.values())
+        least = self._options.min_messages_per_trigger
+        in_time = time.monotonic() - self._batch_at < self._delay_s
+        if not total or (least is not None and total < least and in_time and self._target is None):
+            return begin
+        shares = shared_out(waiting, min(total, self._most(tails, waiting, limit)))
+        end = dict(begin)
+        for key, share in shares.items():
+            at = begin.get(key, 0)
+            if share:
+                end[key] = (0 if tails[key].end < at else at) + share
+            elif key not in begin:
+                end[key] = 0
+        return end
+
+    def _most(self, tails: Mapping[str, Tail], waiting: Positions, limit: ReadLimit) -> int:
+        """Return the most messages of a batch: by their number, and by the bytes that they take about."""
+        total = sum(waiting.values())
+        most = min(limit.max_rows, total) if isinstance(limit, ReadMaxRows) else total
+        most_bytes = self._options.max_bytes_per_trigger
+        size = sum(waiting[key] * tail.mean_bytes for key, tail in tails.items())
+        if most_bytes is not None and size > most_bytes:
+            most = min(most, max(1, total * most_bytes // size))
+        return most
+
+    def _check(self, begin: Positions, tails: Mapping[str, Tail]) -> None:
+        """Check, when a query starts, that the logs have what it has not read.
+
+        Errors: `ConfigError` if the checkpoint belongs to other logs; `SourceFailed` for messages that are gone, with
+            failOnDataLoss=true.
+        """
+        gone = {key for key in begin if key not in tails}
+        if not self._checked:
+            self._survey.require_names(begin)
+            lost = self._survey.lost(begin, tails)
+        else:
+            lost = [f"{key} is not there" for key in gone - self._gone]
+        self._checked, self._gone = True, gone
+        if not lost:
+            return
+        text = f"messages are gone: {'; '.join(lost)}"
+        if self._options.log.fail_on_data_loss:
+            msg = f"{self._survey.where}: {text}. With option failOnDataLoss=false the query goes on without them"
+            raise SourceFailed(msg)
+        say(f"{self._survey.where}: {text}. The query goes on without them (option failOnDataLoss=false)")
+
+
+def read_rows(options: SourceOptions, schema: StructType | None, part: LogRange) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range in the columns that Spark wants."""
+    from rstreams_spark._logs.ranges import read_range
+    from rstreams_spark._logs.rows import with_log_columns
+    from rstreams_spark._schema import SOURCE_SCHEMA
+    from rstreams_spark._shape import RowShape
+
+    wanted = SOURCE_SCHEMA if schema is None else schema
+    names = wanted.fieldNames()
+    with reason_first():
+        shape = RowShape(wanted, options.body, part.address)
+        for batch in read_range(options, part, tuple(names)):
+            yield shape.rows_of(with_log_columns(batch, names, part.number))
+
+
+def _waiting(at: int, tail: Tail) -> int:
+    """Return how many messages wait, about; a log that ends before the position has been made anew."""
+    return tail.end - (0 if tail.end < at else at)

@@ -1,0 +1,223 @@
+"""The logs of a query, as its driver sees them: which partitions there are, and where each begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final, TypeVar
+
+import trio
+
+from rstreams.errors import ConfigError, RStreamsError
+from rstreams_spark._connections import SendingConnection, connection_for
+from rstreams_spark._logs.bounds import Bound, Place
+from rstreams_spark._logs.plan import Positions, Range, order
+from rstreams_spark._logs.ranges import LogRange
+from rstreams_spark._logs.tails import Logs, Tail, logs_of
+from rstreams_spark._options import SourceOptions, hide_credentials
+from rstreams_spark.errors import SourceFailed
+
+V = TypeVar("V")
+
+LOOK_AGAIN_S: Final = 0.1
+"""How long to wait for new messages before Spark is told that there are none."""
+
+_SHOWN: Final = 20
+
+
+class Survey:
+    """Asks the peer about the logs of a query.
+
+    Context: One thread that is not the connection's; calls block. A copy that was pickled has no connection.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Connect when the first question is asked."""
+        self._options = options
+        self._peer = options.peer
+        self._connection: SendingConnection | None = None
+        self._logs: Logs | None = None
+        self._tails: dict[str, Tail] = {}
+
+    @property
+    def where(self) -> str:
+        """Names the source in messages."""
+        return f"rstreams source, address {self._options.address!r} at {self._peer}"
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the state of a copy, which asks nothing: without passwords."""
+        return {"_options": self._options.without_secrets()}
+
+    def kind(self) -> str | None:
+        """Return what is at the address: "log", another kind, or None if the peer does not tell."""
+
+        async def ask(logs: Logs) -> str | None:
+            return await logs.kind_of(self._options.address)
+
+        return None if self._connected() is None else self._run(ask)
+
+    def tails(self) -> dict[str, Tail]:
+        """Return the partitions of the logs as they are now, by their keys.
+
+        Errors: `ConfigError` if there is none.
+        """
+        found = self._run(self._ask)
+        if not found and not self._tails:
+            names = self._options.log.addresses or (self._options.address,)
+            msg = f"{self.where}: there is no log {' or '.join(map(repr, names))}"
+            raise ConfigError(msg)
+        self._tails = found
+        return found
+
+    def news_since(self, begin: Positions, seen: Positions | None) -> dict[str, Tail]:
+        """Return the partitions as they are now; if they have no news, as they are a moment later."""
+        tails = self.tails()
+        if seen is not None and all(begin.get(key, 0) == tail.end for key, tail in tails.items()):
+            self._run(_wait)
+            tails = self.tails()
+        return tails
+
+    async def _ask(self, logs: Logs) -> dict[str, Tail]:
+        log = self._options.log
+        names = log.addresses or (self._options.address,)
+        if log.pattern is not None:
+            names = tuple(await logs.matching(log.pattern))
+        tails = {tail.key: tail for tail in await logs.tails(names)}
+        return {key: tails[key] for key in sorted(tails, key=order)}
+
+    def places(self, bound: Bound, which: str) -> Positions:
+        """Return the offset of each partition where a read begins or ends.
+
+        Args:
+            bound: The places.
+            which: "starting" or "ending", for messages.
+
+        Errors: `ConfigError` for a partition that is not there, one that is missing, and an offset that is not there.
+        """
+        tails = self.tails()
+        if isinstance(bound, Mapping):
+            self._require_keys(bound, tails, which)
+        wrong: list[str] = []
+        made = {}
+        for key, tail in tails.items():
+            place = bound[key] if isinstance(bound, Mapping) else bound
+            made[key] = self._place(tail, place, which, wrong)
+        if wrong:
+            msg = f"option {which}Offsets: {'; '.join(wrong)}"
+            raise ConfigError(msg)
+        return made
+
+    def _require_keys(self, bound: Mapping[str, Place], tails: Mapping[str, Tail], which: str) -> None:
+        unknown = [key for key in bound if key not in tails]
+        missing = [key for key in tails if key not in bound]
+        if unknown or missing:
+            what = f"has no {_listed(unknown)}" if unknown else f"also has {_listed(missing)}, which it must name"
+            msg = f"options {which}Offsets and {which}Timestamp: the peer {what}; there are {_listed(tails)}"
+            raise ConfigError(msg)
+
+    def _place(self, tail: Tail, place: Place, which: str, wrong: list[str]) -> int:
+        if isinstance(place, str):
+            return tail.first if place == "earliest" else tail.end
+        if isinstance(place, datetime):
+            return self._run(lambda logs: logs.offset_at(tail, place))
+        assert isinstance(place, int)
+        if place > tail.end or (place < tail.first and self._is_lost(tail, place)):
+            if place < tail.first and not self._options.log.fail_on_data_loss:
+                return tail.first
+            wrong.append(f"{tail.key} has no offset {place}, there are {tail.first} to {tail.end}")
+        return place
+
+    def lost(self, begin: Positions, tails: Mapping[str, Tail]) -> list[str]:
+        """Return what is gone of the messages from `begin` on, in words."""
+        lost = []
+        for key, at in begin.items():
+            tail = tails.get(key)
+            if tail is None:
+                lost.append(f"{key} is not there")
+            elif tail.end < at:
+                lost.append(f"{key} ends at {tail.end}, and the checkpoint is at {at}")
+            elif at < tail.first and self._is_lost(tail, at):
+                lost.append(f"{key} from offset {at} to {tail.first - 1}")
+        return lost
+
+    def _is_lost(self, tail: Tail, at: int) -> bool:
+        """Whether messages before the first one are gone for good; in a compacted log they have been replaced."""
+        return self._run(lambda logs: logs.has_lost(tail, at))
+
+    def require_names(self, begin: Positions) -> None:
+        """Check that the options name the logs of a checkpoint.
+
+        Errors: `ConfigError` if not.
+        """
+        options = self._options
+        if options.log.pattern is not None:
+            return
+        names = options.log.addresses or (options.address,)
+        others = sorted({key.rpartition("/")[0] for key in begin} - set(names))
+        if others:
+            msg = (
+                f"the checkpoint belongs to a query that reads {_listed(others)}, and the options name "
+                f"{_listed(names)}: use the checkpoint of these logs, or a new one"
+            )
+            raise ConfigError(msg)
+
+    def ranges(self, tasks: list[Range]) -> list[LogRange]:
+        """Return ranges with all that an executor needs to read them.
+
+        Errors: `SourceFailed` for a partition that is not there, with failOnDataLoss=true.
+        """
+        if any(task.key not in self._tails for task in tasks):
+            self.tails()
+        return [self._range(task) for task in tasks]
+
+    def _range(self, task: Range) -> LogRange:
+        tail = self._tails.get(task.key)
+        if tail is not None:
+            return LogRange(tail.log, tail.number, tail.address, task.first, task.end, self._peer)
+        if self._options.log.fail_on_data_loss:
+            msg = (
+                f"{self.where}: {task.key} is not there, and with it offsets {task.first} to {task.end - 1} are gone; "
+                f"there are {_listed(self._tails)}. With option failOnDataLoss=false the query goes on without them"
+            )
+            raise SourceFailed(msg)
+        log, number = order(task.key)
+        return LogRange(log, number, "", task.first, task.end, self._peer)  # its task has no rows
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = self._logs = None
+
+    def _connected(self) -> Logs | None:
+        if self._connection is None or not self._connection.is_open:
+            try:
+                options = replace(self._options, peer=self._peer)
+                self._connection = connection_for(options, "source", max_message_bytes=None)
+            except RStreamsError as error:
+                raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
+            self._logs = logs_of(self._connection.connection)
+        return self._logs
+
+    def _run(self, ask: Callable[[Logs], Awaitable[V]]) -> V:
+        logs = self._connected()
+        if logs is None or self._connection is None:
+            msg = f"{self.where}: only a node, RabbitMQ 4 and Event Hubs have logs, and the peer is none of them"
+            raise ConfigError(msg)
+        try:
+            return self._connection.run(lambda: ask(logs))
+        except (ConfigError, SourceFailed):
+            raise
+        except RStreamsError as error:
+            raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
+
+
+async def _wait(_: Logs) -> None:
+    await trio.sleep(LOOK_AGAIN_S)
+
+
+def _listed(names: object) -> str:
+    listed = list(names)  # type: ignore[call-overload]
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return ", ".join(map(str, listed[:_SHOWN])) + more
