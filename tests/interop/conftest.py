@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -20,6 +20,10 @@ from tests.interop.processes import Server, chrooted, installed, took_part
 from tests.interop.rabbitmq import RabbitMQ
 from tests.interop.rabbitmq_cluster import Cluster
 from tests.interop.rhea_peer import RheaServer
+from tests.small_spark import set_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 QUEUES: Final = 80
 """Queues made for the tests of one RabbitMQ; each test takes new ones."""
@@ -254,3 +258,15 @@ def broker(request: pytest.FixtureRequest) -> Broker:
         return Broker(name, classic.url, "", lambda number: f"queue://number-{number}")
     took_part(name)
     return Broker(name, os.environ[ELSEWHERE[name]], "", lambda number: f"rstreams-{os.getpid()}-{number}")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests."""
+    set_environment()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.log.level", "OFF").getOrCreate()
+    yield session
+    session.stop()

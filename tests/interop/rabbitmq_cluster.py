@@ -41,6 +41,12 @@ class Cluster:
         for broker in self.brokers:
             broker.control("await_online_nodes", str(len(self.brokers)))
 
+    def heal(self) -> None:
+        """Start the brokers again that were killed."""
+        for broker in self.brokers:
+            if not broker.is_running:
+                broker.start()
+
     def stop(self) -> None:
         """End the brokers, and forget their state."""
         for broker in self.brokers:

@@ -127,9 +127,7 @@ async def test_a_replay_from_the_leader_goes_on_at_another_broker(rabbitmq_clust
 
 async def published(cluster: Cluster, stream: str, messages: int) -> tuple[RabbitMQ, RabbitMQ]:
     """Make a stream on all brokers with numbered messages; return its leader and another broker."""
-    for broker in cluster.brokers:
-        if not broker.is_running:
-            await trio.to_thread.run_sync(broker.start)
+    await trio.to_thread.run_sync(cluster.heal)
     async with rstreams.connect(cluster.brokers[0].url) as connection:
         async with rabbitmq_management(connection) as management:
             made = await management.declare_queue(stream, type="stream")
