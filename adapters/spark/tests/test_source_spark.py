@@ -243,7 +243,7 @@ def test_a_batch_read_is_refused_with_what_to_use(spark: SparkSession, node: Nod
     from pyspark.errors import AnalysisException
 
     frame = spark.read.format("rstreams").option("url", node.url).option("address", "in").load()
-    with pytest.raises(AnalysisException, match=r"has no spark\.read: a queue is read as a stream"):
+    with pytest.raises(AnalysisException, match=r"a queue has no spark\.read, and 'in' is a queue"):
         frame.collect()
 
 

@@ -24,8 +24,9 @@ __all__ = ["RStreamsDataSource"]
 class RStreamsDataSource(DataSource):
     """AMQP 1.0 addresses as a streaming source and as a sink: `format("rstreams")`.
 
-    `readStream` receives from one address with `maxMessagesPerTrigger` as link credit; `writeStream` and `write` send
-    rows as messages and wait until the receiver has settled each.
+    `readStream` receives from a queue with `maxMessagesPerTrigger` as link credit, or reads logs by their offsets.
+    `read` reads a part of a log. `writeStream` and `write` send rows as messages, and wait until the receiver has
+    settled each.
 
     The guide `docs/guides/spark.md` has all options in tables.
 
@@ -49,16 +50,18 @@ class RStreamsDataSource(DataSource):
             return source_schema(options.columns, options.body)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Refuse: a queue has no end, therefore it cannot be read as a batch."""
-        from rstreams.errors import ConfigError
+        """Return the reader of a log as a batch; it refuses a queue, which has no end, when Spark plans the read."""
         from rstreams_spark._first_line import reason_first
+        from rstreams_spark._logs.batch import batch_reader
+        from rstreams_spark._options import SourceOptions
+        from rstreams_spark._schema import check_source_schema
+        from rstreams_spark._shape import RowShape
 
-        msg = (
-            "format('rstreams') has no spark.read: a queue is read as a stream. Use spark.readStream, "
-            "with trigger(availableNow=True) to read the messages queued now and stop"
-        )
         with reason_first():
-            raise ConfigError(msg)
+            options = SourceOptions.parse(self.options)
+            check_source_schema(schema, options.body)
+            RowShape(schema, options.body, options.address)
+            return batch_reader(options, schema)
 
     def streamReader(self, schema: StructType) -> AddressReader | RefusedReader:  # noqa: N802 - Spark's name
         """Return the streaming reader; it connects when the query asks for its first batch.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 import trio
 
 from rstreams import Connection
 from rstreams.message import decode_message
-from rstreams.net.dialects import Offset
 
 _MOST: Final = 1_000
 
@@ -38,7 +38,9 @@ class _Drains(Protocol):
     def drain(self, on_drained: Callable[[], None]) -> None: ...
 
 
-async def glance(connection: Connection, address: str, start: Offset, most: int | None, annotation: str) -> Seen:
+async def glance(
+    connection: Connection, address: str, start: str | int | datetime, most: int | None, annotation: str
+) -> Seen:
     """Return the offsets from a place on: of `most` messages, or of all that are there.
 
     Args:
@@ -51,7 +53,7 @@ async def glance(connection: Connection, address: str, start: Offset, most: int 
     Errors: `LinkDetached` if the peer refuses the link; the connection's error if it is lost.
     """
     looker = _Looker(most, annotation)
-    filters = connection.dialect.offset(start)
+    filters = connection.dialect.offset(start)  # type: ignore[arg-type]  # one of its words
     connection.stream(address, decode=bytes, settlement="at_most_once", window=_MOST, filters=filters).subscribe(looker)
     try:
         await looker.done.wait()

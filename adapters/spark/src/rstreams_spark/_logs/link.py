@@ -33,7 +33,7 @@ WINDOW: Final = 20_000
 """The most messages requested and not here, or here and not taken: two record batches."""
 
 WINDOW_BYTES: Final = 32 * 1024 * 1024
-"""The most bytes of messages that are requested, by their expected size, or here in the engine."""
+"""The most bytes of these messages, if the next ones are as large as the last ones."""
 
 QUIET_S: Final = 0.05
 """How long to wait for requested messages before a drain."""
@@ -94,13 +94,14 @@ class LogLink:
         skipped: The number of messages that could not become rows.
     """
 
-    def __init__(self, address: str, position: int, options: LinkOptions) -> None:
+    def __init__(self, address: str, position: int, options: LinkOptions, mean_bytes: int = 0) -> None:
         """Make a link that is not attached yet.
 
         Args:
             address: The partition.
             position: The offset of the first message.
             options: How messages become rows.
+            mean_bytes: The mean size of the messages, as far as the driver knows it.
         """
         self.address = address
         self.position = position
@@ -110,6 +111,7 @@ class LogLink:
         maker = RecordBatches(address, self._rows.with_offset(options.columns))
         self._waiting = WaitingRows(maker, largest=options.max_message_bytes, most_rows=MAX_ROWS)
         self._window = FIRST_WINDOW
+        self._mean_bytes = mean_bytes
         self._end = position
         self._subscription: _Subscription | None = None
         self._demand = 0
@@ -126,7 +128,6 @@ class LogLink:
             decode=bytes,
             settlement="at_most_once",
             window=WINDOW,
-            window_bytes=WINDOW_BYTES,
             filters=connection.dialect.offset(self.position),
         ).subscribe(self)
 
@@ -159,11 +160,10 @@ class LogLink:
         self._drained_at = None  # only a drain of this call tells that there is nothing
         self._request()
         while not (self.is_lost or self._waiting.has_whole or self._is_quiet(before, drains=drains)):
-            came = self._came
             self._news = trio.Event()
-            with trio.move_on_after(QUIET_S):
+            with trio.move_on_after(QUIET_S) as scope:
                 await self._news.wait()
-            if drains and self._came == came:
+            if drains and scope.cancelled_caught:
                 self._drain()
         if self._error is not None:
             raise self._error
@@ -182,7 +182,8 @@ class LogLink:
         if self._subscription is None:
             return
         left = self._end - self.position - self._waiting.count - self._demand
-        room = self._window - self._waiting.count - self._demand
+        window = min(self._window, max(1, WINDOW_BYTES // max(1, self._mean_bytes)))
+        room = window - self._waiting.count - self._demand
         n = min(left, room)
         if n > 0:
             self._demand += n
@@ -212,6 +213,7 @@ class LogLink:
             if here.num_rows:
                 made.append(here)
             self.position = max(self.position, offsets[len(offsets) - 1].as_py() + 1)
+            self._mean_bytes = batch.nbytes // batch.num_rows
         return LinkPart(made, first, exhausted)
 
     # the link calls these

@@ -65,7 +65,8 @@ def made_offset(positions: Mapping[str, int], split: Split) -> dict[str, int]:
 def is_log_offset(offset: Mapping[str, Any]) -> bool:
     """Return whether an offset of a checkpoint is one of log mode."""
     places = [value for name, value in offset.items() if name not in _SPLITS]
-    return bool(read_keys(offset)) and all(type(value) is int and value >= 0 for value in places)
+    known = 0 < len(places) == len(read_keys(offset))
+    return known and all(type(value) is int and value >= 0 for value in places)
 
 
 def read_keys(offset: Mapping[str, Any]) -> list[str]:

@@ -43,6 +43,7 @@ class LogRange(InputPartition):
         address: The address of a link to the partition; empty if the partition is gone, and the range has no rows.
         first: The offset of the first message.
         end: The offset behind the last message.
+        mean_bytes: The mean size of a message, about; 0 if it is not known.
         peer: The peer, with the credentials that the executor needs.
     """
 
@@ -51,6 +52,7 @@ class LogRange(InputPartition):
     address: str
     first: int
     end: int
+    mean_bytes: int
     peer: Peer
 
 
@@ -202,7 +204,7 @@ class _RangeReader:
                     kept.remove(link)
                     self._link, self._fresh = link, False
                     return link
-            self._link = LogLink(self._part.address, self._position, self._link_options)
+            self._link = LogLink(self._part.address, self._position, self._link_options, self._part.mean_bytes)
             self._link.attach(self._connection.connection)
             self._fresh = True
         return self._link

@@ -174,7 +174,8 @@ class Survey:
     def _range(self, task: Range) -> LogRange:
         tail = self._tails.get(task.key)
         if tail is not None:
-            return LogRange(tail.log, tail.number, tail.address, task.first, task.end, self._peer)
+            place = tail.log, tail.number, tail.address
+            return LogRange(*place, task.first, task.end, tail.mean_bytes, self._peer)
         if self._options.log.fail_on_data_loss:
             msg = (
                 f"{self.where}: {task.key} is not there, and with it offsets {task.first} to {task.end - 1} are gone; "
@@ -182,7 +183,7 @@ class Survey:
             )
             raise SourceFailed(msg)
         log, number = order(task.key)
-        return LogRange(log, number, "", task.first, task.end, self._peer)  # its task has no rows
+        return LogRange(log, number, "", task.first, task.end, 0, self._peer)  # its task has no rows
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -98,7 +98,7 @@ class Logs(ABC):
         seen = await self._glance(tail.address, at, 1)
         return tail.end if seen.first is None else max(seen.first, tail.first)
 
-    async def _glance(self, address: str, start: Any, most: int | None) -> Seen:  # noqa: ANN401 - an `Offset`
+    async def _glance(self, address: str, start: str | int | datetime, most: int | None) -> Seen:
         with trio.move_on_after(_ANSWER_WAIT_S):
             return await glance(self._connection, address, start, most, self.offset_annotation)
         msg = f"the peer did not answer about {address!r} within {_ANSWER_WAIT_S:g} s"

@@ -1,0 +1,255 @@
+"""Logs in Spark: streams that read them exactly once, against a node in another process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from adapters.spark.tests.conftest import NodeProcess
+from rstreams import Message
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore"),  # Spark's own, about the versions of others
+]
+
+KEYS = 17
+COLUMNS = "body, message_id, address, partition, offset, timestamp"
+
+
+class LogNode(NodeProcess):
+    """A node with logs; see `log_node.py`."""
+
+    def make(self, name: str, partitions: int) -> None:
+        """Make a log, anew if it is there; with 0 partitions, delete it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{name} {partitions}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+    def append(self, address: str, first: int, last: int) -> None:
+        """Send numbered messages; the key of each is its subject."""
+        self.publish(
+            address, [Message(body=b"%d" % n, id=f"m-{n}", subject=f"k-{n % KEYS}") for n in range(first, last)]
+        )
+
+    def ends(self, log: str) -> list[int]:
+        """Return the end of each partition."""
+        return [part["next"] for part in self.first("$statistics")["logs"][log]["partitions"]]
+
+    def bodies(self, address: str) -> list[bytes]:
+        """Return the messages of a log with one partition."""
+        count = self.ends(address)[0]
+        return self._with(lambda connection: connection.stream(address, start="first").take(count).to_list())
+
+
+@pytest.fixture
+def node() -> Iterator[LogNode]:
+    """A node with logs."""
+    command = [sys.executable, str(Path(__file__).with_name("log_node.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield LogNode(process, int(process.stdout.readline()), "")
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def log(spark: SparkSession, node: LogNode) -> Callable[..., DataFrame]:
+    """Return a function that makes the stream of log `events` from its first message on, with the options given."""
+
+    def make(**options: object) -> DataFrame:
+        reader = spark.readStream.format("rstreams")
+        given: dict[str, object] = {"url": node.url, "address": "events", "startingOffsets": "earliest"}
+        for name, value in (given | {"columns": COLUMNS} | options).items():
+            if value is not None:
+                reader = reader.option(name, value)
+        return reader.load()
+
+    return make
+
+
+def run_now(frame: DataFrame, folder: Path) -> StreamingQuery:
+    """Read what is in the log into a table, and wait for the end."""
+    writer = frame.writeStream.format("parquet").option("path", str(folder / "table"))
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(180), "the query did not end"
+    return query
+
+
+def batches(query: StreamingQuery) -> list[Any]:
+    return [each for each in query.recentProgress if each["numInputRows"]]
+
+
+def failure_of(frame: DataFrame, folder: Path) -> str:
+    """Return the line with the reason why a query fails."""
+    from pyspark.errors import StreamingQueryException
+
+    with pytest.raises(StreamingQueryException) as caught:
+        run_now(frame, folder)
+    lines = [line for line in str(caught.value).splitlines() if "Error: " in line or "SourceFailed: " in line]
+    return lines[0]
+
+
+def test_each_message_is_read_once_over_restarts(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("events", 0, 3_000)
+    query = run_now(log(maxMessagesPerTrigger=1_000), tmp_path)
+    progress = batches(query)
+    assert [each["numInputRows"] for each in progress] == [1_000] * 3
+    ends = {f"events/{number}": end for number, end in enumerate(node.ends("events"))}
+    assert json.loads(progress[0]["sources"][0]["latestOffset"]) == ends, "the backlog shows"
+    assert json.loads(progress[-1]["sources"][0]["endOffset"]) == ends
+
+    node.append("events", 3_000, 5_000)
+    query = run_now(log(minPartitions=6, maxRecordsPerPartition=250), tmp_path)
+    assert [each["numInputRows"] for each in batches(query)] == [2_000]
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(5_000))
+    places: dict[int, set[int]] = {}
+    for row in rows:
+        places.setdefault(row.partition, set()).add(row.offset)
+        assert (row.message_id, row.timestamp) == (f"m-{int(row.body)}", None)
+        assert row.address == f"events-{row.partition}"
+    assert places == {number: set(range(end)) for number, end in enumerate(node.ends("events"))}
+
+
+def test_a_batch_that_is_run_again_sends_the_same_rows_in_the_same_order(
+    node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    def run(**options: object) -> None:
+        writer = (
+            log(columns="body", **options)
+            .writeStream.format("rstreams")
+            .option("url", node.url)
+            .option("address", "copies")
+        )
+        writer = writer.option("effectivelyOnce", "true").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(180), "the query did not end"
+
+    node.append("events", 0, 1_000)
+    run(minPartitions=6)
+    sent = node.bodies("copies")
+    assert sorted(map(int, sent)) == list(range(1_000))
+    (tmp_path / "checkpoint" / "commits" / "0").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
+
+    node.append("events", 1_000, 1_500)
+    run(minPartitions=2)
+    assert node.bodies("copies")[:1_000] == sent, "the node dropped each row that came again"
+    assert sorted(map(int, node.bodies("copies"))) == list(range(1_500))
+
+
+def test_a_query_begins_where_the_options_say(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("one", 0, 100)
+    run_now(log(address="one", startingOffsets='{"one": {"0": 90}}'), tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(row.offset for row in rows) == list(range(90, 100))
+
+
+def test_a_compacted_log_has_gaps(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("prices", 0, 200)
+    run_now(log(address="prices", maxRecordsPerPartition=37), tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(row.offset for row in rows) == list(range(200 - KEYS, 200))
+
+
+def test_several_logs_and_one_that_comes_later(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("one", 0, 50)
+    run_now(log(address=None, addressPattern="one|later.*"), tmp_path)
+    node.make("later-x", 2)
+    node.append("later-x", 50, 100)
+    run_now(log(address=None, addressPattern="one|later.*", startingOffsets="latest"), tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(100))
+
+
+def test_messages_that_are_gone(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("short", 0, 50)
+    run_now(log(address="short"), tmp_path)
+    for first in range(50, 1_000, 50):
+        node.append("short", first, first + 50)
+    (part,) = node.first("$statistics")["logs"]["short"]["partitions"]
+    first = part["first"]
+    assert first > 50
+    told = failure_of(log(address="short"), tmp_path)
+    assert (
+        f"messages are gone: short/0 from offset 50 to {first - 1}. With option failOnDataLoss=false the query" in told
+    )
+
+    run_now(log(address="short", failOnDataLoss="false"), tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(row.offset for row in rows) == [*range(50), *range(first, 1_000)]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"startingOffsets": '{"one": {"0": 11}}'}, "one/0 has no offset 11, there are 0 to 10"),
+        ({"startingOffsets": '{"one": {"0": 1, "3": 1}}'}, "the peer has no one/3; there are one/0"),
+        ({"startingOffsets": '{"two": {"0": 1}}'}, "the peer has no two/0; there are one/0"),
+        ({"address": "nowhere", "readAs": "log"}, "there is no log 'nowhere'"),
+        ({"walDir": "/nowhere"}, "option walDir: only for a queue, and 'one' is a log"),
+        ({"endingOffsets": "latest"}, "they are for spark.read; a stream has no end"),
+        ({"address": "in"}, "option startingOffsets: only for a log, and 'in' is a queue"),
+        ({"address": "in", "startingOffsets": None}, "column partition: only a log has it, and 'in' is a queue"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_the_start_in_one_line(
+    node: LogNode, log: Callable[..., DataFrame], tmp_path: Path, options: dict[str, object], told: str
+) -> None:
+    node.append("one", 0, 10)
+    assert told in failure_of(log(**{"address": "one"} | options), tmp_path)
+
+
+def test_a_checkpoint_of_a_queue_and_one_of_a_log_are_refused_by_the_other(
+    node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("one", 0, 10)
+    node.append("in", 0, 10)
+    run_now(log(address="one", columns=None), tmp_path)
+    queue = {"startingOffsets": None, "columns": None}
+    told = failure_of(log(address="in", **queue), tmp_path)
+    assert "the checkpoint belongs to a query that reads a log, with offsets {'one/0': 10}, and 'in' is a queue" in told
+    told = failure_of(log(address="events", columns=None), tmp_path)
+    assert "the checkpoint belongs to a query that reads one, and the options name events" in told
+    run_now(log(address="in", **queue), tmp_path / "queue")
+    told = failure_of(log(address="one", columns=None), tmp_path / "queue")
+    assert "the checkpoint belongs to a query that reads a queue, 'in', and 'one' is a log" in told
+
+
+def test_a_log_that_was_made_anew(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("one", 0, 30)
+    run_now(log(address="one"), tmp_path)
+    node.make("one", 1)
+    node.append("one", 100, 110)
+    told = failure_of(log(address="one"), tmp_path)
+    assert "one/0 ends at 10, and the checkpoint is at 30" in told
+    run_now(log(address="one", failOnDataLoss="false"), tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(int(row.body) for row in rows) == [*range(30), *range(100, 110)]
