@@ -1,7 +1,7 @@
 """A Spark job for a cluster: `python cluster_log_job.py MASTER URL FOLDER ARCHIVE`.
 
-It copies log `in` into the table `FOLDER/table`, read by the executors. The row of message `m-0` stops the process that
-has it, once: the job goes on when that process is killed. Its id is in the file `FOLDER/stopped` then.
+It copies log `in` into the table `FOLDER/table`, read by the executors. At the row of message `m-4000` the process that
+has it stops, once, and the job goes on when that process is killed. The file `FOLDER/stopped` has its process id.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody uses
 
 
 def stop_once(message_id: str, folder: str) -> str:
-    """Return the working directory of the executor; the process stops at message `m-0`, the first time."""
+    """Return the working directory of the executor; the process stops at message `m-4000`, the first time."""
     import os
     import signal
     from contextlib import suppress
     from pathlib import Path
 
-    if message_id == "m-0":
+    if message_id == "m-4000":
         with suppress(FileNotFoundError):
             armed = Path(folder) / "armed"
             armed.rename(Path(folder) / "stopping")
@@ -40,6 +40,7 @@ def main(master: str, url: str, folder: str, archive: str) -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executor.memory", "512m")
         .config("spark.executor.cores", "1")
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1")  # the first batch waits for both executors
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
     )

@@ -22,7 +22,8 @@ import pytest
 
 import rstreams
 from adapters.spark.tests.crash.matrix import rows_in_table
-from adapters.spark.tests.crash.processes import descendants, kill
+from adapters.spark.tests.crash.processes import kill
+from benchmarks._processes import descendants
 
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
