@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import trio
 
 from rstreams import Connection
-from rstreams.errors import Condition, ConfigError, LinkDetached
+from rstreams.errors import Condition, ConfigError, LinkDetached, RStreamsError
 from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
 from rstreams_spark._logs.bounds import key_of
 from rstreams_spark._logs.glance import Seen, glance
@@ -175,17 +175,22 @@ class RabbitMQStreams(Logs):
     async def tails(self, names: Sequence[str]) -> list[Tail]:
         """Return the partitions of logs, each asked for at the same time."""
         asked = [(name, number, each) for name in names for number, each in enumerate(await self._parts(name))]
-        made: dict[tuple[str, int], Tail] = {}
+        made: dict[tuple[str, int], Tail | None] = {}
+        errors: list[RStreamsError] = []
 
         async def ask(name: str, number: int, address: str) -> None:
-            tail = await self._ends(name, number, address)
-            if tail is not None:
-                made[name, number] = tail
+            try:
+                made[name, number] = await self._ends(name, number, address)
+            except RStreamsError as error:
+                errors.append(error)
 
-        async with trio.open_nursery(strict_exception_groups=False) as nursery:
+        async with trio.open_nursery() as nursery:
             for each in asked:
                 nursery.start_soon(ask, *each)
-        return [made[name, number] for name, number, _ in asked if (name, number) in made]
+        if errors:
+            raise errors[0]
+        tails = (made[name, number] for name, number, _ in asked)
+        return [tail for tail in tails if tail is not None]
 
     async def _ends(self, name: str, number: int, address: str) -> Tail | None:
         try:
