@@ -16,10 +16,12 @@ from urllib.parse import unquote
 import trio
 
 from rstreams import Connection
-from rstreams.errors import Condition, ConfigError, LinkDetached, RStreamsError
+from rstreams.errors import Condition, ConfigError, LinkDetached, PeerClosed, RStreamsError
 from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
 from rstreams_spark._logs.bounds import key_of
 from rstreams_spark._logs.glance import Seen, glance
+from rstreams_spark._logs.patience import Patience
+from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
 
 STATISTICS: Final = "$statistics"
@@ -60,14 +62,26 @@ class Logs(ABC):
     Attributes:
         offset_annotation: The annotation of a message that has its offset.
         refuses_lost: Whether the peer refuses a link that begins at a message that is gone, instead of beginning later.
+        has_replicas: Whether the messages that one link can get may be fewer than the log has, for a moment.
     """
 
     offset_annotation = "x-stream-offset"
     refuses_lost = False
+    has_replicas = False
 
-    def __init__(self, connection: Connection) -> None:
-        """Ask nothing yet."""
+    def __init__(self, connection: Connection, patience_s: float = 0.0) -> None:
+        """Ask nothing yet.
+
+        Args:
+            connection: The connection to the peer.
+            patience_s: How many seconds to ask again while the peer refuses for a moment.
+        """
         self._connection = connection
+        self._patience_s = patience_s
+
+    def refuses_for_a_moment(self, _refusal: PeerClosed) -> bool:
+        """Return whether a refusal passes by itself."""
+        return False
 
     @abstractmethod
     async def kind_of(self, address: str) -> str | None:
@@ -99,6 +113,16 @@ class Logs(ABC):
         return tail.end if seen.first is None else max(seen.first, tail.first)
 
     async def _glance(self, address: str, start: str | int | datetime, most: int | None) -> Seen:
+        patience = Patience(self._patience_s)
+        while True:
+            try:
+                return await self._glance_once(address, start, most)
+            except PeerClosed as refusal:
+                if not self.refuses_for_a_moment(refusal):
+                    raise
+                await patience.wait(refusal)
+
+    async def _glance_once(self, address: str, start: Any, most: int | None) -> Seen:  # noqa: ANN401 - an `Offset`
         with trio.move_on_after(_ANSWER_WAIT_S):
             return await glance(self._connection, address, start, most, self.offset_annotation)
         msg = f"the peer did not answer about {address!r} within {_ANSWER_WAIT_S:g} s"
@@ -158,11 +182,17 @@ class NodeLogs(Logs):
 class RabbitMQStreams(Logs):
     """The streams of RabbitMQ 4, and its super streams, whose partitions are `name-0`, `name-1` and so on."""
 
-    def __init__(self, connection: Connection) -> None:
+    has_replicas = True
+
+    def __init__(self, connection: Connection, patience_s: float = 0.0) -> None:
         """Ask nothing yet."""
-        super().__init__(connection)
+        super().__init__(connection, patience_s)
         self._partitions: dict[str, list[str]] = {}
         self._firsts: dict[str, int] = {}
+
+    def refuses_for_a_moment(self, refusal: PeerClosed) -> bool:
+        """Return whether the broker has no copy of the stream that runs: it has one again when a leader is chosen."""
+        return refusal.condition == Condition.PRECONDITION_FAILED.value
 
     async def kind_of(self, address: str) -> str | None:
         """Return "log" for a stream or a super stream, "queue" for another queue."""
@@ -226,10 +256,11 @@ class RabbitMQStreams(Logs):
         return str(queue.get("type"))
 
 
-def logs_of(connection: Connection) -> Logs | None:
+def logs_of(connection: Connection, options: SourceOptions) -> Logs | None:
     """Return the logs of a peer; None if it is of a kind that has none."""
+    patience_s = options.max_reconnect_s if options.reconnect else 0.0
     if connection.peer_properties.get("product") == "rstreams":
-        return NodeLogs(connection)
+        return NodeLogs(connection, patience_s)
     if connection.dialect.name == "rabbitmq4":
-        return RabbitMQStreams(connection)
+        return RabbitMQStreams(connection, patience_s)
     return None
