@@ -9,7 +9,7 @@ from typing import Final
 
 from rstreams import RStreamsError, __version__
 from rstreams.cli import node
-from rstreams.errors import ConfigError
+from rstreams.errors import ConfigError, StoreError
 from rstreams.net._proton import LOOPS
 
 COMMANDS: Final = (node,)
@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments, without the program's name; those of the process by default.
 
     Returns:
-        The exit code: 0 when all went well, 1 when something failed, 2 for arguments that are not valid, 130 for an
-        interrupt. An error is one line on stderr, without a traceback.
+        The exit code: 0 when all went well, 1 when something failed, 2 for arguments that are not valid, or a config
+        file or store that cannot be used, 130 for an interrupt. An error is one line on stderr, without a traceback.
     """
     try:
         arguments = _parsed(argv)
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else MISUSED
     try:
         return arguments.run(arguments) or 0
-    except ConfigError as error:
+    except (ConfigError, StoreError) as error:
         return _say(arguments.command, error, MISUSED)
     except (RStreamsError, OSError) as error:
         return _say(arguments.command, error, FAILED)

@@ -160,6 +160,9 @@ class Address:
     def begin(self, services: NodeServices) -> None:
         """Begin to live in a node; called once, by `Node.add`."""
 
+    def forget(self) -> None:
+        """Delete what the address has in the node's store: it is removed, and its links have ended."""
+
     async def close(self) -> None:
         """End; called once at the end of the node's block, when its connections have been closed."""
 

@@ -62,9 +62,9 @@ class AdministeredNode:
         return sum(listener.connections for listener in self._listeners)
 
     def remove(self, name: str) -> None:
-        """Remove an address: its links end with `amqp:resource-deleted`, and its messages in memory are lost.
+        """Remove an address and its messages, also those in the node's store.
 
-        What a durable address has in the node's store stays there, for an address of the same name.
+        Its links end with `amqp:resource-deleted`. An address of the same name that is made later begins empty.
 
         Args:
             name: The name of the address.
@@ -83,6 +83,7 @@ class AdministeredNode:
         for each in (name, *address.parts):
             del self._addresses[each]
             self._links.end_all(each, Condition.RESOURCE_DELETED, f"the address {each!r:.80} has been removed")
+        address.forget()
         self._start_soon(address.close)
 
     async def renew_access(

@@ -125,6 +125,10 @@ class DurableQueue(Queue):
         super().begin(services)
         self._read_on()
 
+    def forget(self) -> None:
+        """Delete the messages, and what is known of their producers."""
+        self._partition.clear()
+
     def supply(self, link: LinkRequest) -> Supply:
         """Return copies for a link that asks for copies; otherwise messages, which the consumers share."""
         self._require_store()

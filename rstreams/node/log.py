@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._codec import Described, Symbol
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
@@ -133,6 +134,14 @@ class LogAddress(Address):
             self._deadline = -math.inf  # at once
             services.wake_at(self._deadline)
 
+    def forget(self) -> None:
+        """Delete the messages, and what is known of groups and producers."""
+        for group in self._groups.values():
+            group.forget()
+        self._groups.clear()
+        for part in self.partitions:
+            part.kept.clear()
+
     async def close(self) -> None:
         """Have the store keep what the groups have settled."""
         for group in self._groups.values():
@@ -177,8 +186,10 @@ class LogAddress(Address):
         except ValueError as error:
             raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
         begin = self._start if start is None else start
-        position_of(partition, begin)  # an offset that is gone refuses the link
+        position = position_of(partition, begin)  # an offset that is gone refuses the link
         used = {START_AT: filters[START_AT]} if START_AT in filters else {}
+        if start in {"next", "last"}:  # after a loss they would be another place
+            used = {START_AT: Described(Symbol(START_AT), position)}
         return Supply(Subscribing(partial(self._read, partition, begin)), encoded=True, filters=used)
 
     def _read(self, partition: LogPartition, start: Offset, subscriber: Subscriber[bytes]) -> None:

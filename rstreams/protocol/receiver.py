@@ -5,6 +5,7 @@ frames, and `work()` does the rest. Therefore no signal waits for the network, a
 
 This module has the frames of the link and the calls of the subscriber. The rest is elsewhere:
 
+    receiver_state      the answers to questions about it
     life                the phases of the end, and the events between them
     signals             the signals that are not items
     credit_flow         credit: granted, drained, held back
@@ -15,11 +16,10 @@ This module has the frames of the link and the calls of the subscriber. The rest
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.gathering import Gathering, Holds
-from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
@@ -35,20 +35,20 @@ from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.credit_flow import CreditFlow
 from rstreams.protocol.delivery import END, FailureStrategy, MakesRoom
 from rstreams.protocol.driver import Driver, Intake
-from rstreams.protocol.end import End
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverLife, ReceiverPhase
 from rstreams.protocol.link import Link, ReceivingLink
 from rstreams.protocol.packing import agreed_items
+from rstreams.protocol.receiver_state import SILENT, ReceiverState
 from rstreams.protocol.signals import Signals
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
 
 
-class LinkSubscription(End, Scannable, Generic[T]):
+class LinkSubscription(ReceiverState[T]):
     """The subscription of a link's subscriber, and the endpoint that the link calls.
 
     Credit: Granted by `CreditLedger`: never beyond demand, never beyond the window, not before the peer's attach.
@@ -206,65 +206,14 @@ class LinkSubscription(End, Scannable, Generic[T]):
             self._wake()
 
     @property
-    def window(self) -> int:
-        """Return how many items can be held at once before no further one comes; any number if they come settled."""
-        return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1  # room for a whole pack
-
-    @property
-    def comes_settled(self) -> bool:
-        """Whether the items are settled before they come, and cannot be given back."""
-        return self._settled
-
-    @property
-    def ended(self) -> bool:
-        """Return whether the subscriber gets no more signals."""
-        return self._life.phase is _SILENT
-
-    @property
-    def wants_link(self) -> bool:
-        """Whether a lost link should be replaced: neither side has ended the subscription."""
-        return self._life.phase not in (ReceiverPhase.ENDING, _SILENT)
-
-    @property
     def intake(self) -> Intake:
         """The limits for incoming deliveries: this end itself."""
         return self
-
-    @property
-    def losses(self) -> int:
-        """The number of losses of the link, with or without a return."""
-        return self._outcomes.losses
-
-    @property
-    def late(self) -> int:
-        """The number of outcomes that came after the link of their delivery was lost."""
-        return self._outcomes.late
 
     def room_bytes(self) -> int:
         """Return how many bytes of deliveries are taken now: any number if none are on hand, or after the end."""
         bound = self.ledger.bound
         return UNBOUNDED if bound is None or self.ended else bound.room()
-
-    @property
-    def downstream(self) -> object:
-        """The subscriber."""
-        return self._subscriber
-
-    def counts(self) -> Counts:
-        """Return how many items were requested, handed over, and received ahead of demand."""
-        return Counts(self._requested, self._items.delivered, len(self._items.buffer))
-
-    @property
-    def label(self) -> str:
-        """Its name in `explain`."""
-        return self._label
-
-    def waits_when_quiet(self, way: Way) -> Waits:
-        """Return that its subscriber must ask before it sends something, unless items are still to come."""
-        counts = self.counts()
-        if way != SEND or counts.outstanding or counts.buffered:
-            return None
-        return [(ASK, self._subscriber)]
 
     def drain(self, on_drained: Callable[[], None]) -> None:
         """Make the sender use up its credit now with the items that it has.
@@ -319,37 +268,6 @@ class LinkSubscription(End, Scannable, Generic[T]):
     def give_up(self, error: BaseException) -> None:
         """End the subscription with `error`; items that were not handed over are released."""
         self._fail(error)
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether no items are on their way: no credit is left, and no items wait to be handed over."""
-        return not self._items.buffer and (self.state is not State.ATTACHED or self._driver.credit() <= 0)
-
-    @property
-    def in_hand(self) -> int:
-        """The number of items that have come and are not settled."""
-        return self.ledger.buffered + self.ledger.unsettled
-
-    @property
-    def waits_for(self) -> str:
-        """The reason for waiting that `explain` shows: the outcomes of the items in its window, or its peer."""
-        in_hand, window = self.in_hand, self.ledger.window
-        if in_hand >= window:
-            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
-        peer = self.place().partition(", ")[0] or "the peer"
-        if self.state is State.ATTACH_SENT:
-            return f"{peer} has not answered the attach"
-        if self.state is not State.ATTACHED:
-            return "it waits to be attached"
-        if self.ledger.demand == 0:
-            return "its subscriber asks for no items"
-        credit = max(self._driver.credit(), 0)
-        return f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
-
-    @property
-    def through(self) -> bool:
-        """Whether it has ended, and all received items are settled."""
-        return self.ended and not self.in_hand
 
     # the link calls these
 
@@ -428,12 +346,12 @@ class LinkSubscription(End, Scannable, Generic[T]):
         if life.phase is ReceiverPhase.ENDING and not items.buffer:
             life.on(ReceiverEvent.SILENCE)
             self._signals.end(self._error)
-        if life.phase is _SILENT:
+        if life.phase is SILENT:
             if self.state is State.ATTACHED:
                 self._credit.withdraw(self._driver)  # first: items that are given back now must not come again
             items.release()
         self._send_dispositions()
-        if self.state is State.ATTACHED and life.phase is not _SILENT:
+        if self.state is State.ATTACHED and life.phase is not SILENT:
             self._credit.work(self._driver)
         if life.phase in _DETACHES:
             self._send_detach()
@@ -494,9 +412,7 @@ class LinkSubscription(End, Scannable, Generic[T]):
         self._wake()
 
 
-_SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
-
-_DETACHES: Final = (ReceiverPhase.PARTING, _SILENT)
+_DETACHES: Final = (ReceiverPhase.PARTING, SILENT)
 """The phases in which the link is detached as soon as all items are settled."""
 
 _CAN_DETACH: Final = (State.ATTACHED, State.DETACH_RECEIVED, State.ATTACH_SENT, State.REFUSED)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from rstreams._codec.c_modules import load
-from rstreams.sinks import BufferSink
+from rstreams.sinks.buffer_sink import BufferSink
 
 T = TypeVar("T")
 

@@ -20,7 +20,11 @@ from rstreams.abc import Publisher
 from rstreams.runtime import system_clock
 from rstreams.runtime.ground import TRIO, Ground
 from rstreams.runtime.items import Items
-from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
+from rstreams.sinks.buffer_sink import BufferSink
+from rstreams.sinks.first_sink import FirstSink
+from rstreams.sinks.for_each_sink import ForEachSink
+from rstreams.sinks.list_sink import ListSink
+from rstreams.sinks.sink import Sink
 
 T = TypeVar("T")
 

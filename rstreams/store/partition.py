@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import Protocol
 
@@ -129,6 +130,19 @@ class Partition:
             sync_s: As for `append`.
         """
         self._store.take(Trim(self._committed, done, sync_s, below, before_s, keep_bytes, keep_items))
+
+    def clear(self, done: Done | None = None) -> None:
+        """Delete all messages and records; positions go on. `first` and `count` say so at once.
+
+        Args:
+            done: Called when they will not come back.
+        """
+        for key in list(self.records):
+            self.put(key, None)
+        self.trim(self.next, done=done)
+        emptied = copy(self._committed)
+        emptied.first, emptied.live, emptied.size = self.next, 0, 0
+        self._committed.become(emptied)
 
     def put(self, key: str, value: bytes | None, done: Done | None = None, *, sync_s: float = 0.0) -> None:
         """Set a small record, or remove it with None; `records` has it at once.

@@ -9,7 +9,7 @@ import pytest
 import rstreams
 from rstreams.cli import node
 from rstreams.cli.__main__ import main
-from rstreams.errors import ConfigError, ConnectFailed
+from rstreams.errors import ConfigError, ConnectFailed, StoreError
 from rstreams.net._proton import LOOPS
 
 
@@ -49,6 +49,7 @@ def test_an_unknown_option_of_a_command_is_answered_with_the_usage_of_the_comman
     ("error", "code", "line"),
     [
         (ConfigError("window=0: no"), 2, "rstreams node: window=0: no\n"),
+        (StoreError("store 'x': no"), 2, "rstreams node: store 'x': no\n"),
         (ConnectFailed("nobody\nlistens"), 1, "rstreams node: nobody listens\n"),
         (FileNotFoundError(2, "No such file", "/x"), 1, "rstreams node: /x: No such file\n"),
         (BrokenPipeError(32, "Broken pipe"), 1, "rstreams node: Broken pipe\n"),

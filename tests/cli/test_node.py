@@ -67,6 +67,12 @@ def said(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> tuple[
     return code, line
 
 
+def test_a_store_that_cannot_be_used_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    code, line = said(["--store", f"{tmp_path}/file"], capsys)
+    assert (code, line) == (2, f"rstreams node: store '{tmp_path}/file': it must be a directory, or a new name")
+
+
 # a life
 
 

@@ -13,7 +13,11 @@ from rstreams.message import encode_item
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
-from rstreams.sinks import BufferSink, FirstSink, ForEachSink, ListSink, Sink
+from rstreams.sinks.buffer_sink import BufferSink
+from rstreams.sinks.first_sink import FirstSink
+from rstreams.sinks.for_each_sink import ForEachSink
+from rstreams.sinks.list_sink import ListSink
+from rstreams.sinks.sink import Sink
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from rstreams.testing.verification import (
     Environment,

@@ -305,12 +305,12 @@ def test_a_uuid_without_a_number() -> None:
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Message)])
-@pytest.mark.parametrize(
-    "value", [0, -1, 1.5, True, None, 4.0, "text", b"bytes", [], {}, {"a": 1}, NOW, UUID(int=1), object]
-)
-def test_any_value_in_any_field(name: str, value: Any) -> None:  # noqa: ANN401 - any
-    same(lambda: Message(**{name: value}))
-    same(lambda: Message(**{"id": "1", "durable": True, name: value}))
+def test_any_value_in_any_field(name: str) -> None:
+    value: Any
+    for value in (0, -1, 1.5, True, None, 4.0, "text", b"bytes", [], {}, {"a": 1}, NOW, UUID(int=1), object):
+        alone: Any = {name: value}
+        same(lambda: Message(**alone))  # noqa: B023 - called at once
+        same(lambda: Message(**{"id": "1", "durable": True, **alone}))  # noqa: B023
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Message)])

@@ -33,6 +33,36 @@ async def test_what_is_in_a_durable_queue_outlives_the_node(tmp_path: Path) -> N
             assert [int(each) for each in got] == list(range(10, 3000))
 
 
+@pytest.mark.parametrize("kind", ["queue", "log"])
+async def test_an_address_that_was_removed_leaves_nothing_in_the_store(tmp_path: Path, kind: str) -> None:
+    begin: dict[str, Any] = {"start": "first"} if kind == "log" else {"settlement": "manual"}
+    sender: dict[str, Any] = {"settlement": "effectively_once", "producer_id": "p"}
+
+    def make(node: Node) -> None:
+        if kind == "log":
+            node.log("orders")
+        else:
+            node.queue("orders", durable=True)
+
+    async def first(connection: rstreams.Connection) -> object:
+        async with connection.messages("orders", window=1, **begin).open() as items:
+            async for item in items:  # a queue gets it back
+                return item.item.body if isinstance(item, rstreams.Delivery) else item.body
+        return None
+
+    async with connected(store=tmp_path / "s") as (node, connection):
+        make(node)
+        await connection.publish("orders", Stream.range(5), **sender)
+        assert await first(connection) == 0
+        node.remove("orders")
+        make(node)
+        await connection.publish("orders", Stream.of("new"), **sender)
+        assert await first(connection) == "new"
+    async with connected(store=tmp_path / "s") as (node, connection):
+        make(node)
+        assert await first(connection) == "new"
+
+
 async def test_failed_attempts_outlive_the_node(tmp_path: Path) -> None:
     async with connected(store=tmp_path / "s") as (node, connection):
         queue = node.queue("orders", durable=True)

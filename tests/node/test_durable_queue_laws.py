@@ -16,6 +16,7 @@ from rstreams.message import decode_message, encode_item
 from rstreams.node.durable_queue import DurableQueue
 from rstreams.testing import ManualPublisher
 from tests.node.durable import Bench, bench, check_laws
+from tests.seeds import seeds
 
 STEPS = 60
 
@@ -108,7 +109,7 @@ def subscribed(model: Model, queue: DurableQueue, *, runs: bool) -> tuple[list[T
     return takers, links
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, quick=4))
 def test_what_is_safe_outlives_a_crash_and_what_has_left_does_not_come_back(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a choice
     model = Model()

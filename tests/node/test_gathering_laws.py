@@ -16,7 +16,7 @@ from rstreams.abc import Publisher
 from rstreams.message import decode_body, encode_item
 from rstreams.node.queue import Queue
 from rstreams.protocol.frames import Settlement
-from rstreams.sinks import ListSink
+from rstreams.sinks.list_sink import ListSink
 from rstreams.sources.from_iterable import from_iterable
 from tests.conformance.links import LocalLink
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -134,6 +134,33 @@ async def test_a_reader_that_is_cut_goes_on_behind_its_last_message(performative
             items = connection.stream("events", start=0, settlement=settlement, window=7).take(200)
             assert await items.to_list() == list(range(200))
             assert network.faults["reset"]
+
+
+@pytest.mark.parametrize(("start", "expected"), [("next", [5, 6, 7]), ("last", [4, 5, 6, 7])])
+async def test_a_reader_that_is_cut_before_its_first_message_goes_on_where_it_began(
+    start: Literal["next", "last"], expected: list[int]
+) -> None:
+    async with Node() as node:
+        node.log("events", retention_items=1000)
+        listener = await node.listen("127.0.0.1:0")
+        async with (
+            FaultyNetwork(listener.url) as network,
+            rstreams.connect(listener.url) as direct,
+            rstreams.connect(network.url, reconnect=AT_ONCE) as connection,
+        ):
+            await direct.publish("events", Stream.range(5))
+            probe = ProbeSubscriber[int]()
+            connection.stream("events", start=start).subscribe(probe)
+            await until(lambda: probe.subscription is not None)
+            network.close()
+            for each in list(network.live):
+                each.reset()
+            await until(lambda: node.statistics().logs["events"].readers == 0)
+            await direct.publish("events", Stream.range(5, 8))
+            probe.request(10)
+            network.reopen()
+            await until(lambda: len(probe.items) == len(expected))
+            assert probe.items == expected
 
 
 @pytest.mark.parametrize("described", [True, False])

@@ -13,6 +13,7 @@ from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.testing import ProbeSubscriber
 from tests.node.slow_partition import SlowPartition
+from tests.seeds import seeds
 
 PARTITIONS = 3
 
@@ -124,7 +125,7 @@ class Script:
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, quick=24))
 def test_random_members(monkeypatch: pytest.MonkeyPatch, seed: int, *, on_disk: bool) -> None:
     monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", (0, 2**30)[seed % 2])
     monkeypatch.setattr(log_group, "MOST_AHEAD", (7, 2**14)[seed % 3 > 0])

@@ -14,6 +14,7 @@ from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader
 from rstreams.testing import ProbeSubscriber
 from tests.node.slow_partition import SlowPartition
+from tests.seeds import seeds
 
 
 class Looking(ProbeSubscriber[bytes]):
@@ -102,7 +103,7 @@ class Script:
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, quick=18))
 def test_random_readers(monkeypatch: pytest.MonkeyPatch, seed: int, *, compacted: bool) -> None:
     monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", (0, 30, 2**30)[seed % 3])
     script = Script(seed, compacted=compacted)

@@ -61,7 +61,9 @@ async def test_a_link_begins_at_its_position_and_items_carry_theirs() -> None:
 
 
 @pytest.mark.parametrize("keep_s", [0, 30])
-@pytest.mark.parametrize("window", [1, pytest.param(7, marks=pytest.mark.slow), 64])
+@pytest.mark.parametrize(
+    "window", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(64, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("performative", ["attach", "flow", "transfer", "disposition", "detach"])
 @pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once", "effectively_once"])
 async def test_a_stream_that_is_cut_comes_once_and_whole(

@@ -15,7 +15,9 @@ from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import runs_of, signals_later
 from rstreams.abc import Publisher, Subscriber
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome, reject
-from rstreams.sinks import ForEachSink, ListSink, Sink
+from rstreams.sinks.for_each_sink import ForEachSink
+from rstreams.sinks.list_sink import ListSink
+from rstreams.sinks.sink import Sink
 from rstreams.testing import ProbeSubscriber
 from tests.protocol.played import PlayedReceiver, decode
 

@@ -9,7 +9,7 @@ import pytest
 
 from rstreams.abc import Hold
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome, reject
-from rstreams.sinks import BufferSink
+from rstreams.sinks.buffer_sink import BufferSink
 from tests.protocol.played import LOST, PlayedReceiver, decode
 
 

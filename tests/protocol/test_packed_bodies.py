@@ -25,7 +25,8 @@ from rstreams.protocol.packing import (
 )
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
-from rstreams.sinks import ForEachSink, ListSink
+from rstreams.sinks.for_each_sink import ForEachSink
+from rstreams.sinks.list_sink import ListSink
 from tests.protocol.played import PlayedDriver
 
 PACK = 4

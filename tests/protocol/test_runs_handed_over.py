@@ -13,7 +13,9 @@ from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import runs_of
 from rstreams.abc import Publisher, Subscriber
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
-from rstreams.sinks import ForEachSink, ListSink, Sink
+from rstreams.sinks.for_each_sink import ForEachSink
+from rstreams.sinks.list_sink import ListSink
+from rstreams.sinks.sink import Sink
 from tests.protocol.played import PlayedReceiver, decode
 
 

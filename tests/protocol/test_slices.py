@@ -9,7 +9,7 @@ import pytest
 from rstreams._core.demand import UNBOUNDED
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Detach, Lost
-from rstreams.sinks import ForEachSink
+from rstreams.sinks.for_each_sink import ForEachSink
 from rstreams.testing import ProbeSubscriber
 from tests.protocol.played import LOST, PlayedReceiver
 

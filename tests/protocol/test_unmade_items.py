@@ -10,7 +10,7 @@ import pytest
 from rstreams._core.kept_items import KeptItems, UnmadeRun
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
 from rstreams.protocol.frames import Detach
-from rstreams.sinks import BufferSink
+from rstreams.sinks.buffer_sink import BufferSink
 from tests.protocol.played import LOST, PlayedReceiver, decode
 
 

@@ -182,7 +182,12 @@ async def _look(parts: list[Part], every_s: float, memory: list[list[int]]) -> N
 
 
 def _growth(memory: list[list[int]]) -> int:
-    """Return by how much the process grew that grew most, from one half of the run to the other."""
+    """Return by how much the process grew that grew most, from one half of the run to the other.
+
+    A run in which the memory was noted less than twice has no halves: 0.
+    """
+    if len(memory) < 2:
+        return 0
     half = len(memory) // 2
     halves = zip(zip(*memory[:half], strict=True), zip(*memory[half:], strict=True), strict=True)
     return max(int(median(late) - median(early)) for early, late in halves)

@@ -47,3 +47,8 @@ def test_growth_is_that_of_the_process_that_grew_most_and_no_peak() -> None:
     flat, peak, leak = [5, 5, 5, 5, 5, 5], [5, 9, 5, 5, 99, 5], [1, 2, 3, 4, 5, 6]
     assert _growth([list(each) for each in zip(flat, peak, strict=True)]) == 0
     assert _growth([list(each) for each in zip(flat, peak, leak, strict=True)]) == 3
+
+
+@pytest.mark.parametrize(("memory", "growth"), [([], 0), ([[5, 7]], 0), ([[5, 7], [6, 9]], 2)])
+def test_a_short_run_with_few_looks_at_the_memory_has_a_growth(memory: list[list[int]], growth: int) -> None:
+    assert _growth(memory) == growth

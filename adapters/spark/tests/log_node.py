@@ -2,12 +2,13 @@
 
 Its first line of output is its port. It has:
 
-    events      a log with four partitions, by subject
-    one         a log with one partition
-    short       a log with one partition that keeps few messages
-    prices      a compacted log
-    in, out     queues
-    copies      a log to send to
+    events        a log with four partitions, by subject
+    one           a log with one partition
+    short         a log with one partition that keeps few messages
+    prices        a compacted log
+    in, out       queues
+    copies        a log to send to
+    observations  a log with two partitions, of examples.spark.replay
 
 Each line of its input is the name of a log and a number: the log is made, or made anew, with as many partitions, or
 deleted with 0. It answers with a line. It ends when its input closes, or by a signal.
@@ -28,6 +29,7 @@ async def main() -> None:
         node.log("one", retention_items=1_000_000)
         node.log("short", retention_items=100)
         node.log("prices", key=lambda message: message.subject, compact=True)
+        node.log("observations", partitions=2, retention_items=1_000_000)
         node.log("copies", retention_items=1_000_000)
         for name in ("in", "out"):
             node.queue(name, capacity=100_000)

@@ -13,7 +13,8 @@ import pytest
 import rstreams_spark
 
 from adapters.spark.tests.conftest import running_node
-from examples.spark import airlines, alarms, flights, parquet, sensors
+from adapters.spark.tests.test_log_spark import log_node
+from examples.spark import airlines, alarms, flights, parquet, replay, sensors
 from examples.spark.running import publish
 
 if TYPE_CHECKING:
@@ -93,6 +94,20 @@ def test_batches_in_folders_of_parquet(spark: SparkSession, url: str, tmp_path: 
     table = spark.read.parquet(str(tmp_path / "table"))
     assert table.select("batch").distinct().count() == -(-len(observed) // 100)
     assert Counter(row.origin for row in table.collect()) == Counter(row["origin"] for row in observed)
+
+
+def test_a_log_is_read_as_a_stream_and_again_as_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    observed = list(flights.weather("2013-01-02"))
+    with log_node() as node:
+        publish(node.url, replay.LOG, observed)
+        for _ in range(2):  # the second one finds nothing to do
+            assert replay.start(spark, node.url, str(tmp_path)).awaitTermination(180)
+        rows = replay.first(spark, node.url, 3).select("partition", "offset", "body.*").collect()
+    table = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert Counter((row.origin, row.temp) for row in table) == Counter((row["origin"], row["temp"]) for row in observed)
+    again = {(row.partition, row.offset): (row.origin, row.temp) for row in rows}
+    assert again == {(row.partition, row.offset): (row.origin, row.temp) for row in table if row.offset < 3}
+    assert {offset for _, offset in again} == {0, 1, 2}
 
 
 @pytest.mark.soak  # with the other ones of this module more than a minute

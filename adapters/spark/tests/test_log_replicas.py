@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import trio
 from rstreams_spark._logs import ranges
-from rstreams_spark._logs.tails import RabbitMQStreams, Tail
+from rstreams_spark._logs.logs import Tail
+from rstreams_spark._logs.tails import RabbitMQStreams
 from rstreams_spark._options import SourceOptions
 
 from rstreams.errors import LinkDetached

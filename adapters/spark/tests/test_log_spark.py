@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +56,9 @@ class LogNode(NodeProcess):
         return self._with(lambda connection: connection.stream(address, start="first").take(count).to_list())
 
 
-@pytest.fixture
-def node() -> Iterator[LogNode]:
-    """A node with logs."""
+@contextmanager
+def log_node() -> Iterator[LogNode]:
+    """Run a node with logs."""
     command = [sys.executable, str(Path(__file__).with_name("log_node.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -65,6 +66,13 @@ def node() -> Iterator[LogNode]:
             yield LogNode(process, int(process.stdout.readline()), "")
         finally:
             process.terminate()
+
+
+@pytest.fixture
+def node() -> Iterator[LogNode]:
+    """A node with logs."""
+    with log_node() as node:
+        yield node
 
 
 @pytest.fixture
@@ -253,3 +261,25 @@ def test_a_log_that_was_made_anew(
     run_now(log(address="one", failOnDataLoss="false"), tmp_path)
     rows = spark.read.parquet(str(tmp_path / "table")).collect()
     assert sorted(int(row.body) for row in rows) == [*range(30), *range(100, 110)]
+
+
+def test_a_batch_reads_what_its_filters_let_through(spark: SparkSession, node: LogNode) -> None:
+    node.append("events", 0, 500)
+    reader = spark.read.format("rstreams").options(url=node.url, address="events", columns=COLUMNS, minPartitions="6")
+    ends = node.ends("events")
+    assert reader.load().count() == 500
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        rows = reader.load().where("partition in (1, 3) and offset >= 5 and offset < 20").collect()
+        late = reader.load().where("timestamp > '2100-01-01'").count()
+        tasks = reader.load().where("partition = 2").rdd.getNumPartitions()
+    finally:
+        spark.conf.unset(setting)
+    assert sorted((row.partition, row.offset) for row in rows) == [
+        (number, at) for number in (1, 3) for at in range(5, 20)
+    ]
+    assert (late, tasks) == (0, 6)
+    again = spark.read.format("rstreams").options(url=node.url, address="events", columns="offset")
+    again = again.option("startingOffsets", '{"events": {"0": 3, "1": "latest", "2": "latest", "3": "latest"}}').load()
+    assert sorted(row.offset for row in again.collect()) == list(range(3, ends[0]))

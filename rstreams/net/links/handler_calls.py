@@ -29,7 +29,7 @@ from rstreams.errors import DeliveryFailed
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.runtime import system_clock
 from rstreams.runtime.ground import TRIO, Ground
-from rstreams.sinks import Sink
+from rstreams.sinks.sink import Sink
 
 logger = logging.getLogger("rstreams.net")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -139,7 +140,8 @@ class Position:
     """The place in a log that a receiver has got to: it notes the offset of each message that is decoded.
 
     Attributes:
-        following: The offset behind the last message that was handed over; None if there was none with an offset.
+        following: The offset behind the last message that was handed over. Before the first one it is the offset at
+            which the peer says that the link begins, or None.
     """
 
     __slots__ = ("following",)
@@ -147,6 +149,13 @@ class Position:
     def __init__(self) -> None:
         """Have no messages yet."""
         self.following: int | None = None
+
+    def begin(self, filters: Mapping[str, Any]) -> None:
+        """Note the offset at which the link begins, if the filters in the peer's attach tell it."""
+        if self.following is None:
+            with suppress(ValueError):  # it is not of this library, and need not tell a place
+                start = read_start(filters)
+                self.following = start if isinstance(start, int) else None
 
     def noting(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
         """Return a function that decodes a message, which is handed over then, and notes its offset."""

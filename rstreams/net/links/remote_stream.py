@@ -108,14 +108,29 @@ class Resuming(LinkSubscription[T]):
     """The receiving end of a link that goes on after a loss where it was.
 
     Attributes:
-        go_on: Returns the attach for that, made from the first one.
+        position: The place in a log that it has got to; None if it does not begin at a place.
+        begin_at: Returns the filters that begin at an offset.
+        once: Whether the peer is told that the link goes on.
     """
 
-    go_on: Callable[[Attach], Attach]
+    position: Position | None
+    begin_at: Callable[[int], Mapping[str, Any]]
+    once: bool
+
+    def on_attach(self, frame: Attach) -> None:
+        """The peer's answer, which may tell the offset of the first message."""
+        super().on_attach(frame)
+        if self.position is not None:
+            self.position.begin(frame.filters)
 
     def next_attach(self, frame: Attach) -> Attach:
         """Return the first attach, or one that goes on behind the items that were handed over."""
-        return self.go_on(frame) if self.counts().delivered else frame
+        position = self.position
+        if position is not None and position.following is not None:
+            frame = replace(frame, filters={**frame.filters, **self.begin_at(position.following)})
+        if self.once and self.counts().delivered:
+            frame = replace(frame, properties={**frame.properties, RESUMES: True})
+        return frame
 
 
 class LinkPublisher(Watched, Generic[T]):
@@ -172,7 +187,7 @@ class LinkPublisher(Watched, Generic[T]):
         )
         self._begins(end)
         if isinstance(end, Resuming):
-            end.go_on = lambda frame: _behind(frame, dialect, position, once=bool(options.remembered))
+            end.position, end.begin_at, end.once = position, dialect.offset, bool(options.remembered)
         frame = Attach(
             links.new_name(),
             Role.RECEIVER,
@@ -188,13 +203,6 @@ class LinkPublisher(Watched, Generic[T]):
 
     def _raised(self, error: BaseException) -> None:
         log_raised(self._options.address, error)
-
-
-def _behind(frame: Attach, dialect: Dialect, position: Position | None, *, once: bool) -> Attach:
-    """Return the attach that goes on behind what was handed over."""
-    if position is not None and position.following is not None:
-        frame = replace(frame, filters={**frame.filters, **dialect.offset(position.following)})
-    return replace(frame, properties={**frame.properties, RESUMES: True}) if once else frame
 
 
 def label_of(address: str, dialect: Dialect) -> str:

@@ -20,9 +20,10 @@ from rstreams.errors import Condition, PeerClosed, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._log import say
 from rstreams_spark._logs.link import LinkLost, LinkOptions, LinkPart, LogLink
+from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.patience import Patience
 from rstreams_spark._logs.rows import link_columns
-from rstreams_spark._logs.tails import Logs, Tail, logs_of
+from rstreams_spark._logs.tails import logs_of
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._peer import Peer
 from rstreams_spark.errors import SourceFailed, UnparsableMessage

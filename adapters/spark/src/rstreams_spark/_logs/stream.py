@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from rstreams_spark._logs.tails import Tail
+    from rstreams_spark._logs.logs import Tail
 
 _LONGEST_DELAY_S: Final = 15 * 60.0
 """How long a batch waits for minMessagesPerTrigger, if option maxTriggerDelay does not say it: as Kafka's source."""

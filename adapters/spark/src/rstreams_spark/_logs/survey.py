@@ -12,9 +12,10 @@ import trio
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._logs.bounds import Bound, Place
+from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.plan import Positions, Range, order
 from rstreams_spark._logs.ranges import LogRange
-from rstreams_spark._logs.tails import Logs, Tail, logs_of
+from rstreams_spark._logs.tails import logs_of
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark.errors import SourceFailed
 

@@ -1,0 +1,120 @@
+"""The state of the receiving end of a link, for its owner, for `explain` and for the operators behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
+from rstreams.abc import Subscriber
+from rstreams.protocol.credit import CreditLedger
+from rstreams.protocol.end import End
+from rstreams.protocol.incoming_items import IncomingItems
+from rstreams.protocol.incoming_outcomes import IncomingOutcomes
+from rstreams.protocol.life import ReceiverLife, ReceiverPhase
+from rstreams.protocol.states import State
+
+T = TypeVar("T")
+
+SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
+
+
+class ReceiverState(End, Scannable, Generic[T]):
+    """The base of `LinkSubscription`: the questions that others ask it. No answer changes anything.
+
+    Attributes:
+        ledger: Its demand, and the credit granted for it.
+    """
+
+    _label: str
+    _oldest: Callable[[], str]
+    _life: ReceiverLife
+    _subscriber: Subscriber[T]
+    _items: IncomingItems[T]
+    _outcomes: IncomingOutcomes
+    _settled: bool
+    _requested: int
+    ledger: CreditLedger
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the subscriber gets no more signals."""
+        return self._life.phase is SILENT
+
+    @property
+    def wants_link(self) -> bool:
+        """Whether a lost link should be replaced: neither side has ended the subscription."""
+        return self._life.phase not in (ReceiverPhase.ENDING, SILENT)
+
+    @property
+    def window(self) -> int:
+        """Return how many items can be held at once before no further one comes; any number if they come settled."""
+        return UNBOUNDED if self._settled else self.ledger.window - self.ledger.pack + 1  # room for a whole pack
+
+    @property
+    def comes_settled(self) -> bool:
+        """Whether the items are settled before they come, and cannot be given back."""
+        return self._settled
+
+    @property
+    def losses(self) -> int:
+        """The number of losses of the link, with or without a return."""
+        return self._outcomes.losses
+
+    @property
+    def late(self) -> int:
+        """The number of outcomes that came after the link of their delivery was lost."""
+        return self._outcomes.late
+
+    @property
+    def downstream(self) -> object:
+        """The subscriber."""
+        return self._subscriber
+
+    def counts(self) -> Counts:
+        """Return how many items were requested, handed over, and received ahead of demand."""
+        return Counts(self._requested, self._items.delivered, len(self._items.buffer))
+
+    @property
+    def label(self) -> str:
+        """Its name in `explain`."""
+        return self._label
+
+    def waits_when_quiet(self, way: Way) -> Waits:
+        """Return that its subscriber must ask before it sends something, unless items are still to come."""
+        counts = self.counts()
+        if way != SEND or counts.outstanding or counts.buffered:
+            return None
+        return [(ASK, self._subscriber)]
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no items are on their way: no credit is left, and no items wait to be handed over."""
+        return not self._items.buffer and (self.state is not State.ATTACHED or self._driver.credit() <= 0)
+
+    @property
+    def in_hand(self) -> int:
+        """The number of items that have come and are not settled."""
+        return self.ledger.buffered + self.ledger.unsettled
+
+    @property
+    def waits_for(self) -> str:
+        """The reason for waiting that `explain` shows: the outcomes of the items in its window, or its peer."""
+        in_hand, window = self.in_hand, self.ledger.window
+        if in_hand >= window:
+            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
+        peer = self.place().partition(", ")[0] or "the peer"
+        if self.state is State.ATTACH_SENT:
+            return f"{peer} has not answered the attach"
+        if self.state is not State.ATTACHED:
+            return "it waits to be attached"
+        if self.ledger.demand == 0:
+            return "its subscriber asks for no items"
+        credit = max(self._driver.credit(), 0)
+        return f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
+
+    @property
+    def through(self) -> bool:
+        """Whether it has ended, and all received items are settled."""
+        return self.ended and not self.in_hand

@@ -1,0 +1,235 @@
+"""The sink behind `async for`: it keeps items until the loop takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import repeat, starmap
+from operator import length_hint
+from typing import Any, Final, TypeVar
+
+from rstreams._checks.publishers import require_subscription
+from rstreams._core.demand import SLICE
+from rstreams._core.fast_paths import draws_of, signals_later
+from rstreams._core.gathering import ClaimsInOrder, gather
+from rstreams._core.kept_items import KeptItems, UnmadeRun
+from rstreams._core.subscription import ENDED
+from rstreams.abc import Subscription
+from rstreams.errors import SpecViolation
+from rstreams.sinks.sink import Sink
+
+T = TypeVar("T")
+
+_MADE_AT_ONCE: Final = 64
+"""The most items that are made at a time: they fit the cache of a processor."""
+
+_LARGE_WINDOW: Final = 128
+"""The least window of which one half is worth asking for while the other half is given out: to ask costs a turn."""
+
+
+class BufferSink(Sink[T]):
+    """Keeps up to `window` items for a consumer that takes them in their order.
+
+    It requests the whole window at first. It fills the window up again when half of it is neither outstanding nor kept,
+    and when no item is kept and at most one more than half of the window is outstanding. Both together are never more
+    than the window. With a window of 1 it requests the next item when the consumer wants it, and not before. The item
+    is then as new as it can be. Items that can be drawn are drawn when the consumer wants some, up to a window of them.
+
+    The consumer takes a batch of items, and gives them out one by one, without a call. An item is done when the
+    consumer gives out the next one, or wants another batch. Items that came before they were made (`TakesUnmadeRuns`)
+    are made with their batch. If one cannot be made, the batch ends before it. It is refused when the consumer wants
+    more.
+
+    Attributes:
+        asked: Whether it has asked a source for more that answers only when other tasks have run. Then it is better to
+            let them run soon than to give out all other items first. The consumer sets it to False when they have run.
+        closed: Whether `close` has been called.
+        untold: Whether the consumer is to call `tell` when it gives out an item.
+        draws: Whether items come only when they are wanted, and never by themselves.
+    """
+
+    __slots__ = (
+        "_claims",
+        "_draw",
+        "_kept",
+        "_later",
+        "_settled",
+        "_size",
+        "_to_give",
+        "_window",
+        "asked",
+        "closed",
+        "draws",
+        "tell",
+        "untold",
+    )
+
+    def __init__(self, on_change: Callable[[], None], window: int) -> None:
+        super().__init__(on_change)
+        self._window = window
+        self._kept: KeptItems[T] = KeptItems()  # the batch is the first of them
+        self._to_give: Iterator[Any] = iter(())  # has as many steps as the batch has items
+        self._size = 0  # of the batch
+        self._settled = 0  # items of the batch whose claims have ended
+        self._claims: ClaimsInOrder | None = None  # on the items that wait or are in hand, if they need any
+        self._draw: Callable[[int], list[T]] | None = None
+        self._later = False  # the source answers a request only when other tasks have run
+        self.asked = False
+        self.closed = False
+        self.untold = False
+        self.draws = False
+        self.tell: Callable[[], None] = self._settle_past
+        """Have the source know that the items given out before the last one are done."""
+        self.request(window)
+
+    # the publisher calls these
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        """Receive the subscription, and request the window unless the items can be drawn."""
+        require_subscription(subscription)
+        if self._subscription is ENDED and not self.ended:
+            self._draw = draws_of(subscription)
+            self._later = self._window >= _LARGE_WINDOW and signals_later(subscription)
+            if self._draw is not None:
+                self.draws, self.outstanding = True, 0
+            gathering = gather(subscription, loose=False)
+            if gathering is not None:
+                claims = self._claims = gathering.in_order()
+                self.untold = True
+                if claims.asks:
+                    self.tell = self._announce
+        super().on_subscribe(subscription)
+
+    def on_next(self, item: T) -> None:
+        """Receive an item and keep it, with a claim on it."""
+        if self.ended:
+            return
+        if self.outstanding == 0:
+            self._fail_item(SpecViolation("1.1", "the publisher sent more items than were requested"))
+            return
+        self.outstanding -= 1
+        self._kept.put((item,))
+        if self._claims is not None:
+            self._claims.keep()
+        if len(self._kept) == 1:
+            self._on_change()
+
+    def on_run(self, items: Iterator[T]) -> None:
+        """Receive many items and keep them; the consumer is told once."""
+        if self.ended:
+            return
+        kept, claims = self._kept, self._claims
+        before = len(kept)
+        try:
+            if claims is None or claims.whole_runs:
+                kept.put(items)
+            else:
+                for item in items:
+                    kept.put((item,))
+                    claims.keep()
+        finally:
+            self._received_more(before)
+
+    def on_unmade_run(self, run: UnmadeRun) -> None:
+        """Receive many items that are made when the consumer wants them; the consumer is told once."""
+        if not self.ended:
+            before = len(self._kept)
+            self._kept.put_unmade(run)
+            self._received_more(before)
+
+    def _received_more(self, before: int) -> None:
+        kept = len(self._kept)
+        self.outstanding -= kept - before
+        if not before and kept:
+            self._on_change()
+
+    # the consumer calls these
+
+    def want(self) -> bool:
+        """Say that all items given out are done, and that others are wanted; return whether there are some."""
+        self._settle(self._size)
+        kept = self._kept
+        while kept and not kept.made:
+            kept.make(1)
+            if kept.error is not None and not kept.made:
+                self._refuse(kept.error)
+        if kept:
+            return True
+        if self._draw is not None and not self.ended:
+            kept.put(self._draw(min(self._window, SLICE)))
+        elif self.outstanding < self._window and self.outstanding <= self._window // 2 + 1 and not self.ended:
+            self.request(self._window - self.outstanding)
+        return bool(kept)
+
+    def take(self, most: int) -> tuple[Iterator[T], int]:
+        """Return a batch of up to `most` items, which the consumer gives out, and its size; there must be an item."""
+        kept = self._kept
+        kept.make(min(most, _MADE_AT_ONCE))
+        size = min(len(kept.made), most)
+        if not (self.draws or self.ended):
+            half = self._window // 2
+            unmet = self.outstanding + len(kept) - 1  # behind the first item
+            if unmet <= half and self._window > 1:
+                self.request(self._window - unmet)
+                unmet = self.outstanding + len(kept) - 1
+                self.asked = self._later
+            size = max(1, min(size, unmet - half))  # more is requested with the item behind these
+            if self.asked:
+                size = 1
+        self._size, self._settled = size, 0
+        self._to_give = repeat((), size)
+        return starmap(kept.made.popleft, self._to_give), size  # an item that is given out is let go at once
+
+    def _refuse(self, error: BaseException) -> None:
+        """End the first item, which cannot be made."""
+        if self._claims is not None:
+            self._claims.fail(error)
+        if self._kept.refuse():
+            self.outstanding += 1
+            return
+        self.cancel()
+        self.error = error
+        self._forget()
+
+    def _forget(self) -> None:
+        """Give back the items that were never given out."""
+        self._kept.clear()
+        if self._claims is not None:
+            self._claims.release()
+
+    def close(self, error: BaseException | None) -> None:
+        """End it all: the item given out last is done, or failed with `error`; those never given out are released."""
+        self.closed = True
+        given = self._given
+        if error is None:
+            self._settle(given)
+        else:
+            self._settle(given - 1)
+            if self._claims is not None and self._settled < given:
+                self._claims.fail(error)
+        self.cancel()  # first: what is given back must not come again
+        self._forget()
+
+    def _announce(self) -> None:
+        assert self._claims is not None, "otherwise nothing is to be told"
+        self.untold = False
+        self._claims.announce(self._settle_announced)
+
+    def _settle_announced(self) -> None:
+        self.untold = True
+        self._settle_past()
+
+    def _settle_past(self) -> None:
+        self._settle(self._given - 1)
+
+    @property
+    def _given(self) -> int:
+        """How many items of the batch have been given out."""
+        return self._size - length_hint(self._to_give)
+
+    def _settle(self, end: int) -> None:
+        """Say that the items of the batch before `end` are done."""
+        items = end - self._settled
+        if items > 0:
+            self._settled = end
+            if self._claims is not None:
+                self._claims.done(items)
