@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 import trio
 from rstreams_spark._logs import ranges
+from rstreams_spark._logs.link import LogLink
 from rstreams_spark._logs.logs import Tail
 from rstreams_spark._logs.tails import RabbitMQStreams
 from rstreams_spark._options import SourceOptions
@@ -20,8 +20,6 @@ NO_REPLICA = LinkDetached("amqp:precondition-failed", "stream 'log' does not hav
 
 class PlayedStream:
     """A stream of RabbitMQ: a link gets the messages that its replica has, and a drain is answered at once."""
-
-    peer_properties: dict[str, str] = {"product": "RabbitMQ"}
 
     def __init__(self, there: int, refusals: Sequence[LinkDetached] = ()) -> None:
         self.there = there
@@ -36,7 +34,7 @@ class PlayedStream:
         self._begin = filters["at"]
         return self
 
-    def subscribe(self, subscriber: Any) -> None:
+    def subscribe(self, subscriber: LogLink) -> None:
         self.attached += 1
         if self.refusals:
             subscriber.on_error(self.refusals.pop(0))
@@ -47,7 +45,7 @@ class PlayedStream:
 class PlayedLink:
     losses = 0
 
-    def __init__(self, stream: PlayedStream, subscriber: Any, at: int) -> None:
+    def __init__(self, stream: PlayedStream, subscriber: LogLink, at: int) -> None:
         self._stream, self._subscriber, self._at, self._demand = stream, subscriber, at, 0
 
     def request(self, n: int) -> None:
