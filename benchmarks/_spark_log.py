@@ -72,6 +72,7 @@ def running_log(messages: int, partitions: int) -> Iterator[str]:
 def log_of(spark: SparkSession, url: str, limit: int) -> DataFrame:
     """Return the stream of the log from its beginning, so many rows a batch."""
     reader = spark.readStream.format("rstreams").option("url", url).option("address", "log")
+    reader = reader.option("reconnect", "false")  # an idle connection of a worker ends with its node
     return reader.option("startingOffsets", "earliest").option("maxMessagesPerTrigger", limit).load()
 
 
