@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 import trio
@@ -157,7 +157,7 @@ async def publish_until_truncated(connection: Connection, _management: RabbitMQM
     The broker tells a later beginning for a moment before it has deleted what is before.
     """
 
-    async def first_from(start: str | int) -> int:
+    async def first_from(start: Literal["first"] | int) -> int:
         return number_of((await connection.messages(name, start=start).take(1).to_list())[0].id)
 
     last = 100

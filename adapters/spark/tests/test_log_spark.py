@@ -17,7 +17,7 @@ from rstreams import Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [
     pytest.mark.spark,
@@ -79,9 +79,9 @@ def node() -> Iterator[LogNode]:
 def log(spark: SparkSession, node: LogNode) -> Callable[..., DataFrame]:
     """Return a function that makes the stream of log `events` from its first message on, with the options given."""
 
-    def make(**options: object) -> DataFrame:
+    def make(**options: Any) -> DataFrame:  # noqa: ANN401 - as Spark takes them
         reader = spark.readStream.format("rstreams")
-        given: dict[str, object] = {"url": node.url, "address": "events", "startingOffsets": "earliest"}
+        given: dict[str, Any] = {"url": node.url, "address": "events", "startingOffsets": "earliest"}
         for name, value in (given | {"columns": COLUMNS} | options).items():
             if value is not None:
                 reader = reader.option(name, value)

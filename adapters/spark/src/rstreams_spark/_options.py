@@ -12,7 +12,7 @@ from rstreams.errors import ConfigError
 from rstreams_spark._body_format import BodyFormat
 from rstreams_spark._elsewhere import SINK_ELSEWHERE, SOURCE_ELSEWHERE
 from rstreams_spark._given import Given
-from rstreams_spark._logs.options import LOG_NAMES, LogOptions
+from rstreams_spark._logs.options import LOG_NAMES, LogModeOptions
 from rstreams_spark._peer import PEER_NAMES, Peer, hide_credentials
 
 __all__ = ["MAX_CREDIT", "BodyFormat", "Peer", "SinkOptions", "SourceOptions", "hide_credentials"]
@@ -84,7 +84,7 @@ class SourceOptions:
     max_reconnect_s: float = 600.0
     columns: tuple[str, ...] | None = None
     body: BodyFormat = field(default_factory=BodyFormat)
-    log: LogOptions = field(default_factory=LogOptions)
+    log: LogModeOptions = field(default_factory=LogModeOptions)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -112,7 +112,7 @@ class SourceOptions:
             max_reconnect_s=given.duration_s("maxReconnectTime", cls.max_reconnect_s, most_h=24),
             columns=_columns(given),
             body=BodyFormat.parse(given),
-            log=LogOptions.parse(given),
+            log=LogModeOptions.parse(given),
         )
         made._check(given)
         given.check()

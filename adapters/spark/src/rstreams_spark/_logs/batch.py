@@ -84,8 +84,9 @@ class LogBatchReader(DataSourceReader):
                 survey.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a range."""
-        assert isinstance(partition, LogRange)
+        """Yield the rows of a range; none if there are no ranges, for which Spark calls this once, with None."""
+        if not isinstance(partition, LogRange):
+            return iter(())
         return read_rows(self._options, self._schema, partition)
 
     def _tasks(self, survey: Survey) -> list[Range]:
@@ -125,7 +126,7 @@ class FilteredLogReader(LogBatchReader):
     def _take(self, each: Filter) -> bool:
         """Note a filter; return whether it needs no further look."""
         column = getattr(each, "attribute", None)
-        value = getattr(each, "value", None)
+        value: Any = getattr(each, "value", None)
         if column == ("partition",) and isinstance(each, EqualTo | In):
             wanted = set(value if isinstance(value, tuple | list) else (value,))
             self._numbers = wanted if self._numbers is None else self._numbers & wanted

@@ -13,7 +13,7 @@ from rstreams_spark._columns import LOG_COLUMNS
 from rstreams_spark._first_line import reason_first
 from rstreams_spark._logs.plan import is_log_offset
 from rstreams_spark._logs.ranges import LogRange
-from rstreams_spark._logs.stream import LogReader, read_rows
+from rstreams_spark._logs.stream import LogStreamReader, read_rows
 from rstreams_spark._logs.survey import Survey
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a queue or a log, by what the address is; the call goes to the `QueueReader` or the `LogReader`.
+    """Reads a queue or a log, by what the address is; the call goes to the `QueueReader` or the `LogStreamReader`.
 
     Context: As for these.
     """
@@ -33,7 +33,7 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Keep the options; nothing is connected."""
         self._options = options
         self._schema = schema
-        self._chosen: QueueReader | LogReader | None = None
+        self._chosen: QueueReader | LogStreamReader | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, which only reads: without passwords. A range of a log has its own."""
@@ -80,7 +80,7 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._chosen is not None:
             self._chosen.stop()
 
-    def _reader(self, offset: Mapping[str, Any] | None = None) -> QueueReader | LogReader:
+    def _reader(self, offset: Mapping[str, Any] | None = None) -> QueueReader | LogStreamReader:
         with reason_first():
             if self._chosen is None:
                 self._chosen = self._choose()
@@ -88,12 +88,12 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._require_same_kind(offset)
         return self._chosen
 
-    def _choose(self) -> QueueReader | LogReader:
+    def _choose(self) -> QueueReader | LogStreamReader:
         options, log = self._options, self._options.log
         if log.read_as == "log" or log.addresses or log.pattern is not None:
-            return LogReader(options, self._schema)
+            return LogStreamReader(options, self._schema)
         if log.read_as is None and _is_log(options):
-            return LogReader(options, self._schema)
+            return LogStreamReader(options, self._schema)
         log.check_queue(options.address)
         for name in LOG_COLUMNS:
             if name in self._schema.fieldNames():
@@ -109,7 +109,7 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{self._options.address!r} is a queue: use a new checkpoint"
             )
             raise ConfigError(msg)
-        if not was_log and isinstance(self._chosen, LogReader) and "messages" in offset:
+        if not was_log and isinstance(self._chosen, LogStreamReader) and "messages" in offset:
             msg = (
                 f"the checkpoint belongs to a query that reads a queue, {offset.get('address')!r}, and "
                 f"{self._options.address!r} is a log: use a new checkpoint"

@@ -19,7 +19,7 @@ _NOT_FOUND: Final = 404
 _KINDS: Final = "com.microsoft:"
 
 
-class EventHubs(Logs):
+class EventHubLogs(Logs):
     """The partitions of event hubs; see the module's text.
 
     Attributes:

@@ -14,7 +14,7 @@ from rstreams.message import decode_message
 _MOST: Final = 1_000
 
 
-class Seen(NamedTuple):
+class SeenOffsets(NamedTuple):
     """The messages that came.
 
     Attributes:
@@ -40,7 +40,7 @@ class _Drains(Protocol):
 
 async def glance(
     connection: Connection, address: str, start: str | int | datetime, most: int | None, annotation: str
-) -> Seen:
+) -> SeenOffsets:
     """Return the offsets from a place on: of `most` messages, or of all that are there.
 
     Args:
@@ -70,7 +70,7 @@ class _Looker:
     def __init__(self, most: int | None, annotation: str) -> None:
         self.done = trio.Event()
         self.error: BaseException | None = None
-        self.seen = Seen()
+        self.seen = SeenOffsets()
         self.subscription: _Drains
         self._most = most
         self._annotation = annotation
@@ -91,7 +91,7 @@ class _Looker:
             return
         seen = self.seen
         first = offset if seen.first is None else seen.first
-        self.seen = Seen(first, offset, seen.messages + 1, seen.bytes + len(item))
+        self.seen = SeenOffsets(first, offset, seen.messages + 1, seen.bytes + len(item))
 
     def _on_drained(self) -> None:
         came = self.seen.messages - self._before

@@ -12,7 +12,7 @@ import trio
 from rstreams import Connection
 from rstreams.errors import ConfigError, PeerClosed
 from rstreams_spark._logs.bounds import key_of
-from rstreams_spark._logs.glance import Seen, glance
+from rstreams_spark._logs.glance import SeenOffsets, glance
 from rstreams_spark._logs.patience import Patience
 from rstreams_spark.errors import SourceFailed
 
@@ -99,7 +99,7 @@ class Logs(ABC):
         seen = await self.glance(tail.address, at, 1)
         return tail.end if seen.first is None else max(seen.first, tail.first)
 
-    async def glance(self, address: str, start: str | int | datetime, most: int | None) -> Seen:
+    async def glance(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
         """Return the offsets of `most` messages from a place on; with None those of all that are there.
 
         Errors: `SourceFailed` if the peer does not answer; `LinkDetached` if it refuses the link.
@@ -113,7 +113,7 @@ class Logs(ABC):
                     raise
                 await patience.wait(refusal)
 
-    async def _glance_once(self, address: str, start: str | int | datetime, most: int | None) -> Seen:
+    async def _glance_once(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
         with trio.move_on_after(ANSWER_WAIT_S):
             return await glance(self._connection, address, start, most, self.offset_annotation)
         msg = f"the peer did not answer about {address!r} within {ANSWER_WAIT_S:g} s"

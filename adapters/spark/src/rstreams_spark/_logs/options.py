@@ -27,6 +27,7 @@ LOG_NAMES: Final = (
 )
 """The options that only a log has, with `readAs`, which chooses."""
 
+_READ_AS: Final[dict[str, ReadAs | None]] = {"queue": "queue", "log": "log"}
 _OF_QUEUES: Final = ("numPartitions", "prefetch", "spoolDir", "walDir")
 _OF_BOTH: Final = ("maxMessagesPerTrigger", "maxTriggerDelay")
 _MAX_TASKS: Final = 100_000
@@ -34,7 +35,7 @@ _MAX_ROWS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class LogOptions:
+class LogModeOptions:
     """The options of log mode.
 
     Attributes:
@@ -63,13 +64,13 @@ class LogOptions:
     given: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, given: Given) -> LogOptions:
+    def parse(cls, given: Given) -> LogModeOptions:
         """Read the options of log mode; those that are wrong are noted in `given`."""
         named = [name for name in ("address", "addresses", "addressPattern") if given.has(name)]
         if len(named) > 1:
             given.refuse(f"options {' and '.join(named)}: only one of them may be given")
         return cls(
-            read_as=given.one_of("readAs", {"queue": "queue", "log": "log"}, None),
+            read_as=given.one_of("readAs", _READ_AS, None),
             addresses=_names(given),
             pattern=given.attempt(lambda: _pattern(given), None),
             starting=_bound(given, "starting"),

@@ -73,9 +73,10 @@ def read_range(options: SourceOptions, part: LogRange, names: tuple[str, ...] | 
     """
     where = f"rstreams source, address {part.address!r} at {part.peer}"
     connected = replace(options, peer=part.peer)
-    reader: _RangeReader | None = None
     if not part.address:
         return
+    connection: SendingConnection | None = None
+    reader: _RangeReader | None = None
     try:
         connection = connection_for(connected, "source", max_message_bytes=None)
         reader = _RangeReader(connection, connected, part, where, names)
@@ -86,7 +87,7 @@ def read_range(options: SourceOptions, part: LogRange, names: tuple[str, ...] | 
     except RStreamsError as error:
         raise SourceFailed(hide_credentials(f"{where}: {type(error).__name__}: {error}")) from None
     finally:
-        if reader is not None:
+        if connection is not None and reader is not None:
             connection.run_soon(reader.leave)
 
 

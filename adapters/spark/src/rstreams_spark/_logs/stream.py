@@ -44,7 +44,7 @@ _LONGEST_DELAY_S: Final = 15 * 60.0
 """How long a batch waits for minMessagesPerTrigger, if option maxTriggerDelay does not say it: as Kafka's source."""
 
 
-class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads one or more logs; see the module's text.
 
     Context: The main thread of Spark's runner process; `read` in the executors. Every call blocks.

@@ -16,7 +16,7 @@ import trio
 from rstreams import Connection
 from rstreams.errors import Condition, LinkDetached, PeerClosed, RStreamsError
 from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
-from rstreams_spark._logs.event_hubs import EventHubs
+from rstreams_spark._logs.event_hubs import EventHubLogs
 from rstreams_spark._logs.logs import ANSWER_WAIT_S, Logs, Tail
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
@@ -162,7 +162,7 @@ def logs_of(connection: Connection, options: SourceOptions) -> Logs | None:
 
 def _logs_of(connection: Connection, consumer_group: str) -> Logs | None:
     if connection.dialect.name == "eventhubs":
-        return EventHubs(connection, consumer_group)
+        return EventHubLogs(connection, consumer_group)
     if connection.peer_properties.get("product") == "rstreams":
         return NodeLogs(connection)
     if connection.dialect.name == "rabbitmq4":
