@@ -6,12 +6,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-/* 0x00 described, 0x53 0x75 by the small ulong 0x75, 0xb0 or 0xa0 binary, and its length in 4 bytes or in one (3.2.6) */
-enum { HEAD = 8, SHORT_HEAD = 5, SHORT = 256 };
-static const char DATA[4] = "\0Su\xb0", SHORT_DATA[4] = "\0Su\xa0";
+#include "_body_head.h"
 
 /* -------------------------------------------------------------------------------------------------------- measuring */
 
@@ -52,28 +51,6 @@ static PyObject *largest_body(PyObject *Py_UNUSED(module), PyObject *items)
 
 /* ---------------------------------------------------------------------------------------------------------- joining */
 
-static char *write_head(char *to, Py_ssize_t length)
-{
-    const char told[4] = {(char)(length >> 24), (char)(length >> 16), (char)(length >> 8), (char)length};
-    memcpy(to, DATA, 4);
-    memcpy(to + 4, told, 4);
-    return to + HEAD;
-}
-
-static Py_ssize_t body_head(Py_ssize_t length)
-{
-    return length < SHORT ? SHORT_HEAD : HEAD;
-}
-
-static char *write_body_head(char *to, Py_ssize_t length)
-{
-    if (length >= SHORT)
-        return write_head(to, length);
-    memcpy(to, SHORT_DATA, 4);
-    to[4] = (char)length;
-    return to + SHORT_HEAD;
-}
-
 /* Return `start` with a Data section for each item behind it; for its message, if the items are `bodies`. */
 static PyObject *join_any(PyObject *args, int bodies)
 {
@@ -88,9 +65,9 @@ static PyObject *join_any(PyObject *args, int bodies)
         if (!PyBytes_Check(item))
             return PyErr_Format(PyExc_TypeError, "an item must be bytes");
         Py_ssize_t length = PyBytes_Size(item);
-        if ((uint64_t)length > UINT32_MAX - HEAD || length > PY_SSIZE_T_MAX - 2 * HEAD - total)
+        if (!is_body_size(length) || length > PY_SSIZE_T_MAX - 2 * BODY_HEAD - total)
             return PyErr_Format(PyExc_OverflowError, "an item of %zd bytes is too large", length);
-        total += HEAD + length + (bodies ? body_head(length) : 0);
+        total += BODY_HEAD + length + (bodies ? size_of_head(length) : 0);
     }
     PyObject *joined = PyBytes_FromStringAndSize(NULL, total);
     if (joined == NULL)
@@ -101,7 +78,7 @@ static PyObject *join_any(PyObject *args, int bodies)
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = PyList_GetItem(items, i);
         Py_ssize_t length = PyBytes_Size(item);
-        to = write_head(to, length + (bodies ? body_head(length) : 0));
+        to = write_head(to, length + (bodies ? size_of_head(length) : 0));
         if (bodies)
             to = write_body_head(to, length);
         memcpy(to, PyBytes_AsString(item), (size_t)length);
@@ -136,20 +113,20 @@ static uint32_t read_length(const char *at)
 /* Return the length of the content of the section at `*at`, which moves behind its head; -1 if there is no whole one. */
 static Py_ssize_t enter(const char *message, Py_ssize_t size, Py_ssize_t *at)
 {
-    if (*at < 0 || size - *at < HEAD || memcmp(message + *at, DATA, 4) != 0)
+    if (*at < 0 || size - *at < BODY_HEAD || memcmp(message + *at, DATA, 4) != 0)
         return -1;
     uint32_t length = read_length(message + *at + 4);
-    *at += HEAD;
+    *at += BODY_HEAD;
     return length > (uint64_t)(size - *at) ? -1 : (Py_ssize_t)length;
 }
 
 /* Return where the body begins in a message that has nothing else, as it is encoded here; -1 for any other message. */
 static Py_ssize_t body_of(const char *message, Py_ssize_t size)
 {
-    if (size >= HEAD && memcmp(message, DATA, 4) == 0 && read_length(message + 4) == (uint64_t)(size - HEAD))
-        return HEAD;
-    if (size >= SHORT_HEAD && memcmp(message, SHORT_DATA, 4) == 0 && (unsigned char)message[4] == size - SHORT_HEAD)
-        return SHORT_HEAD;
+    if (size >= BODY_HEAD && memcmp(message, DATA, 4) == 0 && read_length(message + 4) == (uint64_t)(size - BODY_HEAD))
+        return BODY_HEAD;
+    if (size >= SHORT_BODY_HEAD && memcmp(message, SHORT_DATA, 4) == 0 && (unsigned char)message[4] == size - SHORT_BODY_HEAD)
+        return SHORT_BODY_HEAD;
     return -1;
 }
 

@@ -13,8 +13,19 @@
 
 enum { IN_PYTHON = 8 };
 
-/* The state of the module `_values`: what its `bind` is given. */
+/* Keys that were read lately. The maps of a stream have the same keys again and again: a str that is known needs no memory
+   and no hash. A key has one place, which the last key with that place has. */
+enum { KNOWN_KEYS = 256, KNOWN_KEY_BYTES = 32 };
+
 typedef struct {
+    PyObject *key;       /* a str of ASCII alone; NULL if there is none */
+    const char *content; /* its characters, in the str */
+    Py_ssize_t size;
+} known_key_t;
+
+/* The state of the module `_values`: what its `bind` is given, and the known keys. */
+typedef struct {
+    known_key_t *keys;
     PyObject *symbol_type, *uuid_type, *datetime_type, *utc, *unsafe, *sixty_four;
     PyObject *read_in_python, *in_python[IN_PYTHON]; /* functions in Python, see _values.c */
     allocfunc make_uuid;
@@ -111,6 +122,36 @@ static PyObject *read_text(source_t *source, bool wide)
     return PyUnicode_DecodeUTF8((const char *)from, (Py_ssize_t)length, NULL);
 }
 
+/* Return the text of a key of a map; the same str as last time if it is known. */
+static PyObject *read_key_text(source_t *source, bool wide)
+{
+    uint64_t length;
+    const unsigned char *from;
+    if (!take_length(source, wide, &length) || (from = take(source, length)) == NULL)
+        return NULL;
+    Py_ssize_t size = (Py_ssize_t)length;
+    if (size > KNOWN_KEY_BYTES)
+        return PyUnicode_DecodeUTF8((const char *)from, size, NULL);
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (Py_ssize_t i = 0; i < size; i++)
+        hash = (hash ^ from[i]) * 16777619u;
+    known_key_t *known = &source->values->keys[(hash ^ hash >> 16) % KNOWN_KEYS];
+    if (known->key != NULL && known->size == size && memcmp(known->content, from, (size_t)size) == 0)
+        return Py_NewRef(known->key);
+    PyObject *key = PyUnicode_DecodeUTF8((const char *)from, size, NULL);
+    if (key == NULL || PyUnicode_GetLength(key) != size)
+        return key; /* it has more than ASCII, and its UTF-8 is not in the str */
+    const char *content = PyUnicode_AsUTF8AndSize(key, &size);
+    if (content == NULL) {
+        Py_DECREF(key);
+        return NULL;
+    }
+    PyObject *before = known->key;
+    *known = (known_key_t){Py_NewRef(key), content, size};
+    Py_XDECREF(before);
+    return key;
+}
+
 /* Return a symbol's text as a str. */
 static PyObject *read_name(source_t *source, bool wide)
 {
@@ -204,15 +245,28 @@ static bool enter_compound(source_t *source, bool wide, Py_ssize_t *count, Py_ss
     return true;
 }
 
+enum { FIRST_ITEMS = 32 };
+
 static PyObject *read_list(source_t *source, bool wide, long depth)
 {
     Py_ssize_t count, end;
     if (depth >= source->values->max_depth || !enter_compound(source, wide, &count, &end))
         return NULL;
-    PyObject *list = PyList_New(0);
-    for (Py_ssize_t i = 0; list != NULL && i < count; i++) {
-        /* The list grows, and is not made for `count` items at once: such a list has NULL in it, which other code sees
-           by way of the garbage collector, and bytes that lie would make it large. */
+    /* The first items are read before the list is made, which then has its size at once. A list with items that are still
+       to be read would have NULL in it, which other code sees by way of the garbage collector. Behind the first ones the
+       list grows: bytes that lie about `count` must not make it large. */
+    PyObject *first[FIRST_ITEMS];
+    Py_ssize_t read = 0, at_once = count < FIRST_ITEMS ? count : FIRST_ITEMS;
+    while (read < at_once && (first[read] = read_value(source, depth + 1)) != NULL)
+        read++;
+    PyObject *list = read == at_once ? PyList_New(at_once) : NULL;
+    for (Py_ssize_t i = 0; i < read; i++) {
+        if (list == NULL)
+            Py_DECREF(first[i]);
+        else
+            PyList_SetItem(list, i, first[i]);
+    }
+    for (Py_ssize_t i = at_once; list != NULL && i < count; i++) {
         PyObject *item = read_value(source, depth + 1);
         if (item == NULL || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -226,17 +280,19 @@ static PyObject *read_list(source_t *source, bool wide, long depth)
 /* Return the key that begins here. If `of_section` is not 0, it says which kinds of keys the section's map may have. */
 static PyObject *read_key(source_t *source, long depth, int of_section)
 {
-    if (!of_section)
-        return read_value(source, depth);
     if (source->at >= source->size)
         return NULL;
     unsigned char code = source->bytes[source->at];
-    if ((code & 0xEF) == 0xA3) {
+    if ((code & 0xEF) == 0xA1) {
+        source->at++;
+        return read_key_text(source, code & 0x10);
+    }
+    if (of_section && (code & 0xEF) == 0xA3) {
         source->at++;
         return read_name(source, code & 0x10);
     }
     PyObject *key = read_value(source, depth);
-    if (key != NULL && !PyUnicode_CheckExact(key) && !(of_section & NUMBER && PyLong_CheckExact(key)))
+    if (of_section && key != NULL && !PyUnicode_CheckExact(key) && !(of_section & NUMBER && PyLong_CheckExact(key)))
         Py_CLEAR(key);
     return key;
 }

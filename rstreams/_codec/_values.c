@@ -420,6 +420,12 @@ static PyObject *bind(PyObject *module, PyObject *args)
         return PyErr_Format(PyExc_RuntimeError, "bind() has been called before");
     told.make_uuid = (allocfunc)PyType_GetSlot((PyTypeObject *)told.uuid_type, Py_tp_alloc);
     told.sixty_four = PyLong_FromLong(64);
+    told.keys = PyMem_Calloc(KNOWN_KEYS, sizeof *told.keys);
+    if (told.sixty_four == NULL || told.keys == NULL) {
+        Py_XDECREF(told.sixty_four);
+        PyMem_Free(told.keys);
+        return PyErr_NoMemory();
+    }
     *values = told;
     PyObject *const borrowed[] = {values->symbol_type, values->uuid_type, values->datetime_type,
                                   values->utc,         values->unsafe,    values->read_in_python};
@@ -427,7 +433,7 @@ static PyObject *bind(PyObject *module, PyObject *args)
         Py_INCREF(borrowed[i]);
     for (size_t i = 0; i < IN_PYTHON; i++)
         Py_INCREF(values->in_python[i]);
-    return told.sixty_four == NULL ? NULL : functions_of(module, of_values, "rstreams._codec.decode");
+    return functions_of(module, of_values, "rstreams._codec.decode");
 }
 
 /* Its functions hold the module, therefore no part of it can go first: there is no `m_clear`. */
@@ -440,6 +446,9 @@ static void release(void *module)
         Py_XDECREF(kept[i]);
     for (size_t i = 0; i < IN_PYTHON; i++)
         Py_XDECREF(values->in_python[i]);
+    for (size_t i = 0; values->keys != NULL && i < KNOWN_KEYS; i++)
+        Py_XDECREF(values->keys[i].key);
+    PyMem_Free(values->keys);
 }
 
 static PyMethodDef methods[] = {

@@ -7,12 +7,12 @@ moment, and a stage that delays items must not change their order.
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Context, copy_context
+from random import Random
 from typing import Any, Final, Protocol, TypeVar
 
 from rstreams._core.timers import Timers
@@ -113,6 +113,7 @@ class AsyncioScheduler:
         self._firing = False
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
+        self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded module `random`
 
     def begin(self) -> None:
         """Remember the context that tasks and timers are to run in: the current one."""
@@ -165,7 +166,7 @@ class AsyncioScheduler:
 
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
-        return random.random()  # noqa: S311 - jitter is no secret
+        return self._random.random()
 
     async def in_thread(self, function: Callable[[], R]) -> R:
         """Call `function` in one of the scope's worker threads, of which 40 run at a time."""

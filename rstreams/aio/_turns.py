@@ -2,7 +2,8 @@
 
 Trio's own guest mode waits for the network in a thread, because it knows nothing of its host. Here the host is known.
 Where the system has epoll, trio's epoll is itself a file that becomes readable when one of its sockets is ready. The
-asyncio loop waits for that file beside its own, and no thread is needed (decision 21 has the measurements).
+asyncio loop waits for that file beside its own, and no thread is needed (decision 21 has the measurements). A call from
+asyncio that gives trio work would make the file readable by a byte in a socket. Here it has the next step called soon.
 
 This uses attributes of trio's guest that are not public. A trio that does not have them, and a system or a loop that
 cannot wait for the file, get trio's own guest mode.
@@ -44,6 +45,25 @@ class LoopClock(trio.abc.Clock):
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Return how long it is until `deadline`."""
         return deadline - self._time()
+
+
+class _TrioIO:
+    """Trio's manager of sockets, but with another way to wake the run.
+
+    Args:
+        manager: Trio's manager.
+        force_wakeup: Called when asyncio has given work to a run that waits.
+    """
+
+    def __init__(self, manager: Any, force_wakeup: Callable[[], None]) -> None:  # noqa: ANN401 - it has no public type
+        self._manager = manager
+        self.force_wakeup = force_wakeup
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any part of the manager
+        part = getattr(self._manager, name)
+        if callable(part):
+            setattr(self, name, part)  # it is found without this call next time
+        return part
 
 
 class Turns:
@@ -88,6 +108,7 @@ class Turns:
             if not isinstance(self._runner.guest_tick_scheduled, bool) or not callable(self._io.get_events):
                 return False
             self._loop.add_reader(self._file, self._ready)
+            self._runner.io_manager = _TrioIO(self._io, self._wake)
         except (AttributeError, NotImplementedError, OSError):
             logger.debug("trio waits for the network in a thread of its own", exc_info=True)
             return False
@@ -119,7 +140,7 @@ class Turns:
     def _wait(self, sleep_s: float) -> None:
         """Have the file, or the time, wake trio."""
         self._waiting = True
-        self._runner.guest_tick_scheduled = False  # now a call from asyncio that concerns trio makes the file readable
+        self._runner.guest_tick_scheduled = False  # now a call from asyncio that concerns trio calls `_wake`
         if sleep_s >= LONG_S:
             return
         due = self._loop.time() + sleep_s
@@ -134,8 +155,14 @@ class Turns:
         if self._waiting:
             self._step()
 
+    def _wake(self) -> None:
+        """End the wait soon: asyncio has called into trio."""
+        if self._waiting and not self._loop.is_closed():
+            self._waiting = False
+            self._loop.call_soon(self._step)
+
     def _ready(self) -> None:
-        """End the wait: a socket of trio's is ready, or asyncio has called into trio."""
+        """End the wait: a socket of trio's is ready."""
         if self._waiting:
             self._events = self._io.get_events(0)
             if self._events:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from random import Random
 from typing import Any
 
 import trio
@@ -123,10 +123,11 @@ async def connect(
     for address in addresses:
         options.check(address)
     async with NetworkScope() as scope:
-        gate = None if cbs is None else TokenGate(cbs, scope.nursery, options, dialect=spoken, policy=reconnect)
-        carrier = KeptConnection(
-            addresses, options, reconnect, random=random.random, on_attach=_refuse_attach, gate=gate
-        )
+        own = Random().random  # noqa: S311 - jitter is not a secret; and the program may have seeded module `random`
+        gate = None
+        if cbs is not None:
+            gate = TokenGate(cbs, scope.nursery, options, dialect=spoken, policy=reconnect, random=own)
+        carrier = KeptConnection(addresses, options, reconnect, random=own, on_attach=_refuse_attach, gate=gate)
         await carrier.open(scope.nursery)
         connection = Connection(Links(carrier, options.container_id, spoken, unsettled))
         forget = ends_in_order(lambda timeout_s: connection.drain_and_close(timeout_s=timeout_s))

@@ -201,6 +201,10 @@ class SenderLedger:
         self.owed += wanted
         return wanted
 
+    def may_request(self, credit: int) -> bool:
+        """Tell whether `credit` deliveries may carry more items than those that are owed and held."""
+        return credit * self.pack > self.owed + self.held
+
     def take_request_back(self, items: int) -> None:
         """Undo `request` for the last `items`: the publisher did not have them yet."""
         self.owed -= items

@@ -32,8 +32,11 @@ class Driver(Protocol):
         """Return how many bytes of transfers the driver takes before its buffer is full; 0 or less: none now."""
         ...
 
-    def wake(self) -> None:
-        """Make the driver call `link.work()` soon; cheap, and allowed from inside any signal."""
+    def wake(self, *, for_item: bool = False) -> None:
+        """Make the driver call `link.work()` soon; cheap, and allowed from inside any signal.
+
+        With `for_item` a publisher is sending an item. Then `link.work()` may be called before this returns.
+        """
         ...
 
     def slice_is_over(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams.abc import Hold
@@ -78,8 +78,8 @@ class WaitingHolds:
 
 def as_run(holds: list[Hold] | HoldRun) -> HoldRun | None:
     """Return holds that can be let go in one call as one run; None if each is to be let go by itself."""
-    if isinstance(holds, HoldRun):
-        return holds
+    if type(holds) is not list:  # `isinstance` would call code in Python, because HoldRun is abstract
+        return cast("HoldRun", holds)
     return NoHolds(len(holds)) if holds.count(NO_HOLD) == len(holds) else None
 
 

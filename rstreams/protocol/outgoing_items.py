@@ -2,8 +2,8 @@
 
 Theory of operation. `request` asks the publisher for as many items as there are credit and room for. The items gather
 here, are encoded at once, and are held until the link takes them as one run. The ledger is told of the gathered items
-once for each run, not for each item. Bytes that are drawn from the publisher are held unchanged in two cases. If they
-are sent in packs, they are encoded when the pack is made. If one of them is large, the driver encodes them.
+once for each run, not for each item. Bytes that come in runs are held unchanged. If they are sent in packs, they are
+encoded when the pack is made. Otherwise the driver writes what stands before a body, and no item is copied for it.
 
 Either side can end the stream; the table in `life` has both ways. When the publisher completes or fails, the items that
 it sent before are sent first. When this side closes, the publisher is cancelled. It gets back the items that it still
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
@@ -41,9 +41,6 @@ _SHORT_SECTION_BYTES = 5
 _SECTION_BYTES = 8
 """The bytes before a longer body."""
 
-_LARGE_BODY_BYTES: Final = 512 * 1024
-"""The size from which on it is worth not to copy a body."""
-
 _MOST_BODY_BYTES: Final = 2**32 - 1 - _SECTION_BYTES
 """The largest body that can be encoded."""
 
@@ -51,6 +48,14 @@ _LIVE: Final[SenderPhase] = SenderPhase.LIVE
 
 _OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
 """The phases in which more items may come from the publisher."""
+
+
+class Wake(Protocol):
+    """Wakes a link: see `Driver.wake`."""
+
+    def __call__(self, *, for_item: bool = False) -> None:
+        """Make the link work soon; for an item, perhaps at once."""
+        ...
 
 
 def as_is(encoded: bytes) -> bytes:
@@ -112,7 +117,7 @@ class OutgoingItems(Scannable, Generic[T]):
         encodes_body: bool,
         settled: bool,
         open_body: Callable[[ByteStream], Publisher[Any]] | None,
-        wake: Callable[[], None],
+        wake: Wake,
         says_stall: Callable[[], str],
         size: ItemSize | None,
     ) -> None:
@@ -128,7 +133,7 @@ class OutgoingItems(Scannable, Generic[T]):
             settled: Whether they are sent settled; then no holds are taken.
             open_body: Makes the publisher of a message body that is sent while it comes; None: there are no such
                 bodies.
-            wake: Makes the link work soon.
+            wake: Makes the link work soon; for an item, perhaps at once.
             says_stall: Returns why the link asks for no more.
             size: The expected size of items, which other links of the address share; None: none does.
         """
@@ -223,7 +228,7 @@ class OutgoingItems(Scannable, Generic[T]):
     def _note_items(self) -> None:
         if not self._attended and not self._woken:
             self._woken = True
-            self._wake()
+            self._wake(for_item=True)
 
     def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
         encode: Callable[[Any], bytes] = self._encode
@@ -347,9 +352,7 @@ class OutgoingItems(Scannable, Generic[T]):
         """Tell whether items may be held as they are, by the size of the largest; -1: they are not all bytes."""
         if not self._encodes_body or (self.payloads and not self.are_bodies):
             return False
-        if self._ledger.pack == 1:
-            return _LARGE_BODY_BYTES <= largest <= _MOST_BODY_BYTES
-        return 0 <= largest <= MAX_PACK_BYTES
+        return 0 <= largest <= (_MOST_BODY_BYTES if self._ledger.pack == 1 else MAX_PACK_BYTES)
 
     def _encode_held(self) -> None:
         """Encode items that are held unchanged."""

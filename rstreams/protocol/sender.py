@@ -326,9 +326,10 @@ class LinkSubscriber(End, Generic[T]):
 
     # parts of `work`
 
-    def _wake(self) -> None:
+    def _wake(self, *, for_item: bool = False) -> None:
         if self._link is not None and self.state is not State.DETACHED:
-            self._link.driver.wake()
+            # No drain is answered inside of a signal: the publisher may be about to send another item.
+            self._link.driver.wake(for_item=for_item and not self._drain)
 
     def _send_transfers(self) -> bool:
         """Send held items, and request items for the remaining credit; return whether nothing is left to do for now."""
@@ -339,9 +340,11 @@ class LinkSubscriber(End, Generic[T]):
             left -= sent
             if self._deliveries.body is not None or self._bound.held_back:
                 return False  # woken later: by the driver's room, by a part of the body, or by an outcome
-            credit, room = driver.credit(), driver.room_bytes()
-            if credit <= 0 or (items.completed and not items.payloads):
+            credit = driver.credit()
+            wants_more = not items.completed and (self._drain or self.ledger.may_request(credit))
+            if credit <= 0 or not (items.payloads or wants_more):
                 return True
+            room = driver.room_bytes()
             if room <= 0:
                 return False  # the driver wakes this end when there is room
             if left <= 0 or items.turn_over:

@@ -154,8 +154,10 @@ class OpenItems(Items[T]):
             msg = "another task is waiting for the next item of this stream"
             raise self._ground.busy(msg)
         wanted = sink.want()
-        if self._given >= SLICE or sink.asked or system_clock.now() >= self._turn.ends:
-            self._most = 1 if self._given < _MANY else self._most
+        is_over = system_clock.now() >= self._turn.ends
+        if is_over or sink.asked or self._given >= SLICE:
+            if is_over and self._given < _MANY:
+                self._most = 1
             if sink.asked:
                 await self._pause(self._ground.checkpoint)  # a turn more: in the first one the link may come last
             await self._pause(self._ground.checkpoint)

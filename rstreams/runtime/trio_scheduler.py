@@ -7,9 +7,9 @@ moment in random order, and a stage that delays items must not change their orde
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from random import Random
 from typing import TypeVar
 
 import trio
@@ -41,6 +41,7 @@ class TrioScheduler:
         self._timers = Timers(self._wake_for_first)
         self._timing = False
         self._sleep = trio.CancelScope()
+        self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded module `random`
 
     def event(self) -> Event:
         """Return a `trio.Event`."""
@@ -69,7 +70,7 @@ class TrioScheduler:
 
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
-        return random.random()  # noqa: S311 - jitter is not a secret
+        return self._random.random()
 
     async def in_thread(self, function: Callable[[], R]) -> R:
         """Call `function` in one of trio's worker threads, of which 40 run at a time."""

@@ -52,6 +52,7 @@ class BufferSink(Sink[T]):
         "_draw",
         "_kept",
         "_later",
+        "_past",
         "_settled",
         "_size",
         "_to_give",
@@ -70,6 +71,7 @@ class BufferSink(Sink[T]):
         self._to_give: Iterator[Any] = iter(())  # has as many steps as the batch has items
         self._size = 0  # of the batch
         self._settled = 0  # items of the batch whose claims have ended
+        self._past = 0  # items of batches before whose claims have not ended; the source asks for them
         self._claims: ClaimsInOrder | None = None  # on the items that wait or are in hand, if they need any
         self._draw: Callable[[int], list[T]] | None = None
         self._later = False  # the source answers a request only when other tasks have run
@@ -146,7 +148,7 @@ class BufferSink(Sink[T]):
 
     def want(self) -> bool:
         """Say that all items given out are done, and that others are wanted; return whether there are some."""
-        self._settle(self._size)
+        self._end_batch()
         kept = self._kept
         while kept and not kept.made:
             kept.make(1)
@@ -181,6 +183,7 @@ class BufferSink(Sink[T]):
 
     def _refuse(self, error: BaseException) -> None:
         """End the first item, which cannot be made."""
+        self._settle(0)
         if self._claims is not None:
             self._claims.fail(error)
         if self._kept.refuse():
@@ -203,7 +206,7 @@ class BufferSink(Sink[T]):
         if error is None:
             self._settle(given)
         else:
-            self._settle(given - 1)
+            self._settle_past()
             if self._claims is not None and self._settled < given:
                 self._claims.fail(error)
         self.cancel()  # first: what is given back must not come again
@@ -219,7 +222,15 @@ class BufferSink(Sink[T]):
         self._settle_past()
 
     def _settle_past(self) -> None:
-        self._settle(self._given - 1)
+        self._settle(max(self._given - 1, 0))
+
+    def _end_batch(self) -> None:
+        """Say that all items of the batch are done; if the source asks for them, leave it to the source to end them."""
+        self._past += self._size - self._settled
+        self._size = self._settled = 0
+        self._to_give = iter(())
+        if self.untold or self._claims is None or not self._claims.asks:
+            self._settle(0)
 
     @property
     def _given(self) -> int:
@@ -227,9 +238,9 @@ class BufferSink(Sink[T]):
         return self._size - length_hint(self._to_give)
 
     def _settle(self, end: int) -> None:
-        """Say that the items of the batch before `end` are done."""
-        items = end - self._settled
+        """End the claims on the items of the batch before `end`, and on those of the batches before."""
+        items = self._past + end - self._settled
         if items > 0:
-            self._settled = end
+            self._past, self._settled = 0, end
             if self._claims is not None:
                 self._claims.done(items)

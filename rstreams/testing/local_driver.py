@@ -91,7 +91,7 @@ class LocalDriver:
         """Return a constant: the frames are with the peer at once, and credit bounds them."""
         return self._ROOM_BYTES
 
-    def wake(self) -> None:
+    def wake(self, *, for_item: bool = False) -> None:  # noqa: ARG002 - the queue is worked off at once in any case
         """Queue a turn for this end's link."""
         if not self._awake:
             self._awake = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import importlib
 import logging
 import subprocess
 import sys
@@ -473,3 +474,46 @@ def test_trios_names_inside_asyncio_also_beside_a_connection() -> None:
 def test_the_names_of_the_root_are_there() -> None:
     assert set(rstreams.__all__) <= set(rstreams.aio.__all__)
     assert logging.getLogger("rstreams.aio")
+
+
+def test_asyncio_wakes_trio_without_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of asyncio that gives a sleeping trio work has its next step called; trio's own way writes to a socket."""
+    forced: list[object] = []
+    manager: Any = importlib.import_module("trio._core._io_epoll").EpollIOManager
+    force_wakeup = manager.force_wakeup
+
+    def counted(self: object) -> None:
+        forced.append(self)
+        force_wakeup(self)
+
+    monkeypatch.setattr(manager, "force_wakeup", counted)
+    run(numbers_go_around)
+    assert not forced
+
+
+def test_a_loop_that_was_closed_is_not_called_for_trio() -> None:
+    loop = asyncio.new_event_loop()
+    turns = Turns(loop, lambda _: None)
+    turns._waiting = True
+    loop.close()
+    turns._wake()
+    assert turns._waiting
+
+
+def test_several_calls_into_a_sleeping_trio_make_one_step() -> None:
+    steps: list[None] = []
+
+    async def main() -> None:
+        turns = Turns(asyncio.get_running_loop(), lambda _: None)
+        turns._step = lambda: steps.append(None)  # type: ignore[method-assign]
+        turns._waiting = True
+        for _ in range(3):
+            turns._wake()
+        turns._ready()
+        turns._time_is_up()
+        assert not steps
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    run(main)
+    assert steps == [None]

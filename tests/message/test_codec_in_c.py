@@ -98,5 +98,27 @@ def test_odd_values_are_encoded_or_refused_as_in_python(seed: int) -> None:
     compare("encode_item", python.encode_item, compiled.encode_item, item)
 
 
+def test_keys_are_told_apart_however_many_there_are() -> None:
+    names = [size * letter + str(number) for size in (0, 1, 29, 32, 40) for letter in "aä" for number in range(300)]
+    body = dict.fromkeys(("", *names), 1)
+    encoded = python.encode_item(body)
+    for _ in range(2):  # the second time with the keys that C knows then
+        assert list(compiled.decode_body(encoded)) == list(body)
+
+
+def test_a_key_is_known_by_its_text_and_not_by_another_kind_of_value() -> None:
+    for _ in range(2):
+        for item in ({"a": 1}, {message.Symbol("a"): 1}, {b"a": 1}, {"a": {"a": "a"}}):
+            compare_all(python.encode_item(item), random.Random(1))  # noqa: S311 - the same each time
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 34, 100])
+def test_a_list_of_any_length_is_decoded_or_refused_as_in_python(count: int) -> None:
+    encoded = python.encode_item([[number, str(number)] for number in range(count)])
+    assert compiled.decode_body(encoded) == python.decode_body(encoded)
+    for end in range(0, len(encoded), 7):
+        compare_all(encoded[:end], random.Random(1))  # noqa: S311 - the same each time
+
+
 def test_a_short_run_of_the_fuzzer() -> None:
     assert run(1_000, seed=1) > 50

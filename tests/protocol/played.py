@@ -54,6 +54,7 @@ class PlayedDriver:
         room: What `room_bytes` answers.
         looks: How many looks at the time find that the slice is not over, before one that does; None: all.
         awake: Whether `wake` was called since the last `turn`.
+        for_item: Whether it was called the last time because of an item.
         calls: What is to be called, and after how many seconds.
     """
 
@@ -64,6 +65,7 @@ class PlayedDriver:
         self.room = 1 << 20
         self.looks: int | None = None
         self.awake = False
+        self.for_item = False
         self.calls: list[tuple[float, Callable[[], None]]] = []
         self.link: Link | None = None
 
@@ -83,8 +85,9 @@ class PlayedDriver:
     def room_bytes(self) -> int:
         return self.room
 
-    def wake(self) -> None:
+    def wake(self, *, for_item: bool = False) -> None:
         self.awake = True
+        self.for_item = for_item
 
     def slice_is_over(self) -> bool:
         over = self.looks == 0
@@ -306,6 +309,7 @@ class Source:
         self.requests: list[int] = []
         self.cancels = 0
         self.held = NO_HOLD
+        self.comes_later = False
 
     def subscribe(self, subscriber: Subscriber[int]) -> None:
         self.subscriber = subscriber

@@ -220,6 +220,21 @@ class SenderLaws(RuleBasedStateMachine):
 TestSenderLaws = SenderLaws.TestCase
 
 
+def test_credit_that_is_owed_or_held_already_asks_for_nothing() -> None:
+    ledger = SenderLedger()
+    ledger.pack = 2
+    assert not ledger.may_request(0)
+    assert ledger.may_request(2)
+    assert ledger.request(2, 3) == 3
+    assert ledger.may_request(2)
+    assert ledger.request(2, 3) == 1
+    assert not ledger.may_request(2)
+    ledger.receive(4)
+    assert not ledger.may_request(2), "held items have this credit"
+    ledger.send(2)
+    assert not ledger.may_request(1)
+
+
 def test_what_is_owed_after_a_drain_takes_the_next_credit_first() -> None:
     ledger = SenderLedger()
     assert ledger.request(10, 100) == 10

@@ -9,6 +9,7 @@ import pytest
 
 from rstreams.abc import Hold
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome, reject
+from rstreams.protocol.frames import Disposition
 from rstreams.sinks.buffer_sink import BufferSink
 from tests.protocol.played import LOST, PlayedReceiver, decode
 
@@ -80,6 +81,37 @@ def test_the_link_is_woken_once_for_many_items() -> None:
     assert not consumer.played.driver.awake
     consumer.played.driver.turn()
     assert consumer.played.outcomes == dict.fromkeys(range(6), ACCEPTED)
+
+
+def test_the_batches_that_were_given_out_since_the_last_turn_of_the_link_are_settled_together() -> None:
+    consumer = Consumer()
+    consumer.comes(8)  # small runs at first
+    assert [consumer.next() for _ in range(9)] == [*range(8), None]
+    consumer.played.driver.turn()
+    consumer.comes(8)
+    consumer.played.driver.take_sent()
+    assert [consumer.next(2) for _ in range(7)] == list(range(8, 15))
+    consumer.played.driver.turn()
+    settled = [frame.deliveries for frame in consumer.played.driver.sent if isinstance(frame, Disposition)]
+    assert settled == [list(range(8, 14))]
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_an_item_that_cannot_be_decoded_comes_behind_settled_batches(*, turns: bool) -> None:
+    def decode_some(payload: bytes) -> int:
+        if payload == b"5":
+            raise ZeroDivisionError
+        return int(payload)
+
+    consumer = Consumer(decode=decode_some, on_failure=FailureStrategy(reject, ends=False))
+    consumer.comes(8)
+    for number in (0, 1, 2, 3, 4, 6, 7):
+        assert consumer.next(2) == number
+        if turns:
+            consumer.played.driver.turn()
+    consumer.sink.close(None)
+    kinds = [consumer.outcomes[number].kind for number in range(8)]
+    assert kinds == ["accepted"] * 5 + ["rejected"] + ["accepted"] * 2
 
 
 def test_kept_and_outstanding_items_are_never_more_than_the_window() -> None:

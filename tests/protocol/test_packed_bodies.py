@@ -88,7 +88,7 @@ class Sending:
     @property
     def sent(self) -> list[list[bytes]]:
         """The messages of each run."""
-        return [list(frame.payloads) for frame in self.driver.sent if isinstance(frame, Transfer)]
+        return [list(frame.encoded().payloads) for frame in self.driver.sent if isinstance(frame, Transfer)]
 
 
 @given(

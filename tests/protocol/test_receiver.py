@@ -93,7 +93,7 @@ def test_what_is_requested_while_on_subscribe_runs_is_granted_when_it_has_return
     """The driver may let the link work at once: the work waits for the signal, and is not forgotten."""
 
     class EagerDriver(PlayedDriver):
-        def wake(self) -> None:
+        def wake(self, *, for_item: bool = False) -> None:  # noqa: ARG002 - a driver's
             assert self.link is not None
             self.link.work()
 

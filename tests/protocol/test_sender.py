@@ -358,6 +358,25 @@ def test_law_3_a_drain_is_answered_at_once_and_what_is_owed_takes_the_next_credi
     assert played.source.requests == [5]
 
 
+def test_an_item_may_be_sent_at_once_unless_a_drain_waits_for_its_answer() -> None:
+    """Inside of a signal nobody knows whether the publisher is about to send another item."""
+    source = Source(lambda _source, _n: None)
+    source.comes_later = True
+    played = PlayedSender(publisher=source)
+    played.grant(3)
+    source.subscriber.on_next(1)
+    assert played.driver.for_item
+    played.driver.turn()
+    played.grant(2, drain=True)
+    source.subscriber.on_next(2)
+    assert played.driver.awake
+    assert not played.driver.for_item
+    source.comes_later = False
+    played.driver.turn()
+    assert played.transferred == [1, 2]
+    assert played.driver.sent[-1] == Flow(0, drain=True)
+
+
 def test_a_drain_is_answered_once() -> None:
     played = PlayedSender()
     played.grant(5, drain=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import trio
 import trio.testing
@@ -13,6 +15,8 @@ from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, SpecViolation
+from rstreams.runtime import system_clock
+from rstreams.sinks.buffer_sink import BufferSink
 from rstreams.testing import ManualPublisher
 
 
@@ -377,6 +381,26 @@ async def test_a_link_is_asked_and_can_answer_while_the_loop_works_on_half_of_a_
     assert source.asked[0] == window
     assert all(window // 2 <= asked < window for asked in source.asked[1:])
     assert seen[0] <= window // 2 + 1
+
+
+async def test_batches_stay_large_when_the_loop_has_asked_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_clock, "now", lambda: 0.0)  # no turn is over
+    sizes: list[int] = []
+    take = BufferSink.take
+
+    def noted(sink: BufferSink[int], most: int) -> tuple[Iterator[int], int]:
+        batch, size = take(sink, most)
+        sizes.append(size)
+        return batch, size
+
+    monkeypatch.setattr(BufferSink, "take", noted)
+    source = Later()
+    async with Stream(source).open(256) as items, trio.open_nursery() as nursery:
+        nursery.start_soon(source.answer)
+        while sum(sizes) < 1024:
+            await anext(items)
+        nursery.cancel_scope.cancel()
+    assert set(sizes[sizes.index(64) :]) & {2, 4, 8, 16} == set()
 
 
 async def test_a_loop_that_has_given_out_all_items_asks_for_what_its_window_allows() -> None:

@@ -1,3 +1,4 @@
+import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -179,3 +180,13 @@ async def test_an_event_happens_once() -> None:
             await trio.testing.wait_all_tasks_blocked()
             happened.set()
         await happened.wait()
+
+
+async def test_its_random_numbers_are_not_those_of_a_program_that_has_seeded_its_own() -> None:
+    random.seed(7)
+    expected = random.random()  # noqa: S311 - compared, not used
+    random.seed(7)
+    async with Scope() as one, Scope() as other:
+        first, second = one.scheduler.random(), other.scheduler.random()
+    assert first != second
+    assert random.random() == expected  # noqa: S311

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../../_codec/_body_head.h"
+
 /* ------------------------------------------------------------------------------------------------------- the engine */
 
 /* As python-qpid-proton 0.40 declares them in cproton.h, with every pointer untyped. */
@@ -246,7 +248,7 @@ static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---------------------------------------------------------------------------------------------------------- sending */
 
-static bool send_one(void *link, PyObject *number, PyObject *message, bool settled, void **sent)
+static bool send_one(void *link, PyObject *number, PyObject *message, bool is_body, bool settled, void **sent)
 {
     char *start;
     Py_ssize_t size;
@@ -255,11 +257,17 @@ static bool send_one(void *link, PyObject *number, PyObject *message, bool settl
         return false;
     if (PyBytes_AsStringAndSize(message, &start, &size) < 0)
         return false;
+    if (is_body && !is_body_size(size))
+        return PyErr_Format(PyExc_OverflowError, "a body of %zd bytes is too large", size) != NULL;
     const char raw_tag[4] = {(char)(tag >> 24), (char)(tag >> 16), (char)(tag >> 8), (char)tag};
     void *delivery = pn.delivery(link, (bytes_t){sizeof(raw_tag), raw_tag}); /* copies the tag */
     if (delivery == NULL) {
         PyErr_NoMemory();
         return false;
+    }
+    if (is_body) {
+        char head[BODY_HEAD];
+        pn.link_send(link, head, (size_t)(write_body_head(head, size) - head));
     }
     pn.link_send(link, start, (size_t)size);
     pn.link_advance(link);
@@ -269,15 +277,15 @@ static bool send_one(void *link, PyObject *number, PyObject *message, bool settl
     return true;
 }
 
-PyDoc_STRVAR(send_doc, "send(link, numbers, messages, settled): send messages, tagged with the low 32 bits of their "
-                       "numbers; return the deliveries' addresses, as bytes.");
+PyDoc_STRVAR(send_doc, "send(link, numbers, messages, settled, are_bodies): send messages, or those with these bodies, tagged "
+                       "with the low 32 bits of their numbers; return the deliveries' addresses, as bytes.");
 
 static PyObject *send_run(PyObject *Py_UNUSED(module), PyObject *args)
 {
     void *link;
     PyObject *numbers, *messages, *sent = NULL, *number = NULL, *message = NULL;
-    int settled;
-    if (!PyArg_ParseTuple(args, "O&OO!p:send", take_address, &link, &numbers, &PyList_Type, &messages, &settled) ||
+    int settled, are_bodies;
+    if (!PyArg_ParseTuple(args, "O&OO!pp:send", take_address, &link, &numbers, &PyList_Type, &messages, &settled, &are_bodies) ||
         !is_bound())
         return NULL;
     Py_ssize_t count = PyList_Size(messages), numbered = PyObject_Size(numbers);
@@ -294,7 +302,7 @@ static PyObject *send_run(PyObject *Py_UNUSED(module), PyObject *args)
         message = PyList_GetItem(messages, i); /* borrowed */
         if (number == NULL && !PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "there are fewer numbers than their size says");
-        if (number == NULL || message == NULL || !send_one(link, number, message, settled, &to[i]))
+        if (number == NULL || message == NULL || !send_one(link, number, message, are_bodies, settled, &to[i]))
             goto failed;
         Py_CLEAR(number);
     }
@@ -456,7 +464,7 @@ static PyMethodDef methods[] = {
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 4 };
+enum { INTERFACE = 5 };
 
 static int add_constants(PyObject *module)
 {

@@ -25,6 +25,11 @@ class DelayedCalls:
         """Have `function` called `delay_s` seconds after the next `make_due`."""
         self._new.append((delay_s, function))
 
+    @property
+    def has_new(self) -> bool:
+        """Whether calls were added since the last `make_due`."""
+        return bool(self._new)
+
     def make_due(self, now_s: float) -> float:
         """Make the calls that are due; return when the next one is."""
         calls = self._calls

@@ -78,6 +78,7 @@ class Engine:
         share: Share | None = None,
         output: bytearray | None = None,
         on_wake: Callable[[], None],
+        on_item: Callable[[], None] | None = None,
     ) -> None:
         """Make an unopened connection.
 
@@ -90,6 +91,7 @@ class Engine:
             share: The sending links' part of the memory of their node; None: there is no such bound.
             output: The room where `output` puts bytes; others may use it in between. None: a room of its own.
             on_wake: Called when a link has something to do.
+            on_item: Called in its place if a publisher is sending an item; None: `on_wake` is called for that, too.
         """
         self._events = events
         self._collector = lib.pn_collector()
@@ -114,6 +116,7 @@ class Engine:
             unfinished=unfinished,
             share=share,
             on_wake=on_wake,
+            on_item=on_item or on_wake,
             on_misuse=events.on_misuse,
         )
         self._turns = self._host.turns
@@ -263,6 +266,19 @@ class Engine:
         self.note_events()
         return bool(self._turns) or self._outgoing.has_kept
 
+    def work_ahead(self, most: int, slice_s: float) -> Sequence[memoryview]:
+        """Let the links work that want to, and return the bytes for the peer, as `dispatch` and `output_pieces` do.
+
+        This may be called inside of a publisher's signal. Therefore it acts on no event and makes no delayed call.
+        """
+        self._turns.give(most, slice_s)
+        return self.output_pieces()
+
+    def needs_turn(self) -> bool:
+        """Tell whether there is something to do after `work_ahead`, without acting on an event."""
+        events = self._note_links()
+        return bool(events or self._turns or self._host.calls.has_new) or self._outgoing.has_kept or self.output_is_full
+
     def tick(self, now_s: float) -> float:
         """Do the work that is due: heartbeats, time-outs, calls; return when to call again."""
         # For the engine 0 means "no deadline yet", therefore its clock begins at 1. A deadline in floating point may be
@@ -292,19 +308,20 @@ class Engine:
 
     def note_events(self) -> None:
         """Note deliveries and flow for the links' turns; act at once on all other events."""
-        collector, driver_at, turns = self._collector, self.links.at, self._turns
-        while True:
-            for link, deliveries, flow in self._host.loops.note_events(collector):
-                driver = driver_at(link)
-                if driver is not None and (deliveries or driver.flow_is_news()):
-                    turns.note(driver)
-                    driver.deliveries_noted += deliveries
-                    driver.flow_noted = driver.flow_noted or flow
-            event = lib.pn_collector_peek(collector)
-            if not event:
-                return
+        while event := self._note_links():
             _HANDLERS[lib.pn_event_type(event)](self, event)
-            lib.pn_collector_pop(collector)
+            lib.pn_collector_pop(self._collector)
+
+    def _note_links(self) -> Pointer | None:
+        """Note deliveries and flow, up to the first other event; return that event."""
+        collector, driver_at = self._collector, self.links.at
+        for link, deliveries, flow in self._host.loops.note_events(collector):
+            driver = driver_at(link)
+            if driver is not None and (deliveries or driver.flow_is_news()):
+                self._turns.note(driver)
+                driver.deliveries_noted += deliveries
+                driver.flow_noted = driver.flow_noted or flow
+        return lib.pn_collector_peek(collector) or None
 
     def _on_connection_open(self, _event: Pointer) -> None:
         self._host.peer_packs = CAPABILITY in read_symbols(

@@ -47,6 +47,7 @@ class HostConnection:
         unfinished: Unfinished | None,
         share: Share | None,
         on_wake: Callable[[], None],
+        on_item: Callable[[], None],
         on_misuse: Callable[[str, str], None],
     ) -> None:
         """Carry no links yet; see `Engine` for the arguments."""
@@ -56,7 +57,7 @@ class HostConnection:
         self.loops = choose_loops()
         self.limits = limits
         self.outgoing = OutgoingFrames(self.loops, transport, output)
-        self.turns = LinkTurns(on_wake)
+        self.turns = LinkTurns(on_wake, on_item)
         self.calls = DelayedCalls()
         self.unfinished = unfinished
         self.share = share

@@ -84,10 +84,14 @@ class LinkDriver(ABC):
     def room_bytes(self) -> int:
         """Return how many bytes the session takes; a sender that is told 0 or less is woken when there is room."""
 
-    def wake(self) -> None:
-        """Have the link work in the connection's next turn; does nothing when the connection has ended."""
+    def wake(self, *, for_item: bool = False) -> None:
+        """Have the link work in the connection's next turn; does nothing when the connection has ended.
+
+        Args:
+            for_item: Whether a publisher is sending an item. If the connection is idle, the link then works at once.
+        """
         if not self._let_go:
-            self._host.turns.wake(self)
+            self._host.turns.wake(self, for_item=for_item)
 
     def slice_is_over(self) -> bool:
         """Tell whether the connection's other links and the tasks of the run are to have their turn."""

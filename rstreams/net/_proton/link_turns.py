@@ -48,9 +48,15 @@ class TakesTurns(Protocol):
 class LinkTurns:
     """The queues of one connection's links."""
 
-    def __init__(self, on_wake: Callable[[], None]) -> None:
-        """Have no link in any queue; `on_wake` is called when a link has something to do."""
+    def __init__(self, on_wake: Callable[[], None], on_item: Callable[[], None]) -> None:
+        """Have no link in any queue.
+
+        Args:
+            on_wake: Called when a link has something to do.
+            on_item: Called instead when a publisher is sending an item on a link.
+        """
         self._on_wake = on_wake
+        self._on_item = on_item
         self._noted: dict[TakesTurns, None] = {}
         self._dirty: dict[TakesTurns, None] = {}
         self._waiting: set[TakesTurns] = set()
@@ -72,11 +78,14 @@ class LinkTurns:
         self._noted[driver] = None
         self._on_wake()
 
-    def wake(self, driver: TakesTurns) -> None:
-        """Have the link's end work in the next turn."""
+    def wake(self, driver: TakesTurns, *, for_item: bool = False) -> None:
+        """Have the link's end work in the next turn; `for_item` tells that a publisher is sending an item on it."""
         if driver not in self._dirty:
             self._dirty[driver] = None
-            self._on_wake()
+            if for_item:
+                self._on_item()
+            else:
+                self._on_wake()
 
     def wait(self, driver: TakesTurns) -> None:
         """Have the link's end work when output has gone."""
@@ -152,7 +161,7 @@ class LinkTurns:
                 del noted[driver]
                 if driver.hand_over(most):
                     noted[driver] = None  # behind the others
-                if self._turn.is_over():
+                if noted and self._turn.is_over():
                     break
         if dirty:
             self._turn.begin(seconds=slice_s)
@@ -160,7 +169,7 @@ class LinkTurns:
                 if driver in dirty:
                     del dirty[driver]
                     driver.work()  # its end wakes itself if there is more
-                    if self._turn.is_over():
+                    if dirty and self._turn.is_over():
                         break
         return bool(noted or dirty)
 

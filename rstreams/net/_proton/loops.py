@@ -18,11 +18,12 @@ from typing import Any, Final, Protocol
 
 from cproton_ffi import ffi, lib
 
+from rstreams.message import encode_item
 from rstreams.net._proton.frame_walk import walk, walk_in_python
 from rstreams.net._proton.pointers import Delivery, Pointer
 
 _log: Final = logging.getLogger("rstreams.net")
-_INTERFACE: Final = 4  # of `_loops.c`
+_INTERFACE: Final = 5  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 _pack_tag: Final = struct.Struct(">I").pack
@@ -73,9 +74,25 @@ class Loops(Protocol):
         ...
 
     def send(
-        self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
+        self,
+        link: Pointer,
+        numbers: Sequence[Any],
+        messages: Sequence[bytes],
+        *,
+        settled: bool,
+        are_bodies: bool = False,
     ) -> Sequence[Delivery]:
-        """Send messages tagged with the low 32 bits of their numbers; return the deliveries unless settled."""
+        """Send messages tagged with the low 32 bits of their numbers.
+
+        Args:
+            link: The link.
+            numbers: A number for each message.
+            messages: The encoded messages.
+            settled: Whether they are sent settled.
+            are_bodies: Whether each of `messages` is not encoded: it is the body of a message.
+
+        Returns: The deliveries, unless settled.
+        """
         ...
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
@@ -185,13 +202,19 @@ class PythonLoops:
         return deliveries, messages, settled
 
     def send(
-        self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
+        self,
+        link: Pointer,
+        numbers: Sequence[Any],
+        messages: Sequence[bytes],
+        *,
+        settled: bool,
+        are_bodies: bool = False,
     ) -> Sequence[Delivery]:
         """See `Loops`."""
         new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
         tag, raw_tag = self._tag, ffi.buffer(self._tag_bytes)
         sent: list[Delivery] = []
-        for number, message in zip(numbers, messages, strict=True):
+        for number, message in zip(numbers, map(encode_item, messages) if are_bodies else messages, strict=True):
             _put_tag(raw_tag, 0, number & 0xFFFFFFFF)
             delivery = new(link, tag)
             send(link, message, len(message))
@@ -279,10 +302,16 @@ class CompiledLoops:
         return memoryview(deliveries).cast("P"), messages, settled
 
     def send(
-        self, link: Pointer, numbers: Sequence[Any], messages: Sequence[bytes], *, settled: bool
+        self,
+        link: Pointer,
+        numbers: Sequence[Any],
+        messages: Sequence[bytes],
+        *,
+        settled: bool,
+        are_bodies: bool = False,
     ) -> Sequence[Delivery]:
         """See `Loops`."""
-        sent = _compiled.send(_address(link), numbers, messages, settled)
+        sent = _compiled.send(_address(link), numbers, messages, settled, are_bodies)
         return memoryview(sent).cast("P")
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`

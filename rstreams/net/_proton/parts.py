@@ -53,6 +53,10 @@ class Parts:
         self._largest = 0  # of the parts that the engine had at a time
         self._beside: dict[Pointer, _Beside] = {}
 
+    def __bool__(self) -> bool:
+        """Tell whether there is a part of a delivery, in the engine or here."""
+        return bool(self._largest or self._read or self._beside)
+
     @property
     def has_pieces(self) -> bool:
         """Whether a delivery has pieces; then deliveries are read one by one."""
@@ -89,12 +93,11 @@ class Parts:
 
     def check(self) -> None:
         """Drop the parts of a delivery that its sender has aborted, or that is gone."""
-        if self._read_size or self._largest or self._beside:
-            current = lib.pn_link_current(self._link)
-            if not current:
-                self.drop()
-            elif lib.pn_delivery_aborted(current):
-                self.drop_current()
+        current = lib.pn_link_current(self._link)
+        if not current:
+            self.drop()
+        elif lib.pn_delivery_aborted(current):
+            self.drop_current()
 
     def skip_aborted(self) -> None:
         """Let the engine forget aborted deliveries up to one that is not: it may use their places for others."""

@@ -210,7 +210,8 @@ class ReceivingDriver(LinkDriver):
 
     def _hand_over_deliveries(self, most: int) -> None:
         noted, self.deliveries_noted = self.deliveries_noted, 0
-        self._parts.check()  # the engine may use the same place for the next delivery
+        if self._parts:
+            self._parts.check()  # the engine may use the same place for the next delivery
         if not lib.pn_link_current(self.pointer):
             starved, frame = noted > 0, None  # a delivery that was read has news: see `Flow`
         else:
@@ -238,18 +239,19 @@ class ReceivingDriver(LinkDriver):
         engine's buffer doubles as it grows.
         """
         parts = self._parts
-        size = parts.size
+        size = parts.size if parts else 0
         if size and self._is_too_large(size + lib.pn_delivery_pending(lib.pn_link_current(self.pointer))):
             return None  # refused by the caller
         frame = self._read(most)
-        if frame is not None:
+        if frame is not None and parts:
             frame = parts.complete(frame)
         current = lib.pn_link_current(self.pointer)
         if current and lib.pn_delivery_partial(current) and not self._is_too_large(lib.pn_delivery_pending(current)):
             parts.take_in(whole=self.is_windowed)
             if self._refused or not self.lives:
                 parts.drop()  # it will not be handed over
-        self._count_unfinished(parts.cost)
+        if parts or self._counted:
+            self._count_unfinished(parts.cost)
         return frame
 
     def _read_part(self) -> Transfer | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cached_property
 from typing import Final
 
 from cproton_ffi import ffi, lib
@@ -86,9 +87,12 @@ class SendingDriver(LinkDriver):
         """Whether the last part of a delivery has not gone beside the engine yet."""
         return self._beside is not None and not self._beside[0].more
 
-    @property
+    @cached_property
     def _frame_bytes(self) -> int:
-        """The most bytes of a large message in one frame beside the engine; 0: they go through the engine."""
+        """The most bytes of a large message in one frame beside the engine; 0: they go through the engine.
+
+        It is asked for when something is sent. The peer has then told its largest frame, which does not change.
+        """
         frame_bytes = self._host.peer_frame_bytes
         if 0 < frame_bytes < _MIN_FRAME_BYTES:
             return 0
@@ -240,8 +244,9 @@ class SendingDriver(LinkDriver):
         if frame.more or self._partial is not None or isinstance(frame.payloads[0], memoryview):
             self._send_part(frame)
             return
-        frame = frame.encoded()
-        sent = self._loops.send(self.pointer, frame.deliveries, frame.payloads, settled=frame.settled)
+        sent = self._loops.send(
+            self.pointer, frame.deliveries, frame.payloads, settled=frame.settled, are_bodies=frame.are_bodies
+        )
         self._known_credit -= len(sent)
         if not frame.settled:
             self._sent.add(frame.deliveries, sent)

@@ -14,7 +14,6 @@ begins anew.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from typing import Final
 from weakref import WeakSet
@@ -55,7 +54,7 @@ class TokenGate:
         *,
         dialect: Dialect | None,
         policy: Reconnect | None,
-        random: Callable[[], float] = random.random,
+        random: Callable[[], float],
     ) -> None:
         """Prepare.
 

@@ -18,7 +18,8 @@ Three tasks do the work:
 - A third task wakes the pump when the clock is due.
 
 Any task of the run may wake a link. Apart from that, only turns touch the engine, and only the first two tasks touch
-the network.
+the network. There is one exception. A publisher may send an item while the connection is idle. Then the part of a turn
+that sends is taken inside of that signal (`_go_ahead`).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from rstreams.errors import (
 from rstreams.net._proton import Engine, LinkDriver, LinkEnd, Unfinished
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.carrier import ConnectionStatus
+from rstreams.net.transport.feeding import Feeding
 from rstreams.net.transport.run_share import share_of_run
 from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
@@ -56,14 +58,11 @@ RUN: Final = 256
 """The most deliveries handed to one link in a turn, as many as the default window. With a larger window, the credit for
 one part travels while the next part is worked on."""
 
+QUIET_S: Final = 0.0002
+"""A connection is busy for so many seconds after a turn. The pump then gathers the items that come."""
+
 LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
-
-FEED_BYTES: Final = 64 * 1024
-"""The bytes that the engine is fed between two looks at the clock: the first number, and the least."""
-
-MAX_FEED_BYTES: Final = 1024 * 1024
-"""The most such bytes; an engine that is quick gets more at once, because that costs it less."""
 
 _SILENCE: Final = 1.9
 """The shortest silence of the network that ends the connection, as a multiple of the idle time-out."""
@@ -137,7 +136,9 @@ class Pump:
             share=share,
             output=self._share_of_run.output,
             on_wake=self._ring,
+            on_item=self._go_ahead,
         )
+        self._feeding = Feeding(self.engine)
         self._stream = stream
         self._wire = wire_over(stream)
         self._idle_timeout_s = limits.idle_timeout_s
@@ -145,13 +146,14 @@ class Pump:
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
         self._turn_time = Turn(system_clock)
+        self._turned_at = -math.inf  # when the last turn began
+        self._failed_ahead: Exception | None = None  # what the pump raises, because a turn ahead of it has raised it
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
         self._open = False
         self._closing = False  # this side sends close, or has sent it
         self._goodbye: tuple[str | None, str] | None = None  # its condition and text, for the pump's next turn
         self._over = False  # nothing more will come
-        self._feed_bytes = FEED_BYTES
         self._cut_off = False  # bytes that come are not read any more
         self.ended = trio.Event()
         self._attaching: list[tuple[LinkEnd, Attach]] = []
@@ -243,7 +245,9 @@ class Pump:
 
     async def _turn_until_over(self) -> None:
         while True:
-            if self._wire.unsent:
+            if self._failed_ahead is not None:
+                self._break(self._failed_ahead)
+            elif self._wire.unsent:
                 await self._send_unsent()
             elif self._take_turns():
                 await trio.lowlevel.checkpoint()
@@ -278,7 +282,8 @@ class Pump:
         if self._goodbye is not None:  # every link has had its turn
             engine.close(*self._goodbye)
             self._goodbye = None
-        due = engine.tick(trio.current_time())
+        self._turned_at = trio.current_time()
+        due = engine.tick(self._turned_at)
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
@@ -287,6 +292,27 @@ class Pump:
             self._send_now(output)
         # The engine may notice only while it makes output that it has failed.
         return more or engine.has_work() or bool(self._attaching) or engine.output_is_full
+
+    def _go_ahead(self) -> None:
+        """Send inside of a publisher's signal, which is quicker than to wake the pump, if the connection is idle."""
+        if self._turning:
+            return
+        now = trio.current_time()
+        if not self._sleeps or self._over or now - self._turned_at < QUIET_S:
+            self._ring()
+            return
+        self._turned_at = now
+        self._turning = True
+        try:
+            output = self.engine.work_ahead(RUN, self._share_of_run.slice_s)
+            if output:
+                self._wire.send_now(*output)
+        except Exception as error:  # it is the connection's, and not the publisher's
+            self._failed_ahead = error
+        finally:
+            self._turning = False
+            if self._failed_ahead is not None or self._wire.unsent or self.engine.needs_turn():
+                self._ring()
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
@@ -309,6 +335,9 @@ class Pump:
             self.engine.resume_output()
 
     def _break(self, error: Exception) -> None:
+        self._failed_ahead = None
+        if not isinstance(error, trio.BrokenResourceError | trio.ClosedResourceError):
+            raise error
         self._over = True
         self._fail(ConnectionLost(f"the connection to {self.peer} broke: {error.__cause__ or error}"))
 
@@ -338,30 +367,17 @@ class Pump:
 
     def _feed(self, data: bytes | bytearray | memoryview) -> int:
         """Give the engine bytes that came, for a slice, and take turns; return how many bytes it took."""
-        if len(data) <= FEED_BYTES:
-            at = self.engine.feed_some(data)
-        else:
-            at = self._feed_much(memoryview(data), self._share_of_run.slice_s)
+        self._turning = True  # turns follow in any case
+        try:
+            at = self._feeding.feed(data, self._share_of_run.slice_s)
+        finally:
+            self._turning = False
         self._over = self._over or not data
         if self.engine.output_waits and data:
             self._take_in()
         elif not self._sleeps or self._take_turns() or self._over:
             self._ring()
         return at
-
-    def _feed_much(self, view: memoryview, slice_s: float) -> int:
-        """Give the engine bytes that came, for a slice; return how many it took."""
-        at = 0
-        turn = Turn(system_clock).begin(seconds=slice_s)
-        while True:
-            began, size = system_clock.now(), self._feed_bytes
-            part = view[at : at + size]
-            fed = self.engine.feed_some(part)
-            at += fed
-            quick = system_clock.now() - began < slice_s / 2
-            self._feed_bytes = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
-            if at >= len(view) or fed < len(part) or turn.is_over():
-                return at
 
     def _take_in(self) -> None:
         """Hand over received items while the network takes nothing: credit must also bound a peer that does not read.

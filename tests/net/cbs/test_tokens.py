@@ -389,7 +389,9 @@ async def test_a_request_for_a_token_as_it_is_on_the_wire() -> None:
         expires_at = datetime(2026, 1, 1, 1, tzinfo=UTC)
         async with trio.open_nursery() as nursery:
             options = OpeningOptions(container_id="test")
-            gate = TokenGate(lambda _: Token("sesame", expires_at), nursery, options, dialect=None, policy=None)
+            gate = TokenGate(
+                lambda _: Token("sesame", expires_at), nursery, options, dialect=None, policy=None, random=lambda: 0.5
+            )
             frame = Attach("work", Role.RECEIVER, "work", "")
             gate.attach(pump, LinkSubscription(ProbeSubscriber[Any](1), decode=bytes, window=8, on_raised=print), frame)
             await until(lambda: attached)

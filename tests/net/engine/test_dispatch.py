@@ -65,3 +65,30 @@ def test_who_sends_hears_what_came_before_a_run_of_items_is_handed_over(monkeypa
     engines.one.engine.dispatch(1, 1.0)
     assert order == [True, False, False]
     engines.free()
+
+
+def test_what_is_done_ahead_of_a_turn_acts_on_no_event_and_makes_no_call() -> None:
+    """It happens inside of a publisher's signal; the events and the calls are left to the next turn, which is due."""
+    engines = Engines()
+    engine, calls = engines.one.engine, engines.one.engine._host.calls
+    assert not engine.needs_turn()
+    engine._host.call_after(0, lambda: calls_made.append(None))
+    calls_made: list[None] = []
+    engine.work_ahead(8, 1)
+    assert engine.needs_turn()
+    assert not calls_made
+    engine.tick(1)
+    assert calls_made
+    assert not calls.has_new
+    assert not engine.needs_turn()
+
+    engines.other.engine.close("x:away", "")
+    engine.feed(bytes(engines.other.engine.output()))
+    engine.work_ahead(8, 1)
+    assert engine.needs_turn()
+    assert not engines.one.closed
+    engine.dispatch(8, 1)
+    (closed,) = engines.one.closed
+    assert closed is not None
+    assert closed.condition == "x:away"
+    engines.free()

@@ -6,10 +6,12 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from cproton_ffi import ffi, lib
 
+from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.loops import as_delivery
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
@@ -93,6 +95,14 @@ def test_messages_of_any_size_arrive_as_they_were_sent(pair: Pair) -> None:
     assert received == messages
     assert not settled
     assert len(deliveries) == len(messages)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_bodies_arrive_as_their_encoded_messages(pair: Pair, *, settled: bool) -> None:
+    bodies = [b"", b"x", b"y" * 255, b"z" * 256, b"large" * 6_000]
+    pair.sending.send(pair.sender, range(len(bodies)), bodies, settled=settled, are_bodies=True)
+    pair.move()
+    assert pair.read() == (ANY, list(map(encode_item, bodies)), settled)
 
 
 def test_no_more_is_read_than_is_asked_for(pair: Pair) -> None:

@@ -80,7 +80,7 @@ spec = spec_from_file_location("_loops", {loops._compiled.__file__!r})
 module = module_from_spec(spec)
 spec.loader.exec_module(module)
 for call in (
-    lambda: module.read(1, 1, 0), lambda: module.send(1, [], [], False), lambda: module.settle([1], 1),
+    lambda: module.read(1, 1, 0), lambda: module.send(1, [], [], False, False), lambda: module.settle([1], 1),
     lambda: module.settle_accepted(b"12345678"), lambda: module.note_events(1),
     lambda: module.feed(1, b"x"), lambda: module.output(1, bytearray(1)),
 ):
