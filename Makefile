@@ -97,10 +97,11 @@ crash: ## a node with durable queues, killed at random KILLS=300 times; each mes
 
 RUNS ?= 100
 SEED ?= 0
-crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 SEED=0; each message counted
+MODE ?= queue
+crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 SEED=0 MODE=queue, or log; each message counted
 	@tools/setup.sh dev java
 	@echo "crash-spark: about ten seconds a run, more on a busy machine; the figures go to build/crash-spark.json"
-	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --runs $(RUNS) --seed $(SEED)
+	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --mode $(MODE) --runs $(RUNS) --seed $(SEED)
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
 	@tools/bare.sh

@@ -330,3 +330,25 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the process ids of all children of a process, and of theirs."""
+    children: dict[int, list[int]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        child = int(process.name)
+        children.setdefault(parent_of(child), []).append(child)
+    found, look = [], [pid]
+    while look:
+        more = children.get(look.pop(), [])
+        found += more
+        look += more
+    return found
+
+
+def parent_of(pid: int) -> int:
+    """Return the process id of the parent of a process; 0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0

@@ -12,6 +12,8 @@ All candidates run in one session of local[2], in turns; a figure is the median 
                          bytes of a batch; at most 2
     batch_ms/10          milliseconds of a batch of 10 rows, one task
     latency_p50/1000     milliseconds from sending to `foreachBatch`, 1,000 messages a second, beside Spark's `socket`
+    log/N                rows a second from a log of two partitions, read by the executors, N rows a batch
+    log_batch_ms/10      milliseconds of a batch of 10 rows of a log
     sink/P               rows a second of a batch DataFrame with P partitions, beside a writer that only receives them
 """
 
@@ -40,6 +42,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import rstreams
 from benchmarks._processes import wait_until
 from benchmarks._report import Row, bigger_is_better, interleaved, options, publish, smaller_is_better
+from benchmarks._spark_log import log_rows
 from benchmarks._spark_peers import BODY_BYTES, CountingSink, MemorySource
 from rstreams import Message, Stream
 
@@ -398,6 +401,7 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
     """Measure every case that is wanted."""
     spark = _session()
     rows = _throughput(spark, rounds, scale, wanted)
+    rows += log_rows(spark, rounds, scale, wanted, partial(_small_micro_ms, spark))
     if wanted("memory/100000"):
         limit = max(BATCHES)
         used = interleaved(1, {"ours": partial(_runner_memory, spark, limit)})["ours"]

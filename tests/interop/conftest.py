@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -18,7 +18,12 @@ from tests.interop.activemq import activemq as prepared_activemq
 from tests.interop.activemq import activemq_version
 from tests.interop.processes import Server, chrooted, installed, took_part
 from tests.interop.rabbitmq import RabbitMQ
+from tests.interop.rabbitmq_cluster import Cluster
 from tests.interop.rhea_peer import RheaServer
+from tests.small_spark import set_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 QUEUES: Final = 80
 """Queues made for the tests of one RabbitMQ; each test takes new ones."""
@@ -142,6 +147,18 @@ def rabbitmq_4(request: pytest.FixtureRequest) -> RabbitMQ:
     return server
 
 
+@pytest.fixture(scope="session")
+def rabbitmq_cluster() -> Iterator[Cluster]:
+    """Three brokers of RabbitMQ 4.3 that are one; a test that kills one starts it again, or the next test does."""
+    cluster = Cluster(installed("rabbitmq-4.3", "forky"))
+    try:
+        cluster.start()
+        took_part(f"RabbitMQ {cluster.brokers[0].version}, three nodes")
+        yield cluster
+    finally:
+        cluster.stop()
+
+
 @pytest.fixture(params=["trixie", "forky"])
 def killable(request: pytest.FixtureRequest) -> Iterator[RabbitMQ]:
     """A RabbitMQ 4 of its own, for a test that kills it, with a quorum queue `kept` that is on its disk."""
@@ -241,3 +258,15 @@ def broker(request: pytest.FixtureRequest) -> Broker:
         return Broker(name, classic.url, "", lambda number: f"queue://number-{number}")
     took_part(name)
     return Broker(name, os.environ[ELSEWHERE[name]], "", lambda number: f"rstreams-{os.getpid()}-{number}")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests."""
+    set_environment()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.log.level", "OFF").getOrCreate()
+    yield session
+    session.stop()

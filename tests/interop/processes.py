@@ -68,6 +68,11 @@ class Server:
         """Where a client connects to, without credentials."""
         return f"amqp://127.0.0.1:{self.port}"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed."""
+        return self._process is not None
+
     def start(self, *, timeout_s: float = 60.0) -> None:
         """Start the process and wait until it listens."""
         with self._log.open("ab") as log:

@@ -18,7 +18,6 @@ from rstreams.net.rabbitmq_management import rabbitmq_management
 from rstreams.tls import client_context
 from tests.interop.processes import installed
 from tests.interop.rabbitmq import RabbitMQ
-from tests.small_spark import set_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,18 +89,6 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         yield broker
     finally:
         server.stop()
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One Spark for all tests."""
-    set_environment()
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.log.level", "OFF").getOrCreate()
-    yield session
-    session.stop()
 
 
 def numbered(first: int, last: int) -> list[Message]:

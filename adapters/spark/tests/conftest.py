@@ -73,8 +73,8 @@ class NodeProcess:
 
 
 @contextmanager
-def running_node(*arguments: str) -> Iterator[NodeProcess]:
-    command = [sys.executable, str(Path(__file__).with_name("node_process.py")), *arguments]
+def running_node(*arguments: str, program: str = "node_process.py") -> Iterator[NodeProcess]:
+    command = [sys.executable, str(Path(__file__).with_name(program)), *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -88,6 +88,13 @@ def running_node(*arguments: str) -> Iterator[NodeProcess]:
 def node() -> Iterator[NodeProcess]:
     """A node with the queues `in` and `out`."""
     with running_node("in", "out") as node:
+        yield node
+
+
+@pytest.fixture
+def log_node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node with the log `in`, which has 4 partitions."""
+    with running_node("0", str(tmp_path), "in=4", program="log_process.py") as node:
         yield node
 
 

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,9 @@ import pyspark
 import pytest
 
 import rstreams
+from adapters.spark.tests.crash.matrix import rows_in_table
+from adapters.spark.tests.crash.processes import kill
+from benchmarks._processes import descendants
 
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
@@ -63,64 +68,88 @@ def job_environment(**more: str) -> dict[str, str]:
     return kept | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
 
 
+@dataclass(frozen=True)
+class Running:
+    """A process that runs a class of Spark."""
+
+    log: Path
+    process: subprocess.Popen[bytes]
+
+
 @contextmanager
-def running(folder: Path, name: str, *arguments: str) -> Iterator[Path]:
-    """Run a class of Spark; the value is its log."""
+def running(folder: Path, name: str, *arguments: str) -> Iterator[Running]:
+    """Run a class of Spark."""
     log = folder / f"{name}.log"
     command = [str(SPARK / "bin" / "spark-class"), *arguments]
     environment = job_environment(SPARK_DAEMON_MEMORY="256m", SPARK_HOME=str(SPARK))
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
         try:
-            yield log
+            yield Running(log, process)
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # a test has killed it
+                os.killpg(process.pid, signal.SIGTERM)
             process.wait()
 
 
+@dataclass(frozen=True)
+class Standalone:
+    """A standalone master with two workers of one core each."""
+
+    master: str
+    workers: tuple[Running, ...]
+
+    def kill_worker_of(self, pid: int) -> None:
+        """Kill the worker that a process belongs to, and all processes of it, as if its machine was gone."""
+        for worker in self.workers:
+            family = [worker.process.pid, *descendants(worker.process.pid)]
+            if pid in family:
+                for each in family:
+                    kill(each)
+
+
 @pytest.fixture
-def master(tmp_path: Path, eventually: Eventually) -> Iterator[str]:
-    """The url of a standalone master with two workers of one core each."""
+def standalone(tmp_path: Path, eventually: Eventually) -> Iterator[Standalone]:
+    """A master and its workers."""
     deploy = "org.apache.spark.deploy"
     with ExitStack() as stack:
 
-        def start(name: str, *arguments: str) -> Path:
+        def start(name: str, *arguments: str) -> Running:
             return stack.enter_context(running(tmp_path, name, *arguments, "--host", "127.0.0.1", "--webui-port", "0"))
 
-        log = start("master", f"{deploy}.master.Master", "--port", "0")
+        log = start("master", f"{deploy}.master.Master", "--port", "0").log
         found = eventually(
             lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), "the master", 60
         )
         assert found is not None
+        workers = []
         for name in ("one", "two"):
             folder = str(tmp_path / name)
             resources = ("--cores", "1", "--memory", "1g", "--work-dir", folder, "--port", "0")
-            start(name, f"{deploy}.worker.Worker", found[1], *resources)
+            workers.append(start(name, f"{deploy}.worker.Worker", found[1], *resources))
         eventually(lambda: log.read_text().count("Registering worker") == 2, "two workers", 60)
-        yield found[1]
+        yield Standalone(found[1], tuple(workers))
+
+
+def job(program: str, master: str, url: str, folder: Path, environment: Path) -> subprocess.Popen[str]:
+    """Start a job with the Python of the unpacked environment, in the folder of the driver."""
+    command = ["environment/bin/python", str(HERE / program), master, url, str(folder), str(environment)]
+    return subprocess.Popen(
+        command,
+        cwd=folder / "driver",  # Spark starts the reader of the queue by the same relative path, beside the driver
+        env=job_environment(PYSPARK_PYTHON="./environment/bin/python"),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_an_archive_carries_the_package_to_executors_of_two_workers(
-    master: str, environment: Path, node: NodeProcess, tmp_path: Path
+    standalone: Standalone, environment: Path, node: NodeProcess, tmp_path: Path
 ) -> None:
     node.publish("in", [b"%d" % n for n in range(2000)])
-    command = [
-        "environment/bin/python",
-        str(HERE / "cluster_job.py"),
-        master,
-        node.url,
-        str(tmp_path),
-        str(environment),
-    ]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path / "driver",  # Spark starts the reader of the queue by the same relative path, beside the driver
-        env=job_environment(PYSPARK_PYTHON="./environment/bin/python"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    with job("cluster_job.py", standalone.master, node.url, tmp_path, environment) as process:
+        _, errors = process.communicate()
+    assert process.returncode == 0, errors
     messages = node.take("out", 2000)
     assert {int(message.body) for message in messages} == set(range(2000))
     executors = {str(message.properties["directory"]) for message in messages}
@@ -129,6 +158,24 @@ def test_an_archive_carries_the_package_to_executors_of_two_workers(
     assert {str(message.properties["file"]) for message in messages} == {
         f"{each}/environment/lib/rstreams_spark/__init__.py" for each in executors
     }
+
+
+def test_a_worker_that_is_killed_while_it_reads_a_log_loses_and_doubles_nothing(
+    standalone: Standalone, environment: Path, log_node: NodeProcess, tmp_path: Path, eventually: Eventually
+) -> None:
+    log_node.publish("in", (rstreams.Message(bytes(1_000), id=f"m-{n}") for n in range(8_000)))
+    (tmp_path / "armed").touch()
+    stopped = tmp_path / "stopped"
+    with job("cluster_log_job.py", standalone.master, log_node.url, tmp_path, environment) as process:
+        eventually(lambda: stopped.exists() or process.poll() is not None, "the row that stops its process", 120)
+        if process.poll() is None:
+            standalone.kill_worker_of(int(stopped.read_text()))
+        _, errors = process.communicate(timeout=180)
+    assert process.returncode == 0, errors
+    rows = rows_in_table(tmp_path / "table")
+    assert Counter(row["message_id"] for row in rows) == Counter(f"m-{n}" for n in range(8_000))
+    assert {Path(row["directory"]).relative_to(tmp_path).parts[0] for row in rows} == {"one", "two"}
+    assert {(row["partition"], row["offset"]) for row in rows} == {(p, n) for p in range(4) for n in range(2_000)}
 
 
 CONNECT = """

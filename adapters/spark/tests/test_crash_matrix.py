@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from adapters.spark.tests.crash.matrix import FAULTS, MODES, STEPS, Cell, Outcome
+from adapters.spark.tests.crash.matrix import FAULTS, LOG, LOG_STEPS, MODES, STEPS, Cell, Outcome
 from adapters.spark.tests.crash.run import cells, run_cells
 
 
@@ -21,6 +21,15 @@ def test_faults_lose_and_double_nothing(tmp_path: Path) -> None:
     assert "was killed, for example because the machine had no memory left" in outcomes[0].errors[0]
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_faults_from_log_to_log_lose_double_and_reorder_nothing(tmp_path: Path) -> None:
+    todo = [Cell(LOG, "worker", "send.after"), Cell(LOG, "broker", "accept.before"), Cell(LOG, "jvm", "offset.after")]
+    outcomes: list[Outcome] = []
+    trio.run(run_cells, todo, 1, tmp_path, outcomes.append)
+    assert [outcome for outcome in outcomes if not (outcome.good and outcome.reached)] == []
+
+
 def test_each_fault_is_done_at_each_step_before_any_is_repeated() -> None:
     all_places = {(fault, step) for fault in FAULTS for step in STEPS}
     assert {(cell.fault, cell.step) for cell in cells(100, 0)} >= all_places - {
@@ -29,6 +38,10 @@ def test_each_fault_is_done_at_each_step_before_any_is_repeated() -> None:
     assert {(cell.fault, cell.step) for cell in cells(200, 0)} >= all_places
     assert {cell.mode for cell in cells(100, 7)} == set(MODES)
     assert all(cell.possible for cell in cells(300, 1))
+    in_log_mode = cells(len(FAULTS) * len(LOG_STEPS), 0, (LOG,))
+    assert {(cell.mode, cell.fault, cell.step) for cell in in_log_mode} == {
+        (LOG, fault, step) for fault in FAULTS for step in LOG_STEPS
+    }
 
 
 @pytest.mark.parametrize(
@@ -40,6 +53,8 @@ def test_each_fault_is_done_at_each_step_before_any_is_repeated() -> None:
         ("sink", {"doubled": 1}, False),
         ("queue", {"doubled": 1}, True),
         ("queue", {"most": 13}, False),
+        (LOG, {"doubled": 1}, False),
+        (LOG, {"disordered": 1}, False),
         ("queue", {"unfinished": "TooSlowError"}, False),
     ],
 )

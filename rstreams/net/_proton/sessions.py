@@ -105,10 +105,9 @@ class Sessions:
             session = idle[0]
         elif len(self._ours) < limit or not self._ours:
             session = Pointer(lib.pn_session(self._connection))
-            self._set_window(session, window_bytes)
             lib.pn_session_open(session)
             self._ours.append(session)
-            return session
+            load[session] = 0
         else:
             session = min(self._ours, key=load.__getitem__)
         if load[session] == 0:
@@ -137,12 +136,16 @@ class Sessions:
         The window holds the bytes that come before this side reads them. It is set only where no transfer can be on its
         way, because a peer that has not heard of a smaller window would break it. It is not set where the engine still
         counts bytes of a link that ended in the middle of a message, because they would fill the window for ever.
+
+        The peer is told before the session has a link. Otherwise the engine writes the window into a flow of the new
+        link. The peer may not have attached that link yet, and takes a delivery count that is not its own for credit.
         """
         if lib.pn_session_incoming_bytes(session):
             window_bytes = 0
         capacity = max(window_bytes // 8, 2 * self._max_frame_bytes) if window_bytes else 0
         if int(lib.pn_session_get_incoming_capacity(session)) != capacity:
             lib.pn_session_set_incoming_capacity(session, capacity)
+            self._outgoing.keep()
 
     # how they end
 

@@ -228,6 +228,7 @@ async def test_a_message_that_is_read_in_parts_is_refused_likewise() -> None:
         await peer.opens()
         sender = SendingPeer(peer)
         await peer.begins()
+        await peer.expect("flow")  # the window of the session
         attach = await peer.expect("attach")
         await peer.send(attach_frame(attach["name"], "sender", source="a", initial_delivery_count=0))
         for number, frames in enumerate(([batch(0, more=True), transfer(None, b"rest")], [transfer(1, body("whole"))])):

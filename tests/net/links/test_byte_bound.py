@@ -19,6 +19,7 @@ from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.protocol.frames import Transfer
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.runtime.portal import start_portal
+from tests.interop.tap import tapped
 from tests.net.over_tcp import connected, pump_of, until
 
 KB = 1024
@@ -225,3 +226,19 @@ def test_threads_have_the_bound_and_send_bodies_as_they_come_too() -> None:
             connection.publish("work", sent)
             got = connection.stream("work", window_bytes=20 * KB).take(2).to_list()
             assert got == [bytes(30 * KB), b"x"]
+
+
+async def test_a_window_is_told_without_a_word_about_a_link_that_the_peer_has_not_attached() -> None:
+    """A flow for such a link has a delivery count of which the peer knows nothing: RabbitMQ 4.0 makes credit of it."""
+    async with Node() as node:
+        node.queue("readings")
+        listener = await node.listen("127.0.0.1:0")
+        async with tapped(listener.url) as tap, rstreams.connect(tap.url) as connection:
+            await connection.publish("readings", Stream.range(4))
+            for window_bytes in (None, 64 * KB, 128 * KB * KB):  # a new session, and one that has been used
+                assert await connection.stream("readings", window_bytes=window_bytes).take(1).to_list()
+            names = [(who, frame.name, frame["handle"] is not None) for who, frame in tap.frames]
+        attached = [i for i, (who, name, _) in enumerate(names) if (who, name) == ("theirs", "attach")]
+        asked = [i for i, (who, name, _) in enumerate(names) if (who, name) == ("ours", "attach")]
+        for ours, theirs in zip(asked, attached, strict=True):
+            assert ("ours", "flow", True) not in names[ours:theirs]

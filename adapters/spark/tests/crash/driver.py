@@ -19,9 +19,17 @@ from pyspark.sql.streaming import StreamingQuery
 
 from adapters.spark.tests.crash.points import PausingSource
 
+PLACED = (
+    "body",
+    "message_id",
+    "map('x-opt-partition-key', string(partition)) as annotations",
+    "map('partition', string(partition), 'offset', string(offset)) as properties",
+)
+"""The columns of a copy of a log: messages of one partition stay together, and say where they were."""
+
 
 def start(spark: SparkSession, given: dict[str, Any]) -> StreamingQuery:
-    """Start the query that copies `address` into the table of the folder, or to queue `out` of another node."""
+    """Start the query that copies `address` into the table of the folder, or to the address `out` of a node."""
     folder, mode = given["folder"], given["mode"]
     reader = (
         spark.readStream.format("rstreams_pausing")
@@ -32,14 +40,16 @@ def start(spark: SparkSession, given: dict[str, Any]) -> StreamingQuery:
         .option("maxTriggerDelay", "20ms")
         .option("maxReconnectTime", "60s")
     )
-    if mode == "queue":
+    if mode == "log":
+        reader = reader.option("startingOffsets", "earliest").option("columns", "body,message_id,partition,offset")
+    elif mode == "queue":
         reader = reader.option("checkpointLocation", f"{folder}/checkpoint").option("spoolDir", f"{folder}/spool")
     else:
         reader = reader.option("walDir", f"{folder}/wal")
     rows = reader.load()
-    if mode == "sink":
+    if mode in ("sink", "log"):
         writer = (
-            rows.select("body", "message_id")
+            (rows.select("body", "message_id") if mode == "sink" else rows.selectExpr(*PLACED))
             .writeStream.format("rstreams")
             .option("url", given["sink"])
             .option("address", given["out"])

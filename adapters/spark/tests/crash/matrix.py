@@ -23,6 +23,7 @@ from typing import Any, Final
 import trio
 
 import rstreams
+from adapters.spark.tests.crash.log_node import LogNode
 from adapters.spark.tests.crash.processes import HERE, Child, Driver, go_on, kill
 from rstreams.testing import FaultyNetwork
 
@@ -32,6 +33,8 @@ WAIT_S: Final = 240.0
 REACH_WAIT_S: Final = 60.0
 
 MODES: Final = ("wal", "sink", "queue")
+LOG: Final = "log"
+"""The mode that is run for itself: from a log to a log."""
 FAULTS: Final = ("jvm", "runner", "worker", "broker", "cut", "stall")
 FRAMES: Final = {
     # By the frame: its kind, its direction, its number from the time when the fault is armed, and the place.
@@ -53,6 +56,24 @@ PLACES: Final = (
 )
 STEPS: Final = (*FRAMES, *PLACES)
 RANDOM: Final = "random time"
+
+LOG_FRAMES: Final = {
+    # As above, and the network: "source" of the link that reads, "sink" of the one that sends.
+    "read.before": ("source", "transfer", "to_client", 1, "before"),
+    "read.middle": ("source", "transfer", "to_client", 1, "inside"),
+    "read.after": ("source", "transfer", "to_client", 1, "after"),
+    "send.before": ("sink", "transfer", "to_peer", 1, "before"),
+    "send.after": ("sink", "transfer", "to_peer", 1, "after"),
+    "accept.before": ("sink", "disposition", "to_client", 1, "before"),
+    "accept.after": ("sink", "disposition", "to_client", 1, "after"),
+}
+LOG_STEPS: Final = (*LOG_FRAMES, *PLACES[4:])
+"""In log mode nothing is spooled or synced."""
+
+
+def steps_of(mode: str) -> tuple[str, ...]:
+    """Return the steps of a mode."""
+    return LOG_STEPS if mode == LOG else STEPS
 
 
 @dataclass(frozen=True)
@@ -78,6 +99,7 @@ class Outcome:
         reached: Whether the step was reached, and the fault done.
         missing: How many messages are not in the result.
         doubled: How many messages are in the result more than once.
+        disordered: How many messages of a log are not in the order of their partition.
         most: The most messages granted or unsettled at one time, as the broker saw it.
         starts: How many times the query was started.
         errors: The first line of each failure of the query.
@@ -88,6 +110,7 @@ class Outcome:
     reached: bool = False
     missing: int = MESSAGES
     doubled: int = 0
+    disordered: int = 0
     most: int = 0
     starts: int = 0
     errors: list[str] = field(default_factory=list)
@@ -98,7 +121,8 @@ class Outcome:
     def good(self) -> bool:
         """Whether it shows what it must show."""
         exact = self.cell.mode != "queue"
-        return not (self.missing or self.unfinished or (exact and self.doubled) or self.most > LIMIT)
+        wrong = self.missing or (exact and self.doubled) or self.disordered or self.most > LIMIT
+        return not (wrong or self.unfinished)
 
 
 class Matrix:
@@ -142,21 +166,30 @@ class Matrix:
         began = trio.current_time()
         folder = self._folder / f"run-{self._number}"
         folder.mkdir()
-        run = _Run(self, cell, self._number, folder, outcome)
+        node = LogNode(folder) if cell.mode == LOG else None
+        if node is not None:
+            await node.start(MESSAGES)
+        ports = (self._port, self._sink_port) if node is None else (node.port, node.port)
+        run = _Run(self, self._number, folder, outcome, node)
         try:
             with trio.fail_after(WAIT_S):
                 async with (
-                    FaultyNetwork(int(self._port)) as run.network,
-                    FaultyNetwork(int(self._sink_port)) as run.sink_network,
+                    FaultyNetwork(int(ports[0])) as run.network,
+                    FaultyNetwork(int(ports[1])) as run.sink_network,
                 ):
                     await run.go()
         except (trio.TooSlowError, RuntimeError, OSError) as error:
             outcome.unfinished = f"{type(error).__name__}: {error}"
             await self.driver.kill()
-        copied = await self._copied(cell, folder)
+        if node is None:
+            copied = await self._copied(cell, folder)
+            outcome.most = await self._most()
+        else:
+            ids, outcome.disordered = await node.copied()
+            copied = Counter(ids)
+            await node.kill()
         outcome.missing = MESSAGES - len(copied)
         outcome.doubled = sum(count > 1 for count in copied.values())
-        outcome.most = await self._most()
         outcome.seconds = round(trio.current_time() - began, 1)
         return outcome
 
@@ -186,7 +219,7 @@ class Matrix:
 
     async def _copied(self, cell: Cell, folder: Path) -> Counter[str]:
         if cell.mode != "sink":
-            return Counter(_in_table(folder / "table"))
+            return Counter(row["message_id"] for row in rows_in_table(folder / "table"))
         async with rstreams.connect(f"amqp://127.0.0.1:{self._sink_port}") as connection:
             statistics: Any = await connection.stream("$statistics").first_or_none()
             count = int(statistics["queues"][f"out-{self._number}"]["ready"])
@@ -197,10 +230,11 @@ class Matrix:
 
 
 class _Run:
-    def __init__(self, matrix: Matrix, cell: Cell, number: int, folder: Path, outcome: Outcome) -> None:
+    def __init__(self, matrix: Matrix, number: int, folder: Path, outcome: Outcome, node: LogNode | None) -> None:
         self._matrix = matrix
+        self._node = node
         self._driver = matrix.driver
-        self._cell = cell
+        self._cell = outcome.cell
         self._number = number
         self._folder = folder
         self._outcome = outcome
@@ -225,9 +259,9 @@ class _Run:
             mode=self._cell.mode,
             folder=str(self._folder),
             source=self.network.url,
-            address=f"in-{self._number}",
+            address=f"in-{self._number}" if self._node is None else "in",
             sink=self.sink_network.url,
-            out=f"out-{self._number}",
+            out=f"out-{self._number}" if self._node is None else "out",
             limit=LIMIT,
         )
 
@@ -238,9 +272,10 @@ class _Run:
             await trio.sleep(self._matrix.random() * 1.5)  # the case is a random moment, not an event
             return 0
         with trio.move_on_after(REACH_WAIT_S):
-            if step in FRAMES:
-                kind, direction, nth, place = FRAMES[step]
-                trigger = self.network.when(kind, direction=direction, nth=nth, at=place)  # type: ignore[arg-type]
+            if self._is_frame:
+                network, kind, direction, nth, place = LOG_FRAMES[step] if self._node else ("source", *FRAMES[step])
+                tapped = self.network if network == "source" else self.sink_network
+                trigger = tapped.when(kind, direction=direction, nth=nth, at=place)  # type: ignore[arg-type]
                 if self._cell.fault == "cut":
                     trigger.reset()
                 else:
@@ -270,14 +305,18 @@ class _Run:
                 for worker in [pid] if pid and pid != driver.runner() else driver.workers():
                     kill(worker)
             case "broker":
-                await self._matrix.restart_broker()
+                await (self._matrix if self._node is None else self._node).restart_broker()
             case "stall":
                 await self._stall(pid)
-        if fault in ("cut", "stall") or self._cell.step in FRAMES:
+        if fault in ("cut", "stall") or self._is_frame:
             self._cut()  # what was held back is lost with the process that was killed
 
     def _networks(self) -> Sequence[FaultyNetwork]:
-        return (self.network, self.sink_network) if self._cell.mode == "sink" else (self.network,)
+        return (self.network, self.sink_network) if self._cell.mode in ("sink", LOG) else (self.network,)
+
+    @property
+    def _is_frame(self) -> bool:
+        return self._cell.step in (FRAMES if self._node is None else LOG_FRAMES)
 
     async def _stall(self, pid: int) -> None:
         for network in self._networks():
@@ -297,7 +336,7 @@ class _Run:
         while True:
             state: dict[str, Any] = {"active": False, "error": ""}
             if self._driver.process is not None:
-                if self._matrix.accepted() == MESSAGES:
+                if self._node is not None or self._matrix.accepted() == MESSAGES:
                     state = await self._driver.ask(do="finish")
                     if not state["error"]:
                         return
@@ -315,12 +354,12 @@ class _Run:
             await trio.sleep(0.01)
 
 
-def _in_table(table: Path) -> list[str]:
-    """Return the ids in a table of Spark's file sink: in the files that its log names."""
+def rows_in_table(table: Path) -> list[dict[str, Any]]:
+    """Return the rows in a table of Spark's file sink: in the files that its log names."""
     files: set[str] = set()
     for log in (table / "_spark_metadata").glob("*"):
         if log.name.startswith("."):
             continue
         for line in log.read_text().splitlines()[1:]:
             files.add(json.loads(line)["path"].removeprefix("file://"))
-    return [json.loads(line)["message_id"] for file in files for line in Path(file).read_text().splitlines()]
+    return [json.loads(line) for file in files for line in Path(file).read_text().splitlines()]

@@ -28,8 +28,8 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
+from rstreams_spark._logs.choice import AddressReader
 from rstreams_spark._options import SourceOptions
-from rstreams_spark._reader import QueueReader
 from rstreams_spark.source import RStreamsDataSource
 
 _rename, _fsync = os.rename, os.fsync
@@ -51,7 +51,7 @@ class PausingSource(RStreamsDataSource):
         return PausingReader(SourceOptions.parse(self.options), schema, self.places)
 
 
-class PausingReader(QueueReader):
+class PausingReader(AddressReader):
     """The reader, with places around Spark's calls."""
 
     def __init__(self, options: SourceOptions, schema: StructType, places: str) -> None:

@@ -14,6 +14,7 @@ from typing import IO, Any, Final, Self
 
 import trio
 
+from benchmarks._processes import descendants, parent_of
 from tests.small_spark import SETTINGS
 
 HERE: Final = Path(__file__).parent
@@ -150,28 +151,6 @@ def go_on(pid: int) -> None:
     """Let a process that stopped itself go on, if it lives."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the process ids of all children of a process, and of theirs."""
-    children: dict[int, list[int]] = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        child = int(process.name)
-        children.setdefault(parent_of(child), []).append(child)
-    found, look = [], [pid]
-    while look:
-        more = children.get(look.pop(), [])
-        found += more
-        look += more
-    return found
-
-
-def parent_of(pid: int) -> int:
-    """Return the process id of the parent of a process; 0 if it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def command_of(pid: int) -> bytes:

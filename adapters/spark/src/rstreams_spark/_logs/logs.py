@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import trio
 
 from rstreams import Connection
-from rstreams.errors import ConfigError
+from rstreams.errors import ConfigError, PeerClosed
 from rstreams_spark._logs.bounds import key_of
 from rstreams_spark._logs.glance import SeenOffsets, glance
+from rstreams_spark._logs.patience import Patience
 from rstreams_spark.errors import SourceFailed
 
 ANSWER_WAIT_S: Final = 30.0
@@ -52,14 +53,22 @@ class Logs(ABC):
     Attributes:
         offset_annotation: The annotation of a message that has its offset.
         refuses_lost: Whether the peer refuses a link that begins at a message that is gone, instead of beginning later.
+        has_replicas: Whether the messages that one link can get may be fewer than the log has, for a moment.
+        patience_s: How many seconds to ask again while the peer refuses for a moment.
     """
 
     offset_annotation = "x-stream-offset"
     refuses_lost = False
+    has_replicas = False
+    patience_s = 0.0
 
     def __init__(self, connection: Connection) -> None:
         """Ask nothing yet."""
         self._connection = connection
+
+    def refuses_for_a_moment(self, _refusal: PeerClosed) -> bool:
+        """Return whether a refusal passes by itself."""
+        return False
 
     @abstractmethod
     async def kind_of(self, address: str) -> str | None:
@@ -95,6 +104,16 @@ class Logs(ABC):
 
         Errors: `SourceFailed` if the peer does not answer; `LinkDetached` if it refuses the link.
         """
+        patience = Patience(self.patience_s)
+        while True:
+            try:
+                return await self._glance_once(address, start, most)
+            except PeerClosed as refusal:
+                if not self.refuses_for_a_moment(refusal):
+                    raise
+                await patience.wait(refusal)
+
+    async def _glance_once(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
         with trio.move_on_after(ANSWER_WAIT_S):
             return await glance(self._connection, address, start, most, self.offset_annotation)
         msg = f"the peer did not answer about {address!r} within {ANSWER_WAIT_S:g} s"

@@ -16,11 +16,12 @@ import pyarrow as pa
 import trio
 from pyspark.sql.datasource import InputPartition
 
-from rstreams.errors import Condition, LinkDetached, RStreamsError
+from rstreams.errors import Condition, PeerClosed, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._log import say
 from rstreams_spark._logs.link import LinkLost, LinkOptions, LinkPart, LogLink
 from rstreams_spark._logs.logs import Logs, Tail
+from rstreams_spark._logs.patience import Patience
 from rstreams_spark._logs.rows import link_columns
 from rstreams_spark._logs.tails import logs_of
 from rstreams_spark._options import SourceOptions, hide_credentials
@@ -104,7 +105,7 @@ class _RangeReader:
         where: str,
         names: tuple[str, ...] | None,
     ) -> None:
-        logs = logs_of(connection.connection, options.log.consumer_group)
+        logs = logs_of(connection.connection, options)
         if logs is None:
             msg = f"the peer is no longer one with logs: it is {connection.connection.peer_properties.get('product')!r}"
             raise SourceFailed(msg)
@@ -117,6 +118,8 @@ class _RangeReader:
         self._link: LogLink | None = None
         self._drains = True
         self._fresh = True
+        self._end_is_there = False  # whether the peer of this link has told that the log has the end of the range
+        self._patience = Patience(options.max_reconnect_s if options.reconnect else 0.0)
         self._link_options = LinkOptions(
             link_columns(names), logs.offset_annotation, options.max_message_bytes, options.on_unparsable == "reject"
         )
@@ -133,11 +136,15 @@ class _RangeReader:
         except LinkLost:
             self._drop()
             return []
-        except LinkDetached as error:
+        except PeerClosed as error:
             self._drop()
+            if self._logs.refuses_for_a_moment(error):
+                await self._patience.wait(error)
+                return []
             if error.condition != Condition.NOT_FOUND.value or not self._skips_lost(await self._logs.tail(self._tail)):
                 raise
             return []
+        self._patience.renew()
         if self._fresh and part.first is not None:
             self._fresh = False
             if part.first > self._position and not self._logs.refuses_lost:
@@ -162,15 +169,18 @@ class _RangeReader:
     async def _look_at_end(self) -> None:
         """Find out why no message has come: some are gone, there is none left in the range, or they come later.
 
-        A replica of RabbitMQ may lag behind the one that the driver has asked.
+        A replica of RabbitMQ may lag behind the one that the driver has asked. It may also have caught up since the
+        drain. Therefore only a further drain tells that there is none left.
         """
         tail = await self._logs.tail(self._tail)
         if self._skips_lost(tail):
             return
-        if tail is not None and tail.end >= self._part.end:
+        if tail is None or tail.end < self._part.end:
+            self._drains = False
+        elif self._end_is_there or not self._logs.has_replicas:
             self._position = self._part.end
         else:
-            self._drains = False
+            self._end_is_there = True
 
     def _skips_lost(self, tail: Tail | None) -> bool:
         """Pass over messages that are gone; return whether there are some.
@@ -223,6 +233,7 @@ class _RangeReader:
         if self._link is not None:
             self._link.close()
             self._link = None
+        self._end_is_there = False
 
     def leave(self) -> None:
         """Keep the link for the next range, if it stands at the end of this one."""

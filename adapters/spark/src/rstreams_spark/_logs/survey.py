@@ -199,7 +199,7 @@ class Survey:
                 self._connection = connection_for(options, "source", max_message_bytes=None)
             except RStreamsError as error:
                 raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
-            self._logs = logs_of(self._connection.connection, self._options.log.consumer_group)
+            self._logs = logs_of(self._connection.connection, self._options)
         return self._logs
 
     def _run(self, ask: Callable[[Logs], Awaitable[V]]) -> V:

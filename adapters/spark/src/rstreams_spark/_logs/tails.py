@@ -14,10 +14,11 @@ from urllib.parse import unquote
 import trio
 
 from rstreams import Connection
-from rstreams.errors import Condition, LinkDetached, RStreamsError
+from rstreams.errors import Condition, LinkDetached, PeerClosed, RStreamsError
 from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
 from rstreams_spark._logs.event_hubs import EventHubLogs
 from rstreams_spark._logs.logs import ANSWER_WAIT_S, Logs, Tail
+from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
 
 STATISTICS: Final = "$statistics"
@@ -77,11 +78,17 @@ class NodeLogs(Logs):
 class RabbitMQStreams(Logs):
     """The streams of RabbitMQ 4, and its super streams, whose partitions are `name-0`, `name-1` and so on."""
 
+    has_replicas = True
+
     def __init__(self, connection: Connection) -> None:
         """Ask nothing yet."""
         super().__init__(connection)
         self._partitions: dict[str, list[str]] = {}
         self._firsts: dict[str, int] = {}
+
+    def refuses_for_a_moment(self, refusal: PeerClosed) -> bool:
+        """Return whether the broker has no copy of the stream that runs: it has one again when a leader is chosen."""
+        return refusal.condition == Condition.PRECONDITION_FAILED.value
 
     async def kind_of(self, address: str) -> str | None:
         """Return "log" for a stream or a super stream, "queue" for another queue."""
@@ -145,8 +152,15 @@ class RabbitMQStreams(Logs):
         return str(queue.get("type"))
 
 
-def logs_of(connection: Connection, consumer_group: str) -> Logs | None:
+def logs_of(connection: Connection, options: SourceOptions) -> Logs | None:
     """Return the logs of a peer; None if it is of a kind that has none."""
+    logs = _logs_of(connection, options.log.consumer_group)
+    if logs is not None and options.reconnect:
+        logs.patience_s = options.max_reconnect_s
+    return logs
+
+
+def _logs_of(connection: Connection, consumer_group: str) -> Logs | None:
     if connection.dialect.name == "eventhubs":
         return EventHubLogs(connection, consumer_group)
     if connection.peer_properties.get("product") == "rstreams":

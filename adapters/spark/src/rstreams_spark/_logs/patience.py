@@ -1,0 +1,42 @@
+"""Refusals that pass: RabbitMQ refuses a stream for about a second after the leader of the stream has died."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from rstreams.errors import PeerClosed
+
+_FIRST_WAIT_S: Final = 0.05
+_LONGEST_WAIT_S: Final = 2.0
+
+
+class Patience:
+    """Waits before something is asked for again, longer each time, and only for so long in all.
+
+    Context: One trio task.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        """Wait for `limit_s` seconds in all; 0: not at all."""
+        self._limit_s = limit_s
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew, because the peer has not refused."""
+        self._since: float | None = None
+        self._wait_s = _FIRST_WAIT_S
+
+    async def wait(self, refusal: PeerClosed) -> None:
+        """Wait after a refusal.
+
+        Errors: The refusal itself, if the time is over.
+        """
+        now = trio.current_time()
+        if self._since is None:
+            self._since = now
+        if now - self._since >= self._limit_s:
+            raise refusal
+        await trio.sleep(self._wait_s)
+        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)

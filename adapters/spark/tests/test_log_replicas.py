@@ -1,0 +1,125 @@
+"""Ranges of a log over links that a test plays: a replica that lags, and a stream whose leader has just died."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import trio
+from rstreams_spark._logs import ranges
+from rstreams_spark._logs.link import LogLink
+from rstreams_spark._logs.logs import Tail
+from rstreams_spark._logs.tails import RabbitMQStreams
+from rstreams_spark._options import SourceOptions
+
+from rstreams.errors import LinkDetached
+from rstreams.message import Message, encode_item
+
+NO_REPLICA = LinkDetached("amqp:precondition-failed", "stream 'log' does not have a running replica on the local node")
+
+
+class PlayedStream:
+    """A stream of RabbitMQ: a link gets the messages that its replica has, and a drain is answered at once."""
+
+    def __init__(self, there: int, refusals: Sequence[LinkDetached] = ()) -> None:
+        self.there = there
+        self.refusals = list(refusals)
+        self.attached = 0
+        self.dialect = self
+
+    def offset(self, offset: int) -> dict[str, int]:
+        return {"at": offset}
+
+    def stream(self, _address: str, *, filters: dict[str, int], **_options: object) -> PlayedStream:
+        self._begin = filters["at"]
+        return self
+
+    def subscribe(self, subscriber: LogLink) -> None:
+        self.attached += 1
+        if self.refusals:
+            subscriber.on_error(self.refusals.pop(0))
+        else:
+            subscriber.on_subscribe(PlayedLink(self, subscriber, self._begin))
+
+
+class PlayedLink:
+    losses = 0
+
+    def __init__(self, stream: PlayedStream, subscriber: LogLink, at: int) -> None:
+        self._stream, self._subscriber, self._at, self._demand = stream, subscriber, at, 0
+
+    def request(self, n: int) -> None:
+        self._demand += n
+        self._send()
+
+    def drain(self, on_drained: Callable[[], None]) -> None:
+        self._send()
+        on_drained()
+
+    def cancel(self) -> None:
+        pass
+
+    def _send(self) -> None:
+        while self._demand and self._at < self._stream.there:
+            self._demand -= 1
+            message = Message(b"", id=str(self._at), annotations={"x-stream-offset": self._at})
+            self._at += 1
+            self._subscriber.on_next(encode_item(message))
+
+
+class PlayedLogs(RabbitMQStreams):
+    """Knows 10 messages; when it is asked, the replica of the link has caught up."""
+
+    def __init__(self, stream: PlayedStream, end: int) -> None:
+        super().__init__(stream)  # type: ignore[arg-type]
+        self._stream, self._end = stream, end
+
+    async def tails(self, _names: Sequence[str]) -> list[Tail]:
+        self._stream.there = self._end
+        return [Tail("log", 0, "log", 0, self._end)]
+
+
+def read(monkeypatch: pytest.MonkeyPatch, stream: PlayedStream, **options: str) -> list[str]:
+    """Return the ids of the messages in the range from 0 to 10."""
+    monkeypatch.setattr(ranges, "logs_of", lambda *_: PlayedLogs(stream, 10))
+    given = SourceOptions.parse({"url": "amqp://127.0.0.1", "address": "log", **options})
+
+    class Connected:
+        connection = stream
+
+    async def main() -> list[str]:
+        part = ranges.LogRange("log", 0, "log", 0, 10, 0, given.peer)
+        reader = ranges._RangeReader(Connected(), given, part, "here", ("message_id",))  # type: ignore[arg-type]
+        ids: list[str] = []
+        while not reader.ended:
+            for batch in await reader.part():
+                ids += batch.column("message_id").to_pylist()
+        return ids
+
+    from trio.testing import MockClock
+
+    return trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("there", [0, 4, 9, 10])
+def test_messages_that_a_replica_gets_after_a_drain_are_read(monkeypatch: pytest.MonkeyPatch, there: int) -> None:
+    assert read(monkeypatch, PlayedStream(there)) == [str(n) for n in range(10)]
+
+
+def test_a_stream_that_is_refused_for_a_moment_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = PlayedStream(10, [NO_REPLICA] * 5)
+    assert read(monkeypatch, stream) == [str(n) for n in range(10)]
+    assert stream.attached == 6
+
+
+@pytest.mark.parametrize("options", [{"reconnect": "false"}, {"maxReconnectTime": "200ms"}])
+def test_a_stream_that_stays_refused_fails_the_task(monkeypatch: pytest.MonkeyPatch, options: dict[str, str]) -> None:
+    with pytest.raises(LinkDetached, match="does not have a running replica"):
+        read(monkeypatch, PlayedStream(10, [NO_REPLICA] * 100), **options)
+
+
+def test_another_refusal_fails_the_task_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = PlayedStream(10, [LinkDetached("amqp:unauthorized-access", "not for you")])
+    with pytest.raises(LinkDetached, match="not for you"):
+        read(monkeypatch, stream)
+    assert stream.attached == 1

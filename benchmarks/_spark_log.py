@@ -1,0 +1,177 @@
+"""Log mode, for the benchmarks of Spark; and the node whose log it reads: `python -m benchmarks._spark_log PARTITIONS`.
+
+The node's first line of output is its port. Its log `log` has so many partitions, in memory. It ends when its standard
+input closes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Final
+
+import trio
+from pyspark.sql import DataFrame, SparkSession
+
+import rstreams
+from benchmarks._processes import cpu_s, descendants
+from benchmarks._report import Row, bigger_is_better, in_turns, smaller_is_better
+from benchmarks._spark_peers import BODY_BYTES
+from rstreams import Message, Stream
+
+BATCHES: Final = {1_000: 25, 100_000: 5}
+SMALL: Final = 10
+SMALL_BATCHES: Final = 40
+PARTITIONS: Final = 2
+_KEPT: Final = 10_000_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one query came to, without its first batch.
+
+    Attributes:
+        rate: Rows a second.
+        cpu_us: Processor time of Spark's processes a row, in microseconds.
+        batch_ms: The median time of a batch, in milliseconds.
+    """
+
+    rate: float
+    cpu_us: float
+    batch_ms: float
+
+
+@contextmanager
+def running_log(messages: int, partitions: int) -> Iterator[str]:
+    """Have a node with a log of so many messages of 1 KB for a block; the value is its url."""
+    command = [sys.executable, "-m", "benchmarks._spark_log", str(partitions)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = f"amqp://127.0.0.1:{int(process.stdout.readline())}"
+            pad = bytes(BODY_BYTES - 8)
+            stream = Stream.range(messages).map(lambda n: Message(n.to_bytes(8) + pad, id=f"message-{n}"))
+
+            async def send() -> None:
+                async with rstreams.connect(url) as connection:
+                    await connection.publish("log", stream)
+
+            trio.run(send)
+            yield url
+        finally:
+            process.kill()
+
+
+def log_of(spark: SparkSession, url: str, limit: int) -> DataFrame:
+    """Return the stream of the log from its beginning, so many rows a batch."""
+    reader = spark.readStream.format("rstreams").option("url", url).option("address", "log")
+    reader = reader.option("reconnect", "false")  # an idle connection of a worker ends with its node
+    return reader.option("startingOffsets", "earliest").option("maxMessagesPerTrigger", limit).load()
+
+
+def measured(spark: SparkSession, rows: DataFrame) -> Run:
+    """Run a query that ends by itself into Spark's `noop` sink."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = rows.writeStream.format("noop").option("checkpointLocation", folder)
+        query = writer.trigger(availableNow=True).start()
+        before = _spark_cpu_s(spark)
+        query.awaitTermination()
+        cpu = _spark_cpu_s(spark) - before
+    batches = [
+        each for each in (json.loads(progress.json) for progress in query.recentProgress) if each["numInputRows"]
+    ]
+    seen = sum(each["numInputRows"] for each in batches)
+    warm = [(each["numInputRows"], each["batchDuration"]) for each in batches[1:]]
+    return Run(
+        rate=sum(count for count, _ in warm) / (sum(ms for _, ms in warm) / 1000),
+        cpu_us=cpu * 1e6 / seen,
+        batch_ms=float(median(ms for _, ms in warm)),
+    )
+
+
+def run_log(spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS) -> Run:
+    """Read a log of so many batches."""
+    with running_log(limit * batches, partitions) as url:
+        return measured(spark, log_of(spark, url, limit))
+
+
+def run_from_memory(spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS) -> Run:
+    """Read as many rows from the memory of the executors: the most that a source in Python can do."""
+    reader = spark.readStream.format("benchmark_memory").option("rows", limit * batches).option("batch", limit)
+    return measured(spark, reader.option("partitions", partitions).load())
+
+
+def log_rows(
+    spark: SparkSession, rounds: int, scale: float, wanted: Callable[[str], bool], small_micro_ms: Callable[[], float]
+) -> list[Row]:
+    """Measure the rows of log mode that are wanted.
+
+    Args:
+        spark: The session, with the source `benchmark_memory`.
+        rounds: How often each candidate runs.
+        scale: How many times the usual number of rows.
+        wanted: Whether a case is wanted.
+        small_micro_ms: Measures a small batch of Spark's own source.
+    """
+    rows: list[Row] = []
+    for limit, most in BATCHES.items():
+        if wanted(f"log/{limit}"):
+            batches = max(3, int(most * scale))
+            runs = in_turns(
+                rounds,
+                {
+                    "ours": partial(run_log, spark, limit, batches),
+                    "api_limit": partial(run_from_memory, spark, limit, batches),
+                },
+            )
+            ours, peer = (_middle(runs[name]) for name in ("ours", "api_limit"))
+            n = limit * (batches - 1)
+            row = bigger_is_better(
+                f"log/{limit}", ours=ours.rate, peer=peer.rate, peer_name="api_limit", n=n, unit="rows/s"
+            )
+            rows.append(replace(row, ours_cpu_us=ours.cpu_us, peer_cpu_us=peer.cpu_us))
+    if wanted(f"log_batch_ms/{SMALL}"):
+        small = partial(run_log, spark, SMALL, SMALL_BATCHES, 1)
+        found = in_turns(rounds, {"ours": lambda: small().batch_ms, "rate_micro_batch": small_micro_ms})
+        ours_ms, peer_ms = median(found["ours"]), median(found["rate_micro_batch"])
+        rows.append(
+            smaller_is_better(
+                f"log_batch_ms/{SMALL}", ours=ours_ms, peer=peer_ms, peer_name="rate_micro_batch", n=SMALL, unit="ms"
+            )
+        )
+    return rows
+
+
+def _middle(runs: list[Run]) -> Run:
+    return sorted(runs, key=lambda run: run.rate)[len(runs) // 2]
+
+
+def _spark_cpu_s(spark: SparkSession) -> float:
+    """Return the processor time of the JVM of a session and of all processes below it."""
+    total = 0.0
+    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - Spark tells it nowhere else
+    for pid in (jvm, *descendants(jvm)):
+        with suppress(OSError):
+            total += cpu_s(pid)
+    return total
+
+
+async def main(partitions: int) -> None:
+    """Be the node."""
+    async with rstreams.Node(pack_items=64) as node:
+        node.log("log", partitions=partitions, retention_items=_KEPT)
+        listener = await node.listen("127.0.0.1:0")
+        sys.stdout.write(f"{listener.port}\n")
+        sys.stdout.flush()
+        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+
+
+if __name__ == "__main__":
+    trio.run(main, int(sys.argv[1]))
