@@ -176,7 +176,7 @@ def test_a_commit_that_fails_refuses_its_changes_and_all_later_ones(
             refused = used.wait(lambda done: used.partition().append([b"x"], done))
             assert isinstance(refused, StoreError)
             assert "cannot be written" in str(refused)
-        assert used.store.error is refused
+            assert used.store.error is refused
         assert used.store._sync_at == math.inf, "a store that cannot go on has nothing to sync"
         monkeypatch.undo()
 
