@@ -45,11 +45,11 @@ async def serve(config: NodeConfig, *, file: Path | None = None, url_file: Path 
     with trio.open_signal_receiver(*heard) as signals:
         node = config.make()
         async with Scope() as scope, node:
-            process = _Process(node, config, file)
+            listeners = await config.listen(node)
+            process = _Process(node, config, file, listeners)  # signals that came before wait for it
             scope.nursery.start_soon(process.watch, signals)
-            process.listeners = await config.listen(node)
-            with _written(url_file, process.listeners[0].url):
-                for listener in process.listeners:
+            with _written(url_file, listeners[0].url):
+                for listener in listeners:
                     print(f"listening on {listener.url}", flush=True)
                 await process.told.wait()
             await process.drain(config.drain_s)
@@ -60,12 +60,11 @@ class _Process:
 
     Attributes:
         told: Set when a signal has told the node to end.
-        listeners: The places where it listens.
     """
 
-    def __init__(self, node: Node, config: NodeConfig, file: Path | None) -> None:
+    def __init__(self, node: Node, config: NodeConfig, file: Path | None, listeners: Sequence[Listener]) -> None:
         self.told = trio.Event()
-        self.listeners: Sequence[Listener] = ()
+        self._listeners = listeners
         self._node = node
         self._config = config
         self._file = file
@@ -102,7 +101,7 @@ class _Process:
         assert self._file is not None, "the signal is not received without a file"
         try:
             config = await trio.to_thread.run_sync(read_config, self._file)
-            await config.renew(self._node, self._config, self.listeners)
+            await config.renew(self._node, self._config, self._listeners)
         except ConfigError as error:
             for problem in error.problems if isinstance(error, BrokenConfig) else (error,):
                 logger.error("%s", problem)  # noqa: TRY400 - the text says it all

@@ -12,7 +12,7 @@ The rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -92,10 +92,16 @@ class Access:
 
     Args:
         permissions: The permissions; None: see the module.
+        lets_in: Tells whether the node lets in a user.
+
+    A client whose user has been removed may do nothing, also while its connection is being closed.
     """
 
-    def __init__(self, permissions: Sequence[Permission] | None) -> None:
+    def __init__(
+        self, permissions: Sequence[Permission] | None, lets_in: Callable[[str | None], bool] = lambda _user: True
+    ) -> None:
         self._permissions: tuple[Permission, ...] | None
+        self.lets_in = lets_in
         self.renew(permissions)
 
     def renew(self, permissions: Sequence[Permission] | None) -> None:
@@ -104,6 +110,8 @@ class Access:
 
     def may(self, client: Client, action: Action, address: str) -> bool:
         """Tell whether a client may do this at this address."""
+        if not self.lets_in(client.user):
+            return False
         if self._permissions is None:
             return action != "manage" or client.user is not None or client.is_local
         return any(each.allows(client.user, action, address) for each in self._permissions)
@@ -119,6 +127,9 @@ class Access:
 
         Errors: `ProtocolError` with `amqp:unauthorized-access`.
         """
+        if not self.lets_in(client.user):
+            text = f"{client.shown} may not {_WITH_WORD[action]} {address!r:.80}: the node does not let it in any more"
+            raise ProtocolError(Condition.UNAUTHORIZED_ACCESS.value, text)
         if not self.may(client, action, address):
             needed = f"a permission to {action} whose addresses have {address!r:.80} or a pattern for it is needed"
             text = f"{client.shown} may not {_WITH_WORD[action]} {address!r:.80}: {needed}"

@@ -60,3 +60,6 @@ KINDS: Final[Mapping[str, AddressKind]] = {
     "responders": AddressKind("responding address", "respond", "address"),
 }
 """The kinds, by the name of their table in a file, which is `Address.table` of their classes."""
+
+REFERS: Final = "dead_letters"
+"""The option with the name of another address, which must be made before."""

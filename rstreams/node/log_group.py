@@ -62,6 +62,7 @@ class GroupPartition:
         self._key = _RECORD + group
         self._putting = False
         self._put_again = False
+        self._forgotten = False
         self._finding = False  # the place of a time is looked up
         record = partition.kept.records.get(self._key)
         known = None if record is None else max(_OFFSET.unpack(record)[0], partition.kept.first)
@@ -175,6 +176,8 @@ class GroupPartition:
 
     def _keep(self) -> None:
         """Have the store keep the committed offset; one such change is under way at a time."""
+        if self._forgotten:
+            return
         self._put_again = self._putting
         if not self._putting:
             self._putting = True
@@ -206,9 +209,9 @@ class GroupPartition:
         self.owner, self.heir = member, None
 
     def forget(self) -> None:
-        """Remove what the group knows of it."""
+        """Remove what the group knows of it; messages that are settled later change nothing."""
         self.cursor.close()
-        self._put_again = self._finding = False
+        self._forgotten, self._finding = True, False
         self.partition.kept.put(self._key, None)
 
 

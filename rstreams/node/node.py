@@ -161,7 +161,7 @@ class Node(NodeAddresses, AdministeredNode):
             unfinished=UnfinishedTotal(unfinished),
             budget=Budget(budget),
         )
-        self._access = Access(permissions)
+        self._access = Access(permissions, self._options.admission.lets_in)
         self._expose_errors = expose_errors
         statistics = StatisticsAddress(self.statistics)
         self._addresses = {statistics.name: statistics}

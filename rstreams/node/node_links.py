@@ -132,8 +132,13 @@ class NodeLinks:
         return self._temporaries.get(name) if address is None else address
 
     def end_forbidden(self) -> None:
-        """End the links that would not be let in now, because permissions have changed."""
+        """End the links that would not be let in now, because permissions have changed.
+
+        The links of a user that is gone end with its connections.
+        """
         for end, link in self.attached:
+            if not self._access.lets_in(link.client.user):
+                continue
             address = self.find(link.address)
             try:
                 if address is not None:

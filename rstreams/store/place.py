@@ -41,7 +41,7 @@ class StorePlace:
         try:
             made = not self.path.exists()
             if made:
-                self.path.mkdir()
+                self.path.mkdir(mode=0o700)
             if not self.path.is_dir():
                 msg = f"store {shown!r}: it must be a directory, or a new name"
                 raise StoreError(msg)

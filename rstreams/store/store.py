@@ -35,6 +35,9 @@ _MOST_LOG_BYTES: Final = 64 * 1024 * 1024
 _A_CHANGE: Final = 16 * 1024
 """What a commit adds to the log besides the messages, about."""
 
+_RETRY_S: Final = 1.0
+"""The time after which a sync is tried again that found the disk full."""
+
 logger = logging.getLogger("rstreams.store")
 
 
@@ -232,16 +235,19 @@ class Store:
                     self._sync_at = min(self._sync_at, time.monotonic() + soon)
                 remain = {id(change) for change in unfinished}
                 self._tell(changed, [change for change in left if id(change) not in remain], None)
+                left = unfinished
                 self._log_bytes += _A_CHANGE * (1 + len(changed))
                 self._checkpoint()
                 if not unfinished:
                     return
-                left = unfinished
-        except (sqlite3.Error, OSError) as error:
-            failed = StoreError(f"store {self.path!r} cannot be written: {error}")
+        except Exception as error:
+            failed = StoreError(f"store {self.path!r} cannot be written: {str(error) or type(error).__name__}")
             failed.__cause__ = error
             if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_FULL:
                 self._error = failed  # what the disk has then is not known
+                self._sync_at = math.inf
+            elif self._sync_at < math.inf:
+                self._sync_at = time.monotonic() + _RETRY_S
             logger.error("%s", failed)  # noqa: TRY400 - the reason is in the text
             self._refuse([*left, *self._waiting()], failed)
 
@@ -320,6 +326,7 @@ def _create(place: StorePlace) -> None:
     fresh = Path(f"{place.tables}.new")
     for leftover in (fresh, Path(f"{fresh}-wal"), Path(f"{fresh}-shm"), Path(f"{fresh}-journal")):
         leftover.unlink(missing_ok=True)
+    os.close(os.open(fresh, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives its other files the same mode
     connection = sqlite3.connect(fresh, isolation_level=None)
     try:
         connection.executescript(

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from cryptography.x509 import load_pem_x509_certificate
 from proton import Message as ProtonMessage
 from proton.utils import BlockingConnection
 
 import rstreams
-from rstreams import Stream
+from rstreams import Node, Stream
 from rstreams.cli.__main__ import main
+from rstreams.cli.serving import serve
 from rstreams.errors import AuthenticationFailed, ConnectionClosed, LinkDetached, RStreamsError
+from rstreams.net.transport.listener import Listener
 from rstreams.net.transport.passwords import PasswordHash
+from rstreams.node.config import NodeConfig, read_config
 from tests.net.certificates import Files, alice, certificate
-
-HASHES: dict[str, str] = {}
 
 
 def hash_of(password: str) -> str:
-    """Return the hash of a password; each is made once, because that takes a while."""
-    if password not in HASHES:
-        HASHES[password] = PasswordHash.of(password).text
-    return HASHES[password]
+    """Return a hash of a password that is quick to make and to check."""
+    salt, digest = (
+        base64.b64encode(each).decode().rstrip("=")
+        for each in (b"a salt for tests", hashlib.scrypt(password.encode(), salt=b"a salt for tests", n=16, r=8, p=1))
+    )
+    return f"$scrypt$ln=4,r=8,p=1${salt}${digest}"
 
 
 class Running:
@@ -275,6 +282,29 @@ async def test_sighup_with_a_broken_file_keeps_what_was_and_says_so(tmp_path: Pa
         await node.tells("it cannot be read: No such file or directory")
         async with rstreams.connect(node.url_for("alice", "sesame")) as connection:
             await connection.publish("orders", Stream.of(1))
+
+
+async def test_sighup_before_the_node_listens_takes_effect_behind_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = config(tmp_path, shop())
+    listen, told = NodeConfig.listen, trio.Event()
+
+    async def listen_late(self: NodeConfig, node: Node) -> list[Listener]:
+        signal.raise_signal(signal.SIGHUP)
+        await trio.testing.wait_all_tasks_blocked(0.1)  # if it were acted on now, the node would fail
+        return await listen(self, node)
+
+    async def renew(_self: NodeConfig, _node: Node, _before: NodeConfig, listeners: Sequence[Listener]) -> None:
+        assert len(listeners) == 1
+        told.set()
+
+    monkeypatch.setattr(NodeConfig, "listen", listen_late)
+    monkeypatch.setattr(NodeConfig, "renew", renew)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(serve, read_config(file), file=file))
+        await told.wait()
+        signal.raise_signal(signal.SIGTERM)
 
 
 async def test_sighup_says_what_needs_a_restart(tmp_path: Path) -> None:

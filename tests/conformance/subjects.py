@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import pytest
 
 from rstreams.abc import Publisher
 from rstreams.sources.fail import fail
@@ -35,6 +37,17 @@ _TABLES: dict[str, dict[str, Any]] = {
 def public_name(key: str) -> str:
     """Return the name of the operator or source a key stands for: "take (all)" is about `take`."""
     return key.split(" ", maxsplit=1)[0]
+
+
+def quick_first(keys: Iterable[str]) -> list[Any]:
+    """Return keys as parameters of tests: of several variants of a source or operator all but the first are slow."""
+    known: set[str] = set()
+    found: list[Any] = []
+    for key in keys:
+        name = public_name(key)
+        found.append(pytest.param(key, marks=pytest.mark.slow) if name in known else key)
+        known.add(name)
+    return found
 
 
 def failing(key: str) -> Callable[[], Publisher[Any]] | None:

@@ -18,7 +18,7 @@ from rstreams.testing.verification import (
     PublisherVerification,
 )
 from tests.conformance.house import House
-from tests.conformance.subjects import PROCESSORS, PUBLISHERS
+from tests.conformance.subjects import PROCESSORS, PUBLISHERS, quick_first
 
 LOOPS = ("async", "blocking", "delay", "interval", "parallel", "time", "Unicast", "using")
 """Parts of the names of what needs tasks or time; the rest never learns in which loop it is."""
@@ -36,7 +36,7 @@ async def same(item: Any) -> Any:  # noqa: ANN401 - any item
 class TestPublishers(House, PublisherVerification[Any]):
     recursion_test_elements = 2_000
 
-    @pytest.fixture(params=[name for name in PUBLISHERS if any(part in name for part in LOOPS)])
+    @pytest.fixture(params=quick_first(name for name in PUBLISHERS if any(part in name for part in LOOPS)))
     def subject(self, request: pytest.FixtureRequest) -> object:
         return request.param
 
@@ -53,7 +53,7 @@ class TestTasks(House, IdentityProcessorVerification[Any]):
     recursion_test_elements = 2_000
 
     @pytest.fixture(
-        params=[name for name in PROCESSORS if any(part in name for part in LOOPS) and name != WITHOUT_ORDER]
+        params=quick_first(name for name in PROCESSORS if any(part in name for part in LOOPS) and name != WITHOUT_ORDER)
     )
     def subject(self, request: pytest.FixtureRequest) -> object:
         return request.param

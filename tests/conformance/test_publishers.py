@@ -22,13 +22,14 @@ from tests.conformance.subjects import (
     Operator,
     public_modules,
     public_name,
+    quick_first,
 )
 
 
 class TestPublishers(House, PublisherVerification[Any]):
     recursion_test_elements = 2_000
 
-    @pytest.fixture(params=list(PUBLISHERS))
+    @pytest.fixture(params=quick_first(PUBLISHERS))
     def subject(self, request: pytest.FixtureRequest) -> object:
         return request.param
 
@@ -39,7 +40,7 @@ class TestPublishers(House, PublisherVerification[Any]):
 class TestSingles(House, PublisherVerification[Any]):
     min_elements_from_publisher = max_elements_from_publisher = 1
 
-    @pytest.fixture(params=list(SINGLES))
+    @pytest.fixture(params=quick_first(SINGLES))
     def subject(self, request: pytest.FixtureRequest) -> object:
         return request.param
 
@@ -51,7 +52,7 @@ class TestSingles(House, PublisherVerification[Any]):
 class TestItemless(House, PublisherVerification[Any]):
     max_elements_from_publisher = 0
 
-    @pytest.fixture(params=list(ITEMLESS))
+    @pytest.fixture(params=quick_first(ITEMLESS))
     def subject(self, request: pytest.FixtureRequest) -> object:
         return request.param
 
@@ -94,7 +95,7 @@ class TestProcessors(House, IdentityProcessorVerification[Any]):
     recursion_test_elements = 2_000
     can_fail = True
 
-    @pytest.fixture(params=list(PROCESSORS))
+    @pytest.fixture(params=quick_first(PROCESSORS))
     def subject(self, request: pytest.FixtureRequest) -> object:
         return request.param
 
@@ -122,7 +123,7 @@ def test_each_push_source_and_both_ways_from_reactivex_are_among_the_subjects() 
 # what the TCK does not ask
 
 
-@pytest.fixture(params=list(PROCESSORS))
+@pytest.fixture(params=quick_first(PROCESSORS))
 def operator(request: pytest.FixtureRequest) -> Operator:
     return PROCESSORS[request.param]
 

@@ -233,11 +233,22 @@ async def test_the_connections_of_users_that_are_gone_are_closed() -> None:
         url = (await node.listen("127.0.0.1:0")).url
         async with rstreams.connect(url_of(url, "alice")) as alice, rstreams.connect(url_of(url, "bob")) as bob:
             async with bob.stream("orders").open() as orders:
+                await until(lambda: node.statistics().queues["orders"].consumers)
                 await node.renew_access(users={"alice": "another password"})
                 with pytest.raises(ConnectionClosed) as caught:
                     await anext(orders)
                 assert caught.value.condition == Condition.UNAUTHORIZED_ACCESS
             await alice.publish("orders", Stream.of(1))
+
+
+async def test_a_link_that_comes_after_its_user_has_gone_is_refused() -> None:
+    async with Node(users=USERS) as node:
+        node.queue("orders")
+        url = (await node.listen("127.0.0.1:0")).url
+        async with rstreams.connect(url_of(url, "bob")) as bob:
+            node._options.admission.renew({"alice": "a"}, None)  # its connection is not closed yet
+            with pytest.raises(LinkDetached, match="may not publish to 'orders': the node does not let it in any more"):
+                await bob.publish("orders", Stream.of(1))
 
 
 async def test_a_change_that_cannot_be_changes_nothing() -> None:

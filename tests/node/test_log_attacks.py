@@ -353,6 +353,20 @@ async def test_a_group_with_members_is_not_forgotten() -> None:
             log.forget_group("g")
 
 
+async def test_a_member_that_settles_when_its_log_has_been_removed_leaves_nothing(tmp_path: Path) -> None:
+    async with Node(store=tmp_path / "store") as node:
+        log = node.log("events")
+        member = ProbeSubscriber[bytes](1, hold=True)
+        log._join_group("g", None, member)
+        async with rstreams.connect((await node.listen("127.0.0.1:0")).url) as connection:
+            await connection.publish("events", Stream.of(1))
+            await until(lambda: member.items)
+        (partition,) = log.partitions
+        node.remove("events")
+        member.holds[0].done()
+        assert dict(partition.kept.records) == {}
+
+
 async def test_a_node_that_starts_again_shows_its_groups(tmp_path: Path) -> None:
     async with Node(store=tmp_path / "store") as node:
         log = node.log("events", partitions=2)

@@ -20,7 +20,9 @@ from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.message import decode_message
 from rstreams.net.management import Management, ManagementRefused, MovedLetters
 from rstreams.net.rabbitmq_management import rabbitmq_management
+from rstreams.net.transport.accounts import Client
 from rstreams.node import Permission
+from rstreams.node.management.address import ManagementAddress
 from rstreams.node.queue import Queue
 from rstreams.push import Unicast
 from tests.net.foreign import foreign
@@ -302,6 +304,39 @@ async def test_dead_letters_go_back_only_to_addresses_that_the_user_may_manage()
         await node.renew_access(permissions=[Permission("*", "dead", "manage")])
         async with connection.management() as management:
             assert await management.move_dead_letters("dead") == MovedLetters(0, {}, {"orders": 2})
+
+
+async def test_a_queue_sends_its_dead_letters_only_where_the_user_may_manage() -> None:
+    async with Node(permissions=[Permission("*", "shop.*", "manage")]) as node:
+        node.queue("bank")
+        node.queue("shop.dead")
+        async with managed(node) as (_, management):
+            for target in ("bank", "not even there"):
+                assert await status_of(management.declare_queue("shop.orders", dead_letters=target)) == 403
+            await management.declare_queue("shop.orders", dead_letters="shop.dead")
+        assert set(node.statistics().queues) == {"bank", "shop.dead", "shop.orders"}
+
+
+async def test_an_address_that_the_program_has_made_again_has_no_options_of_a_client() -> None:
+    async with Node() as node, managed(node) as (_, management):
+        await management.declare_queue("orders", capacity=5)
+        node.remove("orders")
+        node.queue("orders", capacity=9)
+        assert (await management.queue("orders")).options == {}
+        await management.declare_queue("orders", capacity=9)
+
+
+async def test_the_requests_of_a_user_that_is_gone_are_not_carried_out() -> None:
+    async with Node(users={"alice": "a", "bob": "b"}) as node:
+        node.queue("orders")
+        management = node._addresses["$management"]
+        assert isinstance(management, ManagementAddress)
+        alice = Client("alice")
+        assert (await management.carry_out(alice, "GET", "/queues/orders", None))[0] == 200
+        await node.renew_access(users={"bob": "b"})
+        # Such requests waited for others whose answers the client did not take.
+        assert (await management.carry_out(alice, "DELETE", "/queues/orders", None))[0] == 403
+        assert set(node.statistics().queues) == {"orders"}
 
 
 # clients of other makes

@@ -1,14 +1,20 @@
 """Recovery from damaged copies: what is opened is whole, or an error says that it is not. Nothing is changed then."""
 
+import math
+import os
 import random
 import shutil
 import sqlite3
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from rstreams.errors import StoreError
 from rstreams.store import Store
+from rstreams.store.changes import Modification
 from rstreams.store.recovery import recover
 from tests.store.stores import Used, opened
 
@@ -144,3 +150,81 @@ def test_a_full_disk_refuses_changes_and_loses_none_before(tmp_path: Path) -> No
         assert used.all() == [(0, b"first"), (2, b"later")]
     with opened(tmp_path / "s") as used:
         assert used.all() == [(0, b"first"), (2, b"later")]
+
+
+def _fails_with(error: Exception) -> Callable[..., NoReturn]:
+    def fail(*_args: object, **_options: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+def _error_of_sqlite(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("it fails")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize("error", [_error_of_sqlite(sqlite3.SQLITE_IOERR), OSError("it fails"), MemoryError()])
+def test_a_commit_that_fails_refuses_its_changes_and_all_later_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    with opened(tmp_path / "s") as used:
+        used.append([b"first"], sync_s=3600.0)
+        monkeypatch.setattr(used.store._tables, "commit", _fails_with(error))
+        for _ in range(2):
+            refused = used.wait(lambda done: used.partition().append([b"x"], done))
+            assert isinstance(refused, StoreError)
+            assert "cannot be written" in str(refused)
+            assert used.store.error is refused
+        assert used.store._sync_at == math.inf, "a store that cannot go on has nothing to sync"
+        monkeypatch.undo()
+
+
+def test_a_sync_that_found_the_disk_full_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path / "s") as used:
+        commit = used.store._tables.commit
+        tried: list[float] = []
+        failed = threading.Event()
+
+        def fails_to_sync(changes: Sequence[Modification], *, sync: bool) -> object:
+            if not sync:
+                return commit(changes, sync=sync)
+            tried.append(used.store._sync_at)
+            failed.set()
+            raise _error_of_sqlite(sqlite3.SQLITE_FULL)
+
+        monkeypatch.setattr(used.store._tables, "commit", fails_to_sync)
+        used.append([b"first"], sync_s=0.001)
+        assert failed.wait(30)
+        used.store.flush()
+        assert used.store._sync_at > tried[0], "it is not tried in the next turn"
+        assert used.store.error is None
+        monkeypatch.undo()
+
+
+def test_a_failed_checkpoint_is_not_the_failure_of_a_commit_that_was_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "s") as used:
+        told: list[StoreError | None] = []
+        monkeypatch.setattr(used.store, "_checkpoint", _fails_with(_error_of_sqlite(sqlite3.SQLITE_FULL)))
+        used.partition().append([b"a"], told.append)
+        used.store.flush()
+        used.store.finish()
+        assert told == [None]
+        monkeypatch.undo()
+        used.append([b"b"])
+        assert used.all() == [(0, b"a"), (1, b"b")]
+
+
+def test_only_the_owner_of_a_store_can_read_its_files(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with opened(tmp_path / "s") as used:
+            used.append([b"a secret"])
+            modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "s").iterdir()}
+            assert modes == dict.fromkeys(("lock", "mark", "store.db", "store.db-shm", "store.db-wal"), 0o600)
+            assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)

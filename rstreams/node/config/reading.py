@@ -30,15 +30,12 @@ from rstreams.node.config.description import (
 )
 from rstreams.node.config.problems import BrokenConfig, Problem, Problems
 from rstreams.node.config.toml_lines import Path, key_lines
-from rstreams.node.kinds import KINDS, AddressKind
+from rstreams.node.kinds import KINDS, REFERS, AddressKind
 from rstreams.node.node import Node
 from rstreams.node.plain_options import PlainOption, options_of
 from rstreams.tls import client_context
 
 _TABLES: Final = ("node", "listen", *KINDS, "users", "limits", "permissions")
-_REFERS: Final = "dead_letters"
-"""The option with the name of another address, which must be made before."""
-
 _PLACE_OF_ERROR: Final = re.compile(r" \(at line (\d+), column \d+\)$| \(at end of document\)$")
 
 
@@ -292,7 +289,7 @@ class _FileReader:
     def _trying(self, kind: AddressKind, name: str, node: Mapping[str, Any]) -> Callable[..., None]:
         def try_together(**given: Any) -> None:  # noqa: ANN401 - the options of a kind
             with suppress(_TriedEnough):
-                kind.make(_trial(node), name, {option: each for option, each in given.items() if option != _REFERS})
+                kind.make(_trial(node), name, {option: each for option, each in given.items() if option != REFERS})
 
         return try_together
 
@@ -302,14 +299,14 @@ class _FileReader:
         done: dict[Path, None] = {}
 
         def visit(path: Path, way: tuple[Path, ...]) -> None:
-            target = read[path].options.get(_REFERS)
+            target = read[path].options.get(REFERS)
             needed = by_name.get(target) if target is not None else None
             if path in way:
                 names = " -> ".join(str(each[1]) for each in (*way[way.index(path) :], path))
-                self._problems.add((*path, _REFERS), f"dead letters go in a circle: {names}")
+                self._problems.add((*path, REFERS), f"dead letters go in a circle: {names}")
             elif path not in done:
                 if target is not None and needed is None:
-                    self._problems.add((*path, _REFERS), f"{_REFERS} = {target!r:.80}: there is no such address")
+                    self._problems.add((*path, REFERS), f"{REFERS} = {target!r:.80}: there is no such address")
                 elif needed is not None:
                     visit(needed, (*way, path))
                 done[path] = None

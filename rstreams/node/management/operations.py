@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
+from weakref import WeakKeyDictionary
 
 from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.transport.accounts import Client
@@ -33,7 +34,7 @@ from rstreams.node.access import Access
 from rstreams.node.address import Address
 from rstreams.node.attached_links import AttachedLink, AttachedLinks, end_attached
 from rstreams.node.emptying import Emptied, move_back
-from rstreams.node.kinds import KINDS, AddressKind
+from rstreams.node.kinds import KINDS, REFERS, AddressKind
 
 OK, CREATED, NO_CONTENT = 200, 201, 204
 BAD_REQUEST, FORBIDDEN, NOT_FOUND, NOT_ALLOWED, CONFLICT, FAILED = 400, 403, 404, 405, 409, 500
@@ -92,7 +93,7 @@ class Operations:
         self._addresses = addresses
         self._links = links
         self._access = access
-        self._declared: dict[str, Mapping[str, Any]] = {}  # the options that clients gave
+        self._declared: WeakKeyDictionary[Address, Mapping[str, Any]] = WeakKeyDictionary()  # the options of clients
         self._known_requests: list[tuple[str, tuple[str, ...], Callable[..., Awaitable[Answer]]]] = [
             ("GET", ("addresses",), self._list),
             ("GET", ("subscriptions",), self._subscriptions),
@@ -160,7 +161,7 @@ class Operations:
             "name": address.name,
             "kind": address.kind,
             "table": address.table,
-            "arguments": dict(self._declared.get(address.name, {})),
+            "arguments": dict(self._declared.get(address, {})),
             "statistics": counters,
         }
         if address.table == "queues":  # the words of RabbitMQ
@@ -182,9 +183,13 @@ class Operations:
         if address is not None:
             self._compare(address, table, options)
             return OK, self._described(address)
+        target = options.get(REFERS)
+        if target is not None:  # messages would go there
+            self._access.require(asked.client, "manage", target)
         kind.make(self._node, name, options)
-        self._declared[name] = options
-        return CREATED, self._described(self._addresses[name])
+        address = self._addresses[name]
+        self._declared[address] = options
+        return CREATED, self._described(address)
 
     def _options(self, kind: AddressKind, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options in the body of a declaration."""
@@ -211,7 +216,7 @@ class Operations:
         if address.table != table:
             raise Refused(CONFLICT, f"the node has a {address.kind} {address.name!r:.80}")
         numbers = address.statistics()
-        has = {**({} if numbers is None else numbers.as_dict()), **self._declared.get(address.name, {})}
+        has = {**({} if numbers is None else numbers.as_dict()), **self._declared.get(address, {})}
         for name, value in options.items():
             if name not in has or has[name] != value:
                 why = f"{name}={has[name]!r:.80}" if name in has else f"another {name}"
@@ -224,7 +229,6 @@ class Operations:
             self._node.remove(name)
         except ConfigError as error:
             raise Refused(CONFLICT, str(error)) from None
-        self._declared.pop(name, None)
         return OK, {"message_count": count}
 
     async def _move_back(self, asked: _Asked, name: str) -> Answer:

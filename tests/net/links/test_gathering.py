@@ -121,7 +121,7 @@ async def test_all_is_settled_before_the_connection_closes() -> None:
 
 
 @pytest.mark.parametrize("pack_items", [1, 4])
-@pytest.mark.parametrize("window", [8, 64])
+@pytest.mark.parametrize("window", [8, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", sorted(GATHERS.keys() - {"to_list", "latest folded", "shared", "merged"}))
 async def test_more_than_the_window_holds_comes_all_the_same(kind: str, window: int, pack_items: int) -> None:
     """The oldest are settled where more comes, whatever gathers; so nothing waits for ever."""
