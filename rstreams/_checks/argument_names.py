@@ -66,11 +66,15 @@ _OURS: Final = {word: ours.split() for words, ours in _WORDS for word in words.s
 """For each word of other libraries, the names here: the first one that the function has."""
 
 _CREDENTIALS: Final = "user and password stand in the url: 'amqp://user:password@host'"
+_DURABLE: Final = (
+    "queues and multicasts of a node with a store take durable=True; a log is in the store if the node has one; "
+    "see docs/guides/durable.md"
+)
 _WITHOUT: Final = {
     "credentials": _CREDENTIALS,
-    "durable": "only the queues of a node with a store can be durable; see docs/guides/durable.md",
+    "durable": _DURABLE,
     "password": _CREDENTIALS,
-    "persistent": "a node keeps its queues in memory; see docs/guides/delivery.md",
+    "persistent": _DURABLE,
     "timeout": "a time limit is put around the call: `with trio.fail_after(seconds):`",
     "user": _CREDENTIALS,
     "username": _CREDENTIALS,
