@@ -89,8 +89,18 @@ class DurableMulticast(MulticastAddress):
         self._unsafe.append(_Arrived(producer, begin, end, repeated, stamps))
         if run:
             self._receive(producer, run)
-        if self._safe >= end and self._services is not None:
-            # Nothing waits for the disk. The claims on these messages are complete when this call has returned.
+        self._tell_soon()
+
+    def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages when the outcomes of all earlier ones of their producer are told."""
+        arrived = _Arrived(producer, self._enqueued, self._enqueued, messages, ())
+        arrived.error = error
+        self._unsafe.append(arrived)
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        """Tell outcomes that are known already. The claims on these messages are complete when this call has returned."""
+        if self._safe >= self._enqueued and self._services is not None:
             self._due = self._services.now()
             self._services.wake_at(self._due)
 
@@ -108,12 +118,20 @@ class DurableMulticast(MulticastAddress):
             if arrived.error is None:
                 arrived.producer.accept(count)
             else:
-                for stamp in arrived.stamps:
-                    self.seen.take_back(stamp)
                 arrived.producer.refuse(count, arrived.error)
 
     def _on_refused(self, number: int, error: DeliveryFailed) -> None:
+        numbered = False
         for arrived in self._unsafe:
             if arrived.begin <= number < arrived.end:
-                arrived.error = error
+                numbered = arrived.producer.numbered
+            elif not (numbered and arrived.producer.numbered):
+                continue
+            arrived.error = (
+                error  # also of later numbered ones: they may be those that come again, or have a higher number
+            )
+            for stamp in arrived.stamps:
+                self.seen.take_back(stamp)
+                self.seen.gaps.open(stamp)
+            arrived.stamps = ()
         self._on_outcomes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from rstreams.abc import Subscription
 from rstreams.errors import Condition, DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.producer import Producer, Receives
-from rstreams.node.seen_messages import Seen, end_stolen
+from rstreams.node.seen_messages import Seen, behind_a_gap, end_stolen, open_gaps
 
 
 class KeepsDurably(Receives, Protocol):
@@ -21,6 +21,10 @@ class KeepsDurably(Receives, Protocol):
 
     def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
         """Store messages; `repeated` further ones have been stored before."""
+        ...
+
+    def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages when the outcomes of all earlier ones of their producer are told."""
         ...
 
 
@@ -113,35 +117,53 @@ class DurableProducer(ClaimingProducer):
         self._queue = queue
         self._seen = seen
 
+    @property
+    def numbered(self) -> bool:
+        """Whether its messages are numbered."""
+        return self._seen is not None
+
     def _take(self, run: Sequence[bytes]) -> None:
         if self._seen is None:
             self._queue._keep(self, run, (), 0)  # noqa: SLF001 - the producer is a part of its queue
             return
-        fresh, stamps = self._new_ones(self._seen, run)
-        repeated = len(run) - len(fresh)
-        self._queue._keep(self, fresh, stamps, repeated)  # noqa: SLF001
-        if repeated and not self.ended:
-            self._subscription.request(repeated)
+        fresh, stamps, end = self._new_ones(self._seen, run)
+        repeated, behind = end - len(fresh), run[end:]
+        if end:
+            self._queue._keep(self, fresh, stamps, repeated)  # noqa: SLF001
+        if behind:
+            self._turn_away(self._seen, behind)
+        if repeated + len(behind) and not self.ended:
+            self._subscription.request(repeated + len(behind))
 
-    def _new_ones(self, seen: Seen, run: Iterable[bytes]) -> tuple[list[bytes], list[Stamp]]:
-        """Return the messages that have not been stored, and their stamps."""
+    def _new_ones(self, seen: Seen, run: Sequence[bytes]) -> tuple[list[bytes], list[Stamp], int]:
+        """Return the messages that have not been stored, their stamps, and where the first one behind a gap is."""
         fresh: list[bytes] = []
         stamps: list[Stamp] = []
         known: dict[str, int] = {}
-        for item in run:
+        gaps = seen.gaps
+        for at, item in enumerate(run):
             stamp = read_stamp(item)
             if stamp is not None:
                 producer, sequence = stamp
                 if producer != self._producer_id:
                     before, self._producer_id = self._producer_id, producer
                     seen.sends_as(producer, self, before)
+                if gaps and gaps.is_behind(stamp):
+                    return fresh, stamps, at
                 if seen.has(stamp) or sequence <= known.get(producer, -1):
                     seen.duplicates += 1
                     continue
+                if gaps:
+                    gaps.close(stamp)
                 known[producer] = sequence
                 stamps.append(stamp)
             fresh.append(item)
-        return fresh, stamps
+        return fresh, stamps, len(run)
+
+    def _turn_away(self, seen: Seen, behind: Sequence[bytes]) -> None:
+        """Refuse messages behind one that was refused, also those of other producers: the outcomes are in order."""
+        stamps = open_gaps(seen.gaps, behind)
+        self._queue._refuse_in_turn(self, len(behind), behind_a_gap(stamps[0]))  # noqa: SLF001
 
 
 def not_stored(error: StoreError, address: str) -> DeliveryFailed:

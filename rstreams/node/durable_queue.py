@@ -43,7 +43,7 @@ from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import Stored, is_gone
 from rstreams.node.stored_producers import StoredProducers
 from rstreams.protocol.delivery import Outcome
-from rstreams.store import Chunk, Partition
+from rstreams.store import Chain, Chunk, Partition
 
 WhenFull: TypeAlias = Literal["block", "reject", "drop_oldest", "drop_newest"]
 """What becomes of messages that come to a full queue."""
@@ -118,7 +118,7 @@ class DurableQueue(Queue):
         self._on_disk = self._places.stored = self._enqueued = partition.count
         if partition.count:
             self._places.weigh(partition.count, partition.size)
-        self._numbered = StoredProducers(self.seen, partition, sync_s)
+        self._numbered = StoredProducers(self.seen, partition, sync_s, self.seen.gaps)
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node, and read the first messages."""
@@ -191,7 +191,11 @@ class DurableQueue(Queue):
         if self._when_full != "block" and run:
             refused, size = self._limit(run, size)
             if refused and self._when_full != "drop_oldest":
-                stamps = stamps[: max(0, len(stamps) - refused)]
+                kept = max(0, len(stamps) - refused)
+                if self._when_full == "reject":
+                    for stamp in stamps[kept:]:
+                        self.seen.gaps.open(stamp)
+                stamps = stamps[:kept]
                 producer.outstanding -= refused
                 self._room.outstanding -= refused
                 run = run[: len(run) - refused]
@@ -203,20 +207,32 @@ class DurableQueue(Queue):
             self._room.store(producer, count)
             self._places.weigh(count, size)
             self._enqueued += count
-            done = partial(self._on_commit, producer, first=first, run=run, stamps=stamps, repeated=repeated)
-            self._partition.append(run, done, sync_s=self._sync_s, records=self._numbered.note(stamps))
+            chain = self._numbered.chain if producer.numbered else None
+            records = self._numbered.note(stamps) if producer.numbered else {}
+            done = partial(self._on_commit, producer, first=first, run=run, chain=chain, repeated=repeated)
+            self._partition.append(run, done, sync_s=self._sync_s, records=records, chain=chain)
         elif repeated:  # those that came first may not be safe yet
-            self._partition.delete((), partial(self._on_barrier, producer, repeated), sync_s=self._sync_s)
+            chain = self._numbered.chain
+            self._numbered.note(())
+            done = partial(self._on_barrier, producer, repeated, chain)
+            self._partition.delete((), done, sync_s=self._sync_s, chain=chain)
         if self._when_full == "drop_oldest":
             self._drop_oldest(refused)
         elif refused:
             self._refused += refused
-            self._partition.delete((), lambda _: self._refuse(producer, refused), sync_s=self._sync_s)
+            text = f"queue {self.name!r:.80} is full"
+            error = DeliveryFailed("rejected", Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
+            self._refuse_in_turn(producer, refused, error)
         self._room.top_up(producer)
         if self._room.is_short:
             self._ask_for_room()
 
-    def _on_barrier(self, producer: DurableProducer, messages: int, error: StoreError | None) -> None:
+    def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages when the outcomes of all earlier ones of their producer are told."""
+        self._partition.delete((), lambda _: producer.refuse(messages, error), sync_s=self._sync_s)
+
+    def _on_barrier(self, producer: DurableProducer, messages: int, chain: Chain, error: StoreError | None) -> None:
+        self._numbered.heard(chain, error)
         if error is None:
             producer.accept(messages)
         else:
@@ -229,14 +245,15 @@ class DurableQueue(Queue):
         *,
         first: int,
         run: Sequence[bytes],
-        stamps: Sequence[Stamp],
+        chain: Chain | None,
         repeated: int,
     ) -> None:
         """Hear that messages are safe, or that they are not in the store."""
         count = len(run)
         self._places.unsafe -= count
+        if chain is not None:
+            self._numbered.heard(chain, error)
         if error is not None:
-            self._numbered.take_back(stamps)
             self._enqueued -= count
             self._places.size -= sum(map(len, run))
             self._room.free(count)
@@ -253,10 +270,6 @@ class DurableQueue(Queue):
         else:
             self._on_disk += count
         self._dispatch()
-
-    def _refuse(self, producer: DurableProducer, messages: int) -> None:
-        text = f"queue {self.name!r:.80} is full"
-        producer.refuse(messages, DeliveryFailed("rejected", Condition.RESOURCE_LIMIT_EXCEEDED.value, text))
 
     def _limit(self, run: Sequence[bytes], size: int) -> tuple[int, int]:
         """Return how many of the messages are too many, and the bytes of those that are stored."""

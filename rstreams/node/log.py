@@ -21,7 +21,7 @@ from typing import Final
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec import Described, Symbol
 from rstreams.abc import Subscriber, Subscription
-from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
+from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.effectively_once import Stamp, read_stamp
@@ -36,10 +36,10 @@ from rstreams.node.log_reader import LogReader, position_of
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.producer import Producer
 from rstreams.node.room import Room
-from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen
+from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen, behind_a_gap, open_gaps
 from rstreams.node.state_lines import log_line
 from rstreams.node.statistics import LogStatistics, PartitionStatistics
-from rstreams.node.stored_producers import StoredProducers
+from rstreams.node.stored_producers import RunNumbers, StoredProducers
 from rstreams.store import Done
 
 IN_MEMORY: Final = 4096
@@ -113,8 +113,9 @@ class LogAddress(Address):
         self._retention = retention
         self._room = Room(IN_MEMORY)
         self._seen = [Seen(DEFAULT_PRODUCERS) for _ in kept]
-        self._numbered = [StoredProducers(*each, sync_s) for each in zip(self._seen, kept, strict=True)]
-        self._links = Seen(DEFAULT_PRODUCERS)  # which link sends as which producer
+        self._links = Seen(DEFAULT_PRODUCERS)  # which link sends as which producer, and which messages were refused
+        gaps = self._links.gaps
+        self._numbered = [StoredProducers(*each, sync_s, gaps) for each in zip(self._seen, kept, strict=True)]
         self._groups: dict[str, Group] = {}
         self._readers: set[LogReader] = set()
         compacted = self.partitions if compact else ()
@@ -269,53 +270,78 @@ class LogAddress(Address):
         """Append messages of a producer; it hears when all of them are safe, or when some are not there."""
         if not producer.once and (producer.number is not None or len(self.partitions) == 1):
             self._room.store(producer, len(run))
-            self._append_to(producer.number or 0, run, [], _Commit(producer, len(run), self.name).part())
+            self._append_to(producer.number or 0, run, None, _Commit(producer, len(run), self.name).part())
             self._room.top_up(producer)
             return
-        parts: dict[int, tuple[list[bytes], dict[str, int]]] = {}
-        for encoded in run:
+        parts: dict[int, tuple[list[bytes], RunNumbers]] = {}
+        gaps = self._links.gaps
+        behind: Sequence[bytes] = ()
+        for place, encoded in enumerate(run):
             stamp = read_stamp(encoded) if producer.once else None
             at = producer.number
             if at is None:
                 at = self._keys.partition_of(encoded, None if stamp is None else stamp[1])
-            messages, highest = parts.setdefault(at, ([], {}))
             if stamp is not None:
                 producer.sends_as(stamp[0], self._links)
-                if self._seen[at].has(stamp) or stamp[1] <= highest.get(stamp[0], -1):
+                if gaps and gaps.is_behind(stamp):
+                    behind, run = run[place:], run[:place]
+                    break
+            messages, numbers = parts.setdefault(at, ([], RunNumbers()))
+            if stamp is not None:
+                if self._seen[at].has(stamp) or not numbers.add(stamp):
                     continue
-                highest[stamp[0]] = stamp[1]
+                if gaps:
+                    gaps.close(stamp)
             messages.append(encoded)
         fresh = sum(len(messages) for messages, _ in parts.values())
         repeated = len(run) - fresh
         self._links.duplicates += repeated
         self._room.store(producer, fresh)
         commit = _Commit(producer, len(run), self.name)
-        for at, (messages, highest) in parts.items():
-            self._append_to(at, messages, list(highest.items()), commit.part())
+        for at, (messages, numbers) in parts.items():
+            self._append_to(at, messages, numbers.stamps, commit.part())
         commit.part()(None)
-        if repeated and not producer.ended:
-            producer.grant_again(repeated)
+        if behind:
+            self._turn_away(producer, behind)
+        if repeated + len(behind) and not producer.ended:
+            producer.grant_again(repeated + len(behind))
         self._room.top_up(producer)
 
-    def _append_to(self, at: int, messages: Sequence[bytes], stamps: list[Stamp], tell: Done) -> None:
+    def _turn_away(self, producer: LogProducer, behind: Sequence[bytes]) -> None:
+        """Refuse messages behind one that was refused, when the outcomes of all earlier ones are told."""
+        stamps = open_gaps(self._links.gaps, behind)
+        commit = _Commit(producer, len(behind), self.name, behind_a_gap(stamps[0]))
+        first = self.partitions[0]
+        first.kept.delete((), commit.part(), sync_s=first.sync_s)
+
+    def _append_to(self, at: int, messages: Sequence[bytes], stamps: Sequence[Stamp] | None, tell: Done) -> None:
+        """Append to one partition; `stamps` is None if the messages are not numbered."""
         partition, numbered = self.partitions[at], self._numbered[at]
+        chain = None if stamps is None else numbered.chain
+        records = {} if stamps is None else numbered.note(stamps)
         if not messages:  # those that came first may not be safe yet
-            partition.kept.delete((), tell, sync_s=partition.sync_s)
+            assert chain is not None, "only numbered messages come again"
+
+            def through(error: StoreError | None) -> None:
+                numbered.heard(chain, error)
+                tell(error)
+
+            partition.kept.delete((), through, sync_s=partition.sync_s, chain=chain)
             return
         first = partition.kept.next
 
         def done(error: StoreError | None) -> None:
             self._room.free(len(messages))
-            if error is not None:
-                numbered.take_back(stamps)
-            else:
+            if chain is not None:
+                numbered.heard(chain, error)
+            if error is None:
                 self._appended += len(messages)
                 if self._compactions:
                     self._compact(self._compactions[at], first, messages)
             tell(error)
             self._room.serve()
 
-        partition.append(messages, done, numbered.note(stamps))
+        partition.append(messages, done, records, chain)
 
     def _compact(self, compaction: Compaction, first: int, messages: Sequence[bytes]) -> None:
         compaction.come(range(first, first + len(messages)), messages)
@@ -401,16 +427,24 @@ class LogProducer(ClaimingProducer):
 
 
 class _Commit:
-    """The outcome of one run of a producer, whose messages may go to several partitions."""
+    """The outcome of one run of a producer, whose messages may go to several partitions.
 
-    __slots__ = ("_error", "_log", "_messages", "_parts", "_producer")
+    Args:
+        producer: The producer.
+        messages: How many messages the run has.
+        log: The name of the log.
+        refusal: Why all are refused; None: they are accepted if all parts are safe.
+    """
 
-    def __init__(self, producer: LogProducer, messages: int, log: str) -> None:
+    __slots__ = ("_error", "_log", "_messages", "_parts", "_producer", "_refusal")
+
+    def __init__(self, producer: LogProducer, messages: int, log: str, refusal: DeliveryFailed | None = None) -> None:
         self._log = log
         self._producer = producer
         self._messages = messages
         self._parts = 0
         self._error: StoreError | None = None
+        self._refusal = refusal
 
     def part(self) -> Done:
         """Return the function that hears of one part; the last one tells the producer."""
@@ -422,10 +456,11 @@ class _Commit:
         self._parts -= 1
         if self._parts:
             return
-        if self._error is None:
+        refusal = self._refusal or (None if self._error is None else not_stored(self._error, self._log))
+        if refusal is None:
             self._producer.accept(self._messages)
         else:
-            self._producer.refuse(self._messages, not_stored(self._error, self._log))
+            self._producer.refuse(self._messages, refusal)
 
 
 class LogPartitionAddress(Address):

@@ -18,7 +18,7 @@ from typing import Final
 
 from rstreams.errors import Condition, ProtocolError, StoreError
 from rstreams.node.memory_partition import AnyPartition
-from rstreams.store import Chunk, Done
+from rstreams.store import Chain, Chunk, Done
 
 RECENT_BYTES: Final = 1024 * 1024
 """The bytes of the newest messages of a partition that stay in memory, about; at least the last run stays."""
@@ -76,7 +76,7 @@ class LogPartition:
         self._recent_bytes = 0
         self._cursors: dict[LogCursor, None] = {}
 
-    def append(self, run: Sequence[bytes], done: Done, records: Mapping[str, bytes]) -> int:
+    def append(self, run: Sequence[bytes], done: Done, records: Mapping[str, bytes], chain: Chain | None = None) -> int:
         """Append messages; cursors at the end get them when they are safe, before `done` is called."""
         first = self.kept.next
 
@@ -85,7 +85,7 @@ class LogPartition:
                 self._come(first, run)
             done(error)
 
-        return self.kept.append(run, committed, sync_s=self.sync_s, records=records)
+        return self.kept.append(run, committed, sync_s=self.sync_s, records=records, chain=chain)
 
     def _come(self, first: int, run: Sequence[bytes]) -> None:
         self.safe_end = first + len(run)

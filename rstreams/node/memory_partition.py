@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from rstreams.errors import StoreError
-from rstreams.store import Chunk, Done, Partition, Run
+from rstreams.store import Chain, Chunk, Done, Partition, Run
 
 
 class MemoryPartition:
@@ -45,6 +45,7 @@ class MemoryPartition:
         *,
         sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
         records: Mapping[str, bytes] = MappingProxyType({}),
+        chain: Chain | None = None,  # noqa: ARG002 - nothing fails here
     ) -> int:
         """Append messages; return the position of the first one."""
         first = self.next
@@ -58,7 +59,14 @@ class MemoryPartition:
             done(None)
         return first
 
-    def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
+    def delete(
+        self,
+        positions: Iterable[int],
+        done: Done | None = None,
+        *,
+        sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
+        chain: Chain | None = None,  # noqa: ARG002 - nothing fails here
+    ) -> None:
         """Delete single messages; positions that are not there are passed over."""
         by_run: dict[int, set[int]] = {}
         for position in positions:

@@ -12,7 +12,7 @@ from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.durable_queue import DurableQueue, WhenFull
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.node.stored_message import Lasting, Stored
-from rstreams.store import Chunk, Done, Partition
+from rstreams.store import Chain, Chunk, Done, Partition
 
 ANY_NUMBER: Final = 2**62
 
@@ -29,6 +29,7 @@ class UnstoredPartition(MemoryPartition):
         *,
         sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
         records: Mapping[str, bytes] = MappingProxyType({}),
+        chain: Chain | None = None,  # noqa: ARG002 - nothing fails here
     ) -> int:
         """Give positions to messages; return the first one."""
         first = self.next
@@ -38,7 +39,14 @@ class UnstoredPartition(MemoryPartition):
             done(None)
         return first
 
-    def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
+    def delete(
+        self,
+        positions: Iterable[int],  # noqa: ARG002 - there are no messages here
+        done: Done | None = None,
+        *,
+        sync_s: float = 0.0,  # noqa: ARG002
+        chain: Chain | None = None,  # noqa: ARG002
+    ) -> None:
         """Do nothing: there are no messages here."""
         if done is not None:
             done(None)

@@ -5,6 +5,10 @@ without an outcome again, in the same order and before any new one (`net.links.e
 the highest number stored of a producer is enough: a message whose number is not higher has been stored, over this link
 or a lost one. Only links whose attach announces such numbers are checked.
 
+This holds only if no number is stored before a lower one that was refused, for instance because the disk was full.
+Therefore all higher numbers of that producer are refused until the refused one comes again, or the producer sends over
+a new link. On a new link the producer knows what was refused, and decides what it sends again.
+
 If two links send as the same producer, either the older one is lost and does not know it yet, or two producers have the
 same id by mistake. In the second case messages of one would be taken for those of the other. Therefore the older link
 is ended with an error.
@@ -13,13 +17,13 @@ is ended with an error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
 from rstreams._stages.stage import Stage
 from rstreams.abc import Subscription
-from rstreams.errors import Condition, ConfigError, RemoteProtocolError
+from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.producer import Producer
 from rstreams.protocol.receiver import LinkSubscription
@@ -37,6 +41,44 @@ class GivesWay(Protocol):
         ...
 
 
+class Gaps:
+    """The lowest number of each producer that was refused and has not come again; pure state.
+
+    Args:
+        producers: How many producers are remembered.
+    """
+
+    __slots__ = ("_lowest", "_most")
+
+    def __init__(self, producers: int) -> None:
+        self._most = producers
+        self._lowest: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lowest)
+
+    def is_behind(self, stamp: Stamp) -> bool:
+        """Return whether a lower number of the same producer was refused."""
+        producer, sequence = stamp
+        return sequence > self._lowest.get(producer, sequence)
+
+    def open(self, stamp: Stamp) -> None:
+        """Note that a message was refused."""
+        producer, sequence = stamp
+        lowest = self._lowest.pop(producer, sequence)
+        if len(self._lowest) >= self._most:
+            del self._lowest[next(iter(self._lowest))]
+        self._lowest[producer] = min(lowest, sequence)
+
+    def close(self, stamp: Stamp) -> None:
+        """Note that a message is about to be stored: it is not behind a refused one."""
+        self._lowest.pop(stamp[0], None)
+
+    def forget(self, producer: str) -> None:
+        """Take any number of a producer again."""
+        self._lowest.pop(producer, None)
+
+
 class Seen:
     """The highest sequence number stored of each producer; pure state.
 
@@ -45,11 +87,12 @@ class Seen:
 
     Attributes:
         duplicates: Messages that came again and were not stored again.
+        gaps: The messages that were refused.
 
     Errors: `ConfigError` unless `producers` is a whole number, 1 or more.
     """
 
-    __slots__ = ("_highest", "_links", "_most", "duplicates")
+    __slots__ = ("_highest", "_links", "_most", "duplicates", "gaps")
 
     def __init__(self, producers: int = DEFAULT_PRODUCERS) -> None:
         if not isinstance(producers, int) or isinstance(producers, bool) or producers < 1:
@@ -59,6 +102,7 @@ class Seen:
         self._highest: dict[str, int] = {}  # the one that sent last is behind
         self._links: WeakValueDictionary[str, GivesWay] = WeakValueDictionary()  # the link of each producer
         self.duplicates = 0
+        self.gaps = Gaps(producers)
 
     def __len__(self) -> int:
         return len(self._highest)
@@ -80,6 +124,10 @@ class Seen:
         highest[producer] = sequence if before is None else max(before, sequence)
         return forgotten
 
+    def highest(self, producer: str) -> int:
+        """Return the highest number stored of a producer; -1 if there is none."""
+        return self._highest.get(producer, -1)
+
     def take_back(self, stamp: Stamp) -> None:
         """Count a message, and all later ones of its producer, as not stored."""
         producer, sequence = stamp
@@ -87,7 +135,12 @@ class Seen:
             self._highest[producer] = sequence - 1
 
     def sends_as(self, producer: str, link: GivesWay, before: str) -> None:
-        """Note that a link sends as `producer`, and no more as `before`; another link of that producer gives way."""
+        """Note that a link sends as `producer`, and no more as `before`; another link of that producer gives way.
+
+        On a new link `before` is "".
+        """
+        if not before:
+            self.gaps.forget(producer)
         if self._links.get(before) is link:
             del self._links[before]
         other = self._links.get(producer)
@@ -99,7 +152,10 @@ class Seen:
 class DropSeen(Stage[bytes, bytes]):
     """Passes a producer's messages on to its address; those that are stored there already are accepted and dropped.
 
-    Demand: Passed up. For a dropped message one more is requested: the producer's credit stays as its address granted.
+    A message behind a refused one is refused too; see the text of this module.
+
+    Demand: Passed up. For a message that is not passed on one more is requested: the producer's credit stays as its
+        address granted.
     Errors: `amqp:link:stolen` for a link when another one begins to send as the same producer.
     """
 
@@ -134,8 +190,16 @@ class DropSeen(Stage[bytes, bytes]):
             self._seen.duplicates += 1
             self._upstream.request(1)
             return False
+        gaps = self._seen.gaps
+        if gaps and gaps.is_behind(stamp):
+            self._upstream.hold().fail(behind_a_gap(stamp))
+            self._upstream.request(1)
+            return False
         if self._producer.stores:
+            gaps.close(stamp)
             self._seen.note(stamp)
+        else:
+            gaps.open(stamp)
         return True
 
     def give_way(self, producer: str) -> None:
@@ -145,6 +209,20 @@ class DropSeen(Stage[bytes, bytes]):
         error = end_stolen(self._upstream, producer)
         if error is not None:
             self.on_error(error)
+
+
+def open_gaps(gaps: Gaps, behind: Sequence[bytes]) -> list[Stamp]:
+    """Note that messages behind a refused one are refused too; return their stamps."""
+    stamps = [stamp for stamp in map(read_stamp, behind) if stamp is not None]
+    for stamp in stamps:
+        gaps.open(stamp)
+    return stamps
+
+
+def behind_a_gap(stamp: Stamp) -> DeliveryFailed:
+    """Return the outcome of a message whose producer has sent a lower number that was refused."""
+    text = f"a lower number of the producer {stamp[0]!r} was refused: send that one again first, or over a new link"
+    return DeliveryFailed("rejected", Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
 
 
 def end_stolen(subscription: Subscription, producer: str) -> RemoteProtocolError | None:

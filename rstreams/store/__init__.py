@@ -4,6 +4,7 @@ It knows the names of partitions, positions and bytes. It knows neither AMQP nor
 
     Store        a directory that one process uses, with a thread of its own
     Partition    an ordered sequence of messages with a name; a queue has one, a log has some
+    Chain        changes of which none is made behind one that failed
     Chunk        messages that were read, in `Run`s as they were appended
 
 Theory of operation. Each call of a `Partition` that changes something is noted at once and carried out by the store's
@@ -11,8 +12,9 @@ thread. The thread takes all changes that wait, of all partitions, and makes one
 When the commit is as safe as the changes ask for, their functions `done` are called in the thread of the owner.
 """
 
+from rstreams.store.changes import Chain
 from rstreams.store.entries import Chunk, Done, Run
 from rstreams.store.partition import Partition
 from rstreams.store.store import Store
 
-__all__ = ["Chunk", "Done", "Partition", "Run", "Store"]
+__all__ = ["Chain", "Chunk", "Done", "Partition", "Run", "Store"]

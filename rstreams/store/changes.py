@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 from rstreams.errors import StoreError
@@ -11,6 +11,19 @@ from rstreams.store.entries import Chunk, Done
 from rstreams.store.ledger import Ledger
 
 A = TypeVar("A")
+
+
+class Chain:
+    """Changes of which none is made if an earlier one of them could not be made.
+
+    Attributes:
+        error: Why a change could not be made; None while all were made. The store's thread sets it.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self) -> None:
+        self.error: StoreError | None = None
 
 
 @dataclass(slots=True)
@@ -21,11 +34,13 @@ class _Changing:
         partition: The account of the partition, as the owner sees it.
         done: Called when the change is safe.
         sync_s: When it must be synced; 0: before `done` is called.
+        chain: The changes that it is one of; None: it depends on no other one.
     """
 
     partition: Ledger
     done: Done | None
     sync_s: float
+    chain: Chain | None = field(default=None, kw_only=True)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from rstreams.errors import StoreError
-from rstreams.store.changes import Append, Change, Delete, Drop, Note, Put, Read, Seek, Shrink, Trim
+from rstreams.store.changes import Append, Chain, Change, Delete, Drop, Note, Put, Read, Seek, Shrink, Trim
 from rstreams.store.entries import Chunk, Done, as_ranges
 from rstreams.store.ledger import Ledger
 
@@ -84,6 +84,7 @@ class Partition:
         *,
         sync_s: float = 0.0,
         records: Mapping[str, bytes] = MappingProxyType({}),
+        chain: Chain | None = None,
     ) -> int:
         """Append a run of messages.
 
@@ -94,24 +95,34 @@ class Partition:
                 them (they outlive the process, not a loss of power), and are synced within that many seconds.
                 `math.inf`: they are synced at some time.
             records: Records that are set in the same commit.
+            chain: If an earlier change of this chain has failed, this one fails too. A change that is made before its
+                owner has heard of a failure would otherwise be tried again.
 
         Returns: The position of the first one.
         """
         first = self.next
         self.next = first + len(messages)
         self.records.update(records)
-        self._store.take(Append(self._committed, done, sync_s, first, messages, records))
+        self._store.take(Append(self._committed, done, sync_s, first, messages, records, chain=chain))
         return first
 
-    def delete(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
+    def delete(
+        self,
+        positions: Iterable[int],
+        done: Done | None = None,
+        *,
+        sync_s: float = 0.0,
+        chain: Chain | None = None,
+    ) -> None:
         """Delete single messages; positions that are not there are passed over.
 
         Args:
             positions: The positions, in any order; a `range` is cheap.
             done: Called when they will not come back.
             sync_s: As for `append`.
+            chain: As for `append`.
         """
-        self._store.take(Delete(self._committed, done, sync_s, positions))
+        self._store.take(Delete(self._committed, done, sync_s, positions, chain=chain))
 
     def shrink(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
         """Write the runs that have one of the positions again, if most of their bytes are those of deleted messages.

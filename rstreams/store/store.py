@@ -118,6 +118,8 @@ class Store:
         self._sync_at = math.inf
         self._log_bytes = 0
         self._error: StoreError | None = None  # it cannot go on
+        self._behind: deque[Modification] = deque()  # what is to be done in this turn behind the commit
+        self._has_failed = False  # whether a chain may be broken
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"rstreams store {self.path}", daemon=True)
         self._thread.start()
@@ -210,13 +212,29 @@ class Store:
             pass
         self._log_bytes += batch.size
         if batch.changes:
-            sync = any(not change.sync_s for change in batch.changes)
-            self._commit(batch.changes, sync=sync or time.monotonic() >= self._sync_at)
+            self._carry_out(batch.changes)
         for question in batch.questions:
             self._answer(question)
         for each in batch.waiting:
             each.set()
         return not batch.ends
+
+    def _carry_out(self, changes: list[Modification]) -> None:
+        """Commit changes, and refuse those of broken chains; their owner hears of all of them in their order."""
+        sync = any(not change.sync_s for change in changes) or time.monotonic() >= self._sync_at
+        if not self._has_failed:
+            self._commit(changes, sync=sync)
+            return
+        behind = self._behind = deque(changes)
+        while behind:
+            change = behind[0]
+            if change.chain is not None and change.chain.error is not None:
+                self._refuse([behind.popleft()], change.chain.error)
+                continue
+            run = []
+            while behind and (behind[0].chain is None or behind[0].chain.error is None):
+                run.append(behind.popleft())
+            self._commit(run, sync=sync)
 
     def _commit(self, changes: list[Modification], *, sync: bool) -> None:
         """Make commits of the changes, until none is left over."""
@@ -279,7 +297,8 @@ class Store:
 
     def _waiting(self) -> list[Change]:
         """Take out all changes that wait."""
-        waiting: list[Change] = []
+        waiting: list[Change] = [*self._behind]
+        self._behind.clear()
         try:
             while True:
                 change = self._inbox.get_nowait()
@@ -303,6 +322,9 @@ class Store:
                 self._finished.append(lambda tell=tell: tell(reason))  # type: ignore[misc]
             else:
                 refused.append(change)
+                if change.chain is not None and change.chain.error is None:
+                    change.chain.error = reason
+        self._has_failed = True
         self._tell([], refused, reason)
 
     def _tell(self, changed: list[Ledger], changes: list[Modification], error: StoreError | None) -> None:
