@@ -99,7 +99,7 @@ class DurableMulticast(MulticastAddress):
         self._tell_soon()
 
     def _tell_soon(self) -> None:
-        """Tell outcomes that are known already. The claims on these messages are complete when this call has returned."""
+        """Tell outcomes that are known already, when the claims on the messages are complete: behind this call."""
         if self._safe >= self._enqueued and self._services is not None:
             self._due = self._services.now()
             self._services.wake_at(self._due)

@@ -191,11 +191,7 @@ class DurableQueue(Queue):
         if self._when_full != "block" and run:
             refused, size = self._limit(run, size)
             if refused and self._when_full != "drop_oldest":
-                kept = max(0, len(stamps) - refused)
-                if self._when_full == "reject":
-                    for stamp in stamps[kept:]:
-                        self.seen.gaps.open(stamp)
-                stamps = stamps[:kept]
+                stamps = self._cut_off(stamps, refused)
                 producer.outstanding -= refused
                 self._room.outstanding -= refused
                 run = run[: len(run) - refused]
@@ -226,6 +222,14 @@ class DurableQueue(Queue):
         self._room.top_up(producer)
         if self._room.is_short:
             self._ask_for_room()
+
+    def _cut_off(self, stamps: Sequence[Stamp], refused: int) -> Sequence[Stamp]:
+        """Return the stamps without those of the last messages, which the queue has no room for."""
+        kept = max(0, len(stamps) - refused)
+        if self._when_full == "reject":
+            for stamp in stamps[kept:]:
+                self.seen.gaps.open(stamp)
+        return stamps[:kept]
 
     def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""

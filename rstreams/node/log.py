@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec import Described, Symbol
@@ -63,6 +63,10 @@ _LOOKS: Final = 10
 _LEAST_S: Final = 0.1
 _MOST_S: Final = 60.0
 """The shortest and the longest time between two such looks, in seconds."""
+
+
+_Parts: TypeAlias = dict[int, tuple[list[bytes], RunNumbers]]
+"""The new messages of a run, and their numbers, by partition."""
 
 
 class LogAddress(Address):
@@ -273,9 +277,26 @@ class LogAddress(Address):
             self._append_to(producer.number or 0, run, None, _Commit(producer, len(run), self.name).part())
             self._room.top_up(producer)
             return
-        parts: dict[int, tuple[list[bytes], RunNumbers]] = {}
+        parts, end = self._part(producer, run)
+        run, behind = run[:end], run[end:]
+        fresh = sum(len(messages) for messages, _ in parts.values())
+        repeated = len(run) - fresh
+        self._links.duplicates += repeated
+        self._room.store(producer, fresh)
+        commit = _Commit(producer, len(run), self.name)
+        for at, (messages, numbers) in parts.items():
+            self._append_to(at, messages, numbers.stamps if producer.once else None, commit.part())
+        commit.part()(None)
+        if behind:
+            self._turn_away(producer, behind)
+        if repeated + len(behind) and not producer.ended:
+            producer.grant_again(repeated + len(behind))
+        self._room.top_up(producer)
+
+    def _part(self, producer: LogProducer, run: Sequence[bytes]) -> tuple[_Parts, int]:
+        """Return the new messages for each partition, and the place of the first one behind a refused one."""
+        parts: _Parts = {}
         gaps = self._links.gaps
-        behind: Sequence[bytes] = ()
         for place, encoded in enumerate(run):
             stamp = read_stamp(encoded) if producer.once else None
             at = producer.number
@@ -284,8 +305,7 @@ class LogAddress(Address):
             if stamp is not None:
                 producer.sends_as(stamp[0], self._links)
                 if gaps and gaps.is_behind(stamp):
-                    behind, run = run[place:], run[:place]
-                    break
+                    return parts, place
             messages, numbers = parts.setdefault(at, ([], RunNumbers()))
             if stamp is not None:
                 if self._seen[at].has(stamp) or not numbers.add(stamp):
@@ -293,19 +313,7 @@ class LogAddress(Address):
                 if gaps:
                     gaps.close(stamp)
             messages.append(encoded)
-        fresh = sum(len(messages) for messages, _ in parts.values())
-        repeated = len(run) - fresh
-        self._links.duplicates += repeated
-        self._room.store(producer, fresh)
-        commit = _Commit(producer, len(run), self.name)
-        for at, (messages, numbers) in parts.items():
-            self._append_to(at, messages, numbers.stamps, commit.part())
-        commit.part()(None)
-        if behind:
-            self._turn_away(producer, behind)
-        if repeated + len(behind) and not producer.ended:
-            producer.grant_again(repeated + len(behind))
-        self._room.top_up(producer)
+        return parts, len(run)
 
     def _turn_away(self, producer: LogProducer, behind: Sequence[bytes]) -> None:
         """Refuse messages behind one that was refused, when the outcomes of all earlier ones are told."""
