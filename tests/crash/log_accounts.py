@@ -34,7 +34,6 @@ class LogAccount:
     doubled: int = 0
     disordered: int = 0
     changed: int = 0
-    _settled: set[int] = field(default_factory=set)
     _last: int = -1
 
     def reread(self) -> None:
@@ -59,11 +58,12 @@ class LogAccount:
         self._last = max(self._last, number)
 
     def settle(self, offset: int) -> None:
-        """Note that the outcome of a message is certain to be safe, if those of all before it are."""
-        self._settled.add(offset)
-        while self.committed in self._settled:
-            self._settled.remove(self.committed)
-            self.committed += 1
+        """Note that the outcome of a message is certain to be safe.
+
+        Those of all before it are then too: a partition has one member at a time, which settles in the order of the
+        offsets. Each of them was settled by it, or by a member before it, maybe in a life of the node without marks.
+        """
+        self.committed = max(self.committed, offset + 1)
 
     @property
     def lost(self) -> int:
