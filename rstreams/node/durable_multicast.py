@@ -52,6 +52,7 @@ class DurableMulticast(MulticastAddress):
     ) -> None:
         super().__init__(name, overflow, capacity, backlogs)
         self._unsafe: deque[_Arrived] = deque()
+        self.seen.gaps.on_forget = self._forget_gap
         self._services: NodeServices | None = None
         self._due = math.inf  # when producers hear of messages that were safe at once
 
@@ -90,6 +91,10 @@ class DurableMulticast(MulticastAddress):
         if run:
             self._receive(producer, run)
         self._tell_soon()
+
+    def _forget_gap(self, producer: str) -> None:
+        for named in self.named.all:
+            named.forget_gap(producer)
 
     def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""

@@ -178,6 +178,11 @@ class NamedSubscription:
 
     # the multicast fills it
 
+    def forget_gap(self, producer: str) -> None:
+        """Take any number of a producer again, unless messages wait that it sent over the link before."""
+        if not self._waiting:
+            self.backlog.seen.gaps.forget(producer)
+
     def offer(self, run: Sequence[bytes]) -> None:
         """Pass messages to the backlog, or keep them until it asks for them."""
         if not self._waiting and not self._flowing and len(run) <= self._passes:

@@ -17,7 +17,7 @@ is ended with an error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -46,13 +46,17 @@ class Gaps:
 
     Args:
         producers: How many producers are remembered.
+
+    Attributes:
+        on_forget: Called with a producer whose numbers are all taken again; None: nothing is called.
     """
 
-    __slots__ = ("_lowest", "_most")
+    __slots__ = ("_lowest", "_most", "on_forget")
 
     def __init__(self, producers: int) -> None:
         self._most = producers
         self._lowest: dict[str, int] = {}
+        self.on_forget: Callable[[str], None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._lowest)
@@ -77,6 +81,8 @@ class Gaps:
     def forget(self, producer: str) -> None:
         """Take any number of a producer again."""
         self._lowest.pop(producer, None)
+        if self.on_forget is not None:
+            self.on_forget(producer)
 
 
 class Seen:

@@ -47,6 +47,9 @@ from tests.crash.logs import LogClients
 
 FILES: Final = ("store.db", "store.db-wal", "mark")
 READY_S: Final = 30.0
+_FULL_LIFE: Final = 2
+"""After so many kills there is a life with a full disk, unless none is wanted."""
+
 EMPTY_S: Final = 60.0
 
 
@@ -56,7 +59,7 @@ class Harness:
     Args:
         folder: Where the store is.
         seed: Decides when the node is killed, and what its clients do.
-        full_disk: The part of the lives in which the disk is full after a while.
+        full_disk: The part of the lives in which the disk is full after a while; 0: none, else at least one.
     """
 
     def __init__(self, folder: Path, seed: int, full_disk: float = 0.15) -> None:
@@ -80,7 +83,8 @@ class Harness:
         """Run the node once: until it is killed, or until its queues are empty."""
         self.accepted = trio.Event()
         command = [sys.executable, "-m", "tests.crash.node", str(self.store)]
-        self.certain = not (kill and self.kills and self.chance.random() < self.full_disk)
+        full = self.kills == _FULL_LIFE or self.chance.random() < self.full_disk
+        self.certain = not (kill and self.kills and self.full_disk and full)
         if not self.certain:
             command.append(str(self.chance.randint(1, 60)))
             self.full += 1
@@ -295,7 +299,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=math.inf, help="kill no more after so long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--full-disk", type=float, default=0.15, help="part of the lives with a full disk (%(default)s)"
+        "--full-disk",
+        type=float,
+        default=0.15,
+        help="part of the lives with a full disk; 0: none, else at least one (%(default)s)",
     )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

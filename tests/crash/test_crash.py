@@ -18,11 +18,12 @@ from tests.crash.logs import PARTITIONS
 @pytest.mark.timeout(120)
 def test_a_killed_node_loses_nothing_that_it_accepted(tmp_path: Path) -> None:
     table = tmp_path / "crash.json"
-    command = [sys.executable, "-m", "tests.crash.run", "--kills", "5", "--full-disk", "0", "--json", str(table)]
+    command = [sys.executable, "-m", "tests.crash.run", "--kills", "5", "--full-disk", "0.01", "--json", str(table)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(table.read_text())
     assert (found["kills"], found["right"], found["problems"]) == (5, True, [])
+    assert found["with a full disk"] >= 1
     assert found["queues"]["once"]["accepted"] == found["queues"]["once"]["delivered"] > 0
     assert all(each["accepted"] for each in found["queues"].values())
     assert all(found["queues"][f"events-{number}"]["settled"] for number in range(PARTITIONS)), "the group is checked"

@@ -14,11 +14,14 @@ from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
+from rstreams.node.address import NodeServices, SubscriptionOwner
+from rstreams.node.durable_multicast import DurableMulticast
 from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.limited_queue import LimitedQueue
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY
 from rstreams.node.log_partition import Retention
+from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.store import Chunk
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.durable import Bench, bench, bodies, consumer
@@ -82,7 +85,29 @@ class OfPartitions(OfLog):
     partitions = 2
 
 
-ADDRESSES = [OfQueue, OfLog, OfPartitions]
+class OfMulticast:
+    """A multicast with a named subscription, whose subscriber is away."""
+
+    def __init__(self, place: Bench) -> None:
+        self.place = place
+        self._partition = place.store.partition("multicast")
+        self.address = DurableMulticast("prices", "block", 1024, BacklogOptions(items=None, store=place.store))
+        self.address.begin(NodeServices(lambda: 0.0, self._wake_at, lambda *_: None, lambda _: None))
+        self.address.named._begin(SubscriptionOwner("shop", "billing", None), self._partition)
+
+    def _wake_at(self, _: float) -> None:
+        """Have `expire` be called when the store has done what it has now."""
+        self._partition.delete((), lambda _: self.address.expire())
+
+    def stored(self) -> list[Any]:
+        chunks: list[Any] = []
+        self._partition.read(0, chunks.append)
+        self.place.store.flush()
+        self.place.store.finish()
+        return [decode_message(message).body for _, message in chunks[0]]
+
+
+ADDRESSES = [OfQueue, OfLog, OfPartitions, OfMulticast]
 Kind = Callable[[Bench], Any]
 
 
