@@ -102,10 +102,18 @@ class LogPartition:
             self._trim(0.0)
 
     def recent(self, position: int) -> tuple[int, Sequence[bytes]] | None:
-        """Return the run in memory that has a position, with the position of its first message."""
+        """Return the run in memory that has a position or comes next, with the position of its first message.
+
+        Positions are missing between two runs if messages were refused, because the disk was full.
+        """
         if not self._recent or position < self._recent[0][0]:
             return None
-        return next(((first, run) for first, run, _ in reversed(self._recent) if first <= position), None)
+        found = None
+        for first, run, _ in reversed(self._recent):
+            if first + len(run) <= position:
+                break
+            found = first, run
+        return found
 
     def expire(self, today_s: float) -> None:
         """Delete messages that are older than the log keeps them."""
@@ -282,9 +290,9 @@ class LogCursor:
         if found is not None:
             self._drop_chunks()
             first, run = found
-            begin = self.position - first
+            begin = max(0, self.position - first)
             self._next = first + len(run)
-            self._positions, self._messages = range(self.position, self._next), run[begin:] if begin else run
+            self._positions, self._messages = range(first + begin, self._next), run[begin:] if begin else run
         elif ahead is not None:
             self._use(ahead)
         else:

@@ -42,7 +42,8 @@ class LogAccount:
 
     def read_one(self, offset: int, number: int) -> None:
         """Note that a message has come to the reader."""
-        self.changed += offset != self.position or self.read.get(offset, number) != number
+        missed = any(each in self.read for each in range(self.position, offset))  # a full disk leaves a gap
+        self.changed += offset < self.position or missed or self.read.get(offset, number) != number
         self.disordered += self.read.get(offset - 1, -1) >= number
         self.position = offset + 1
         self.read[offset] = number

@@ -21,6 +21,7 @@ from rstreams.node.limited_queue import LimitedQueue
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY
 from rstreams.node.log_partition import Retention
+from rstreams.node.log_reader import LogReader
 from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.store import Chunk
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -92,7 +93,8 @@ class OfMulticast:
         self.place = place
         self._partition = place.store.partition("multicast")
         self.address = DurableMulticast("prices", "block", 1024, BacklogOptions(items=None, store=place.store))
-        self.address.begin(NodeServices(lambda: 0.0, self._wake_at, lambda *_: None, lambda _: None))
+        services = NodeServices(lambda: 0.0, self._wake_at, lambda function, *_: None, lambda _: None)  # noqa: ARG005
+        self.address.begin(services)
         self.address.named._begin(SubscriptionOwner("shop", "billing", None), self._partition)
 
     def _wake_at(self, _: float) -> None:
@@ -239,3 +241,21 @@ def test_what_a_full_queue_has_rejected_is_stored_when_it_comes_again(first: Ben
     first.run()
     assert again.outcomes == ["done"] * 4
     assert bodies(probe) == list(range(7))
+
+
+def test_a_reader_passes_over_offsets_that_a_full_disk_has_refused(first: Bench) -> None:
+    played = OfLog(first)
+    probe = ProbeSubscriber[bytes](1000)
+    probe_reader = LogReader(played.address.partitions[0], probe, "first", lambda _: None)
+    probe.on_subscribe(probe_reader)
+    link = attached(played.address)
+    link.next(*numbered(0, 3))
+    first.run()
+    fail_once(first)
+    link.next(*numbered(3, 5))
+    first.run()
+    link.next(*numbered(3, 7))
+    first.run()
+    assert bodies(probe) == list(range(7))
+    offsets = [decode_message(item).annotations["x-stream-offset"] for item in probe.items]
+    assert offsets == [0, 1, 2, 5, 6, 7, 8]
