@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -91,12 +92,18 @@ def _at_one_place(maps: pa.MapArray, key: str) -> pa.Array | None:
     each = len(keys) // rows if rows else 0
     if not each or maps.null_count or len(keys) != rows * each:
         return None
-    if not maps.offsets.equals(pa.array(range(0, len(keys) + 1, each), pa.int32())):
+    if not maps.offsets.equals(_steps(0, len(keys) + 1, each).cast(pa.int32())):
         return None
     has_key = pc.call_function("equal", [keys, pa.scalar(key)])
     places = pc.call_function("indices_nonzero", [has_key])
     if len(places) != rows or places[0].as_py() >= each:
         return None
-    if not places.equals(pa.array(range(places[0].as_py(), len(keys), each), pa.uint64())):
+    if not places.equals(_steps(places[0].as_py(), len(keys), each)):
         return None
     return maps.items.filter(has_key)
+
+
+@lru_cache(maxsize=4)
+def _steps(first: int, end: int, step: int) -> pa.Array:
+    """Return the numbers from `first` to before `end`; kept, because most batches have the same number of rows."""
+    return pa.array(range(first, end, step), pa.uint64())
