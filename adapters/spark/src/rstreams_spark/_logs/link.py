@@ -39,7 +39,10 @@ QUIET_S: Final = 0.05
 """How long to wait for requested messages before a drain."""
 
 FIRST_WINDOW: Final = 500
-"""The window of a new link, which doubles: a task that needs few rows reads few messages."""
+"""The window of a new link: a task that needs few rows reads few messages."""
+
+GROWTH: Final = 8
+"""By how much the window grows with each request. All requested messages must come first, therefore each step waits."""
 
 
 class LinkOptions(NamedTuple):
@@ -187,7 +190,7 @@ class LogLink:
         n = min(left, room)
         if n > 0:
             self._demand += n
-            self._window = min(WINDOW, 2 * self._window)
+            self._window = min(WINDOW, GROWTH * self._window)
             self._subscription.request(n)
 
     def _drain(self) -> None:

