@@ -1,16 +1,19 @@
-"""Ranges of a log over links that a test plays: a replica that lags, and a stream whose leader has just died."""
+"""Ranges of a log over links that a test plays: replicas that lag or are away, and messages deleted under a link."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pyarrow as pa
 import pytest
 import trio
 from rstreams_spark._logs import ranges
+from rstreams_spark._logs.jumps import jumps_in
 from rstreams_spark._logs.link import LogLink
 from rstreams_spark._logs.logs import Tail
 from rstreams_spark._logs.tails import RabbitMQStreams
 from rstreams_spark._options import SourceOptions
+from rstreams_spark.errors import SourceFailed
 
 from rstreams.errors import LinkDetached
 from rstreams.message import Message, encode_item
@@ -23,6 +26,8 @@ class PlayedStream:
 
     def __init__(self, there: int, refusals: Sequence[LinkDetached] = ()) -> None:
         self.there = there
+        self.absent: range = range(0)  # offsets that no link gets
+        self.first = 0  # the first offset that there is, if one asks for it
         self.refusals = list(refusals)
         self.attached = 0
         self.dialect = self
@@ -61,6 +66,9 @@ class PlayedLink:
 
     def _send(self) -> None:
         while self._demand and self._at < self._stream.there:
+            if self._at in self._stream.absent:
+                self._at += 1
+                continue
             self._demand -= 1
             message = Message(b"", id=str(self._at), annotations={"x-stream-offset": self._at})
             self._at += 1
@@ -76,7 +84,7 @@ class PlayedLogs(RabbitMQStreams):
 
     async def tails(self, _names: Sequence[str]) -> list[Tail]:
         self._stream.there = self._end
-        return [Tail("log", 0, "log", 0, self._end)]
+        return [Tail("log", 0, "log", self._stream.first, self._end)]
 
 
 def read(monkeypatch: pytest.MonkeyPatch, stream: PlayedStream, **options: str) -> list[str]:
@@ -123,3 +131,38 @@ def test_another_refusal_fails_the_task_at_once(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(LinkDetached, match="not for you"):
         read(monkeypatch, stream)
     assert stream.attached == 1
+
+
+@pytest.mark.parametrize("begin", [0, 3])
+def test_messages_deleted_under_a_link_fail_the_task_or_are_passed_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], begin: int
+) -> None:
+    stream = PlayedStream(10)
+    stream.absent, stream.first = range(begin, 7), 7
+    with pytest.raises(SourceFailed, match=f"offsets {begin} to 6 are gone; there are offsets 7 to 9"):
+        read(monkeypatch, stream)
+    assert read(monkeypatch, stream, failOnDataLoss="false") == [str(n) for n in range(10) if not begin <= n < 7]
+    assert f"offsets {begin} to 6 are gone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("absent", "first"), [(range(4, 7), 0), (range(4, 7), 4), (range(4, 5), 5), (range(7, 10), 0)])
+def test_offsets_that_never_had_a_message_are_no_loss(
+    monkeypatch: pytest.MonkeyPatch, absent: range, first: int
+) -> None:
+    stream = PlayedStream(10)
+    stream.absent, stream.first = absent, first
+    assert read(monkeypatch, stream) == [str(n) for n in range(10) if n not in absent]
+
+
+@pytest.mark.parametrize(
+    ("offsets", "jumps"),
+    [
+        ([0, 1, 2, 3], []),
+        ([2, 3], [(0, 2)]),
+        ([1, 2], []),
+        ([0, 2, 5, 9, 14, 20], [(3, 5), (6, 9), (10, 12)]),
+        ([15], [(0, 12)]),
+    ],
+)
+def test_jumps_of_a_range_that_ends_at_12(offsets: list[int], jumps: list[tuple[int, int]]) -> None:
+    assert list(jumps_in(pa.array(offsets, pa.int64()), 0, 12)) == jumps

@@ -8,6 +8,7 @@ tails       the logs of a node and of RabbitMQ; `event_hubs`: those of Azure
 logs        what these have in common
 ranges      the rows of a range, in an executor
 link        one link to a partition, which an executor keeps from batch to batch
+jumps       places in a log that no message came from
 rows        the columns partition, offset and timestamp
 glance      a short link, which finds the offsets at one place
 plan        arithmetic on offsets: shares of a batch, ranges of a batch; it does no input or output

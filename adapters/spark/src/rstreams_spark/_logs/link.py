@@ -24,6 +24,7 @@ import trio
 from rstreams import Connection
 from rstreams.errors import RemoteProtocolError
 from rstreams_spark._columns import Column
+from rstreams_spark._logs.jumps import Jump, jumps_in
 from rstreams_spark._logs.rows import LogRows
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._waiting_rows import MAX_ROWS, TooLarge, WaitingRows
@@ -66,12 +67,13 @@ class LinkPart(NamedTuple):
 
     Attributes:
         batches: The rows, with their offsets in the last column.
-        first: The offset of the first message that came, whether it is in the range or not; None if none came.
+        jumps: Places where two offsets or more have no message, although later ones came; a place begins at its first
+            offset and ends behind its last.
         exhausted: Whether a drain has brought no message, and the range has not ended.
     """
 
     batches: list[pa.RecordBatch]
-    first: int | None
+    jumps: list[Jump]
     exhausted: bool
 
 
@@ -206,18 +208,18 @@ class LogLink:
 
     def _take(self, end: int, *, exhausted: bool, whole_only: bool) -> LinkPart:
         made: list[pa.RecordBatch] = []
-        first: int | None = None
+        jumps: list[Jump] = []
         for rows in self._waiting.take(self._waiting.count, whole_only=whole_only):
             batch, offsets = self._rows.split_off_offsets(rows.batch)
             if not len(offsets):
                 continue
-            first = offsets[0].as_py() if first is None else first
+            jumps += jumps_in(offsets, self.position, end)
             here = self._rows.within(batch, offsets, self.position, end)
             if here.num_rows:
                 made.append(here)
             self.position = max(self.position, offsets[len(offsets) - 1].as_py() + 1)
             self._mean_bytes = batch.nbytes // batch.num_rows
-        return LinkPart(made, first, exhausted)
+        return LinkPart(made, jumps, exhausted)
 
     # the link calls these
 

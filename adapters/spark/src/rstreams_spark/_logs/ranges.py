@@ -19,6 +19,7 @@ from pyspark.sql.datasource import InputPartition
 from rstreams.errors import Condition, PeerClosed, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._log import say
+from rstreams_spark._logs.jumps import Jump
 from rstreams_spark._logs.link import LinkLost, LinkOptions, LinkPart, LogLink
 from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.patience import Patience
@@ -117,7 +118,6 @@ class _RangeReader:
         self._position = part.first
         self._link: LogLink | None = None
         self._drains = True
-        self._fresh = True
         self._end_is_there = False  # whether the peer of this link has told that the log has the end of the range
         self._patience = Patience(options.max_reconnect_s if options.reconnect else 0.0)
         self._link_options = LinkOptions(
@@ -145,10 +145,8 @@ class _RangeReader:
                 raise
             return []
         self._patience.renew()
-        if self._fresh and part.first is not None:
-            self._fresh = False
-            if part.first > self._position and not self._logs.refuses_lost:
-                self._skips_lost(await self._logs.tail(self._tail))
+        if part.jumps and not self._logs.refuses_lost:
+            self._note_lost(part.jumps, await self._logs.tail(self._tail))
         self._position = max(self._position, link.position)
         if part.exhausted and not self.ended:
             await self._look_at_end()
@@ -190,14 +188,26 @@ class _RangeReader:
         lost_until = self._part.end if tail is None or self._is_anew(tail) else min(tail.first, self._part.end)
         if lost_until <= self._position:
             return False
-        text = f"offsets {self._position} to {lost_until - 1} are gone; there are {_shown(tail)}"
+        self._tell_lost(self._position, lost_until, tail)
+        self._position = lost_until
+        self._drop()
+        return True
+
+    def _note_lost(self, jumps: list[Jump], tail: Tail | None) -> None:
+        """Find out whether the peer has jumped over messages that are gone; it may have deleted them under the link.
+
+        Errors: `SourceFailed` with failOnDataLoss=true.
+        """
+        for jump in jumps:
+            if tail is None or jump.first < tail.first:
+                self._tell_lost(jump.first, jump.end if tail is None else min(jump.end, tail.first), tail)
+
+    def _tell_lost(self, first: int, end: int, tail: Tail | None) -> None:
+        text = f"offsets {first} to {end - 1} are gone; there are {_shown(tail)}"
         if self._fails:
             msg = f"{text}. With option failOnDataLoss=false the query goes on without them"
             raise SourceFailed(msg)
         say(f"{self._where}: {text}. The query goes on without them (option failOnDataLoss=false)")
-        self._position = lost_until
-        self._drop()
-        return True
 
     def _is_anew(self, tail: Tail) -> bool:
         """Whether the log was deleted and made anew: it ends before the range begins."""
@@ -214,11 +224,10 @@ class _RangeReader:
             for link in kept:
                 if self._goes_on(link):
                     kept.remove(link)
-                    self._link, self._fresh = link, False
+                    self._link = link
                     return link
             self._link = LogLink(self._part.address, self._position, self._link_options, self._part.mean_bytes)
             self._link.attach(self._connection.connection)
-            self._fresh = True
         return self._link
 
     def _goes_on(self, link: LogLink) -> bool:
