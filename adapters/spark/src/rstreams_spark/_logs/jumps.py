@@ -39,8 +39,9 @@ def jumps_in(offsets: pa.Array, position: int, end: int) -> Iterator[Jump]:
         return
     if first - position > 1:
         yield Jump(position, min(first, end))
-    steps = pc.subtract(offsets.slice(1), offsets.slice(0, len(offsets) - 1))
-    for index in pc.indices_nonzero(pc.greater(steps, 2)).to_pylist():
+    steps = pc.call_function("subtract", [offsets.slice(1), offsets.slice(0, len(offsets) - 1)])
+    is_jump = pc.call_function("greater", [steps, pa.scalar(2)])
+    for index in pc.call_function("indices_nonzero", [is_jump]).to_pylist():
         begin = offsets[index].as_py() + 1
         if position <= begin < end:
             yield Jump(begin, min(offsets[index + 1].as_py(), end))
