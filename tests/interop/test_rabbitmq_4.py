@@ -238,6 +238,15 @@ async def test_a_broker_that_is_killed_keeps_all_that_it_has_accepted(killable: 
         probe.cancel()
 
 
+async def test_a_queue_is_not_browsed_and_keeps_its_messages(rabbitmq_4: RabbitMQ) -> None:
+    rabbitmq_4.declare("unbrowsed")
+    async with rstreams.connect(rabbitmq_4.url) as connection:
+        await connection.publish("unbrowsed", Stream.range(2))
+        with pytest.raises(ConfigError, match="browse=True"):
+            await connection.stream("unbrowsed", browse=True).take(2).to_list()
+        assert await connection.stream("unbrowsed").take(2).to_list() == [0, 1]
+
+
 DELETE = (
     '{{ok, Q}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"{name}">>)),'
     ' rabbit_amqqueue:delete(Q, false, false, <<"guest">>).'

@@ -102,10 +102,17 @@ def frame(performative: bytes, payload: bytes = b"", *, channel: int = 0, kind: 
     return struct.pack(">IBBH", 8 + len(body), 2, kind, channel) + body
 
 
-def open_frame(*, channel_max: int = 65535, idle_ms: int | None = None, max_frame: int = 65536) -> bytes:
+def open_frame(
+    *,
+    channel_max: int = 65535,
+    idle_ms: int | None = None,
+    max_frame: int = 65536,
+    properties: dict[str, Any] | None = None,
+) -> bytes:
     short = struct.pack(">BH", 0x60, channel_max)
     idle = NULL if idle_ms is None else encode_uint(idle_ms)
-    return frame(described(0x10, encode_string("scripted"), NULL, encode_uint(max_frame), short, idle))
+    said = [] if properties is None else [NULL, NULL, NULL, NULL, encode_value(_symbols(properties))]
+    return frame(described(0x10, encode_string("scripted"), NULL, encode_uint(max_frame), short, idle, *said))
 
 
 def begin_frame(remote_channel: int | None, *, channel: int = 0, incoming_window: int = 2**31 - 1) -> bytes:

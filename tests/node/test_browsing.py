@@ -13,7 +13,7 @@ from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.testing import ProbeSubscriber
 from tests.loops import Loop, over_both_loops
 from tests.net.foreign import foreign
-from tests.net.wire import ACCEPT, Peer, attach_frame, described, detach_frame, disposition_frame, scripted
+from tests.net.wire import ACCEPT, Peer, attach_frame, close_frame, described, detach_frame, disposition_frame, scripted
 from tests.node.queues import bodies, consumed, counts, encoded, filled, produced
 from tests.node.test_dead_letters import Time, check_laws, fill
 
@@ -194,6 +194,24 @@ async def test_a_peer_that_does_not_say_that_it_copies_is_asked_for_nothing(mode
 
     async with scripted(peer) as connection:
         with pytest.raises(LinkDetached, match="browse=True: the peer does not say"):
+            await connection.stream("a", browse=True).to_list()
+
+
+@pytest.mark.parametrize(
+    ("version", "dialect"), [("3.10.8", "rabbitmq310"), ("4.0.5", "rabbitmq4"), ("4.3.6", "rabbitmq4")]
+)
+async def test_a_peer_that_removes_browsed_messages_is_not_attached_to(
+    version: str, dialect: str, autojump_clock: object
+) -> None:
+    async def peer(peer: Peer) -> None:
+        await peer.opens(properties={"product": "RabbitMQ", "version": version})
+        await peer.expect("close")  # no attach and no flow comes before
+        await peer.send(close_frame())
+
+    async with scripted(peer) as connection:
+        with pytest.raises(
+            ConfigError, match=f"^browse=True: 'a' is at a peer of dialect '{dialect}'; .*without browse$"
+        ):
             await connection.stream("a", browse=True).to_list()
 
 

@@ -79,6 +79,8 @@ class Dialect:
         renews_at_zero: Whether credit may be granted only when none is left. Such a peer sends too much if it is
             granted more while it sends.
         credit_needs_consumer: Whether a sender gets credit only while the address has a receiver.
+        ignores_browse: Whether the peer removes the messages of its queues also from a link that asks for copies,
+            whatever its attach answers. Such a peer is never browsed.
     """
 
     name: str = "none"
@@ -86,6 +88,7 @@ class Dialect:
     answers_drain: bool = True
     renews_at_zero: bool = False
     credit_needs_consumer: bool = False
+    ignores_browse: bool = False
 
     def __repr__(self) -> str:
         """Return its name."""

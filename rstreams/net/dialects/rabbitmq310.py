@@ -14,6 +14,7 @@ class RabbitMQ310(Dialect):
 
     - Its credit is not exact when it is renewed while messages are on their way. Therefore it gets new credit only when
       none is left.
+    - It has no browsing. Therefore a link that asks for copies is refused.
     - A drain ends the session of a classic queue and silences a quorum queue. Therefore it is never drained.
     """
 
@@ -21,6 +22,7 @@ class RabbitMQ310(Dialect):
     tested = ("3.10.8",)
     answers_drain = False
     renews_at_zero = True
+    ignores_browse = True
 
     def matches(self, peer: PeerDescription) -> bool:
         """Return whether it is a RabbitMQ of a version before 4."""

@@ -15,10 +15,15 @@ _OWN: Final = ("/queues/", "/exchanges/")
 
 
 class RabbitMQ4(StreamOffsets):
-    """RabbitMQ 4: queues to receive from, queues and exchanges to send to."""
+    """RabbitMQ 4: queues to receive from, queues and exchanges to send to.
+
+    It answers a link that asks for copies with `distribution-mode=copy`, and removes the messages of a queue all the
+    same. Its streams always give copies.
+    """
 
     name = "rabbitmq4"
     tested = ("4.0.5", "4.3.6")
+    ignores_browse = True
 
     def matches(self, peer: PeerDescription) -> bool:
         """Return whether it is a RabbitMQ of version 4 or later, or of no known version."""

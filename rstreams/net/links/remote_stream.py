@@ -155,6 +155,8 @@ class LinkPublisher(Watched, Generic[T]):
             return
         dialect = links.dialect
         try:
+            if options.browse:
+                _require_browsing(dialect, options.address)
             begin = {} if options.start is None else dialect.offset(options.start)
         except ConfigError as error:
             subscribe_failed(subscriber, error)
@@ -210,6 +212,13 @@ class LinkPublisher(Watched, Generic[T]):
 
     def _raised(self, error: BaseException) -> None:
         log_raised(self._options.address, error)
+
+
+def _require_browsing(dialect: Dialect, address: str) -> None:
+    if dialect.ignores_browse:
+        why = "such a peer removes browsed messages from a queue; read a stream, which keeps them, without browse"
+        msg = f"browse=True: {address!r} is at a peer of dialect {dialect.name!r}; {why}"
+        raise ConfigError(msg)
 
 
 def _end_for(options: ReceivingOptions[Any], *, resumes: bool) -> type[LinkSubscription[Any]]:

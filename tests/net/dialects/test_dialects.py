@@ -248,3 +248,4 @@ def test_what_is_peculiar_is_told() -> None:
     assert having(lambda dialect: not dialect.answers_drain) == ["rabbitmq310"]
     assert having(lambda dialect: dialect.renews_at_zero) == ["rabbitmq310"]
     assert having(lambda dialect: dialect.credit_needs_consumer) == ["router"]
+    assert sorted(having(lambda dialect: dialect.ignores_browse)) == ["rabbitmq310", "rabbitmq4"]
