@@ -69,3 +69,25 @@ def test_a_closed_connection_says_so(node: NodeProcess) -> None:
 
     with pytest.raises(ConnectionLost, match="the connection was closed"):
         connection.run(nothing)
+
+
+def test_a_lost_connection_that_nobody_uses_ends(node: NodeProcess, eventually: Eventually) -> None:
+    with proxy_to(node.port) as proxy:
+        connection = connection_for(options(proxy.port))
+        connection.release()
+        assert connection_for(options(proxy.port)) is connection, "it is kept for the next task"
+        connection.release()
+        proxy.reset(refuse=True)
+        eventually(lambda: not connection._thread.is_alive(), "it does not reconnect")
+
+
+def test_a_lost_connection_ends_when_its_last_user_leaves(node: NodeProcess, eventually: Eventually) -> None:
+    with proxy_to(node.port) as proxy:
+        connection = connection_for(options(proxy.port))
+        assert connection_for(options(proxy.port)) is connection
+        proxy.reset(refuse=True)
+        eventually(lambda: connection.connection.status.state != "connected", "the loss is noticed")
+        connection.release()
+        assert connection.is_open, "the other user waits for the peer"
+        connection.release()
+        eventually(lambda: not connection._thread.is_alive(), "it does not reconnect")

@@ -4,6 +4,7 @@ Spark makes new writers for every batch but keeps its Python workers. Therefore 
 ends a worker that has been idle for a minute, and with it its connections.
 
 Each connection lives in a trio thread of its own. A lost one is opened again; publishers wait meanwhile and go on.
+A lost one that no task uses ends: its query may be over, and its peer too.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ class SendingConnection:
         self._more = more
         self.reason: BaseException | None = None
         self._over = False
+        self._users = 1
+        self._away = False
+        self._use = threading.Lock()  # of these three
         started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._main, args=(started.put,), name=f"rstreams {end}", daemon=True)
         self._thread.start()
@@ -85,6 +89,30 @@ class SendingConnection:
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(function)
 
+    def hold(self) -> bool:
+        """Count one more user, besides the one that has opened it; return False if it has ended."""
+        with self._use:
+            if not self.is_open:
+                return False
+            self._users += 1
+            return True
+
+    def release(self) -> None:
+        """Count one user less; a lost connection without users ends."""
+        with self._use:
+            self._users -= 1
+            self._end_if_useless()
+
+    def _set_away(self, *, away: bool) -> None:
+        with self._use:
+            self._away = away
+            self._end_if_useless()
+
+    def _end_if_useless(self) -> None:
+        if self._away and not self._users:
+            self._over = True
+            self.run_soon(self._close.set)
+
     def close(self) -> None:
         """Close it, and wait for that."""
         self.run_soon(self._close.set)
@@ -100,6 +128,8 @@ class SendingConnection:
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             f"rstreams {self._end} at {options.peer}",
+            on_away=lambda: self._set_away(away=True),
+            on_back=lambda: self._set_away(away=False),
             on_given_up=self._note_end,
         )
         self._reconnects = losses.policy is not None
@@ -132,6 +162,8 @@ class SendingConnection:
 def connection_for(options: SinkOptions | SourceOptions, end: str = "sink", **more: Any) -> SendingConnection:  # noqa: ANN401
     """Return the connection to a peer; it is opened if there is none, or the one there was has ended.
 
+    The caller calls `release` when it does not use the connection any more.
+
     Args:
         options: As for `SendingConnection`.
         end: As for `SendingConnection`: a source does not share its connection with a sink.
@@ -142,6 +174,6 @@ def connection_for(options: SinkOptions | SourceOptions, end: str = "sink", **mo
     key = options.peer, options.reconnect, options.max_reconnect_s, end
     with _lock:
         kept = _kept.get(key)
-        if kept is None or not kept.is_open:
+        if kept is None or not kept.hold():
             kept = _kept[key] = SendingConnection(options, end, **more)
         return kept

@@ -74,8 +74,11 @@ class Outbox:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._connection is not None:
+        if self._connection is None:
+            return
+        if kind is not None:
             self._connection.run_soon(self._abort)
+        self._connection.release()
 
     def put(self, rows: Mapping[str, SentRows]) -> None:
         """Send rows, by their address; returns when all rows that were put before are on their way.

@@ -88,8 +88,10 @@ def read_range(options: SourceOptions, part: LogRange, names: tuple[str, ...] | 
     except RStreamsError as error:
         raise SourceFailed(hide_credentials(f"{where}: {type(error).__name__}: {error}")) from None
     finally:
-        if connection is not None and reader is not None:
-            connection.run_soon(reader.leave)
+        if connection is not None:
+            if reader is not None:
+                connection.run_soon(reader.leave)
+            connection.release()
 
 
 class _RangeReader:
