@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakSet
 
+from rstreams._codec import Described
 from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, ConnectionLost, DeliveryFailed, ProtocolError
@@ -19,6 +20,7 @@ from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, RESUMES, Stamper
+from rstreams.net.links.offsets import GROUP
 from rstreams.net.request_reply.properties import REPLY_STREAM
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
@@ -45,6 +47,12 @@ _GONE: Final = (
     "the subscription is not kept any more: it was away for too long, or the node was started again; "
     "a new one would begin with the first item"
 )
+
+_OPTIONS_OF_LOGS: Final = {
+    START_AT: ("start", "a log or a stream that is served with from_offset"),
+    GROUP: ("group", "a log"),
+}
+"""The filters of logs: the option of `Connection.stream` that each stands for, and the addresses that have it."""
 
 logger = logging.getLogger("rstreams.node")
 
@@ -220,6 +228,7 @@ class NodeLinks:
         if not isinstance(supply, Supply):
             msg = f"{type(address).__name__}.supply() must return a Supply, not {supply!r:.80}"
             raise TypeError(msg)
+        _refuse_unless_log(address, frame.filters, supply.filters)
         if supply.keep_s and RESUMES in frame.properties and START_AT not in supply.filters:
             raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
         supply = self._rates.metered_supply(supply, client.account)
@@ -370,6 +379,19 @@ def _name_of(client: Client, driver: LinkDriver, frame: Attach) -> SubscriptionN
 
 def _not_found(name: str | None) -> ProtocolError:
     return ProtocolError(Condition.NOT_FOUND.value, f"no address {name!r} here")
+
+
+def _refuse_unless_log(address: Address, wanted: Mapping[str, Any], used: Mapping[str, Any]) -> None:
+    """Refuse a link that wants an option of a log at an address that has no such option.
+
+    Without the option, a consumer would take the messages of a queue from the others.
+    """
+    for name, (option, where) in _OPTIONS_OF_LOGS.items():
+        if name in wanted and name not in used:
+            value = wanted[name]
+            value = value.value if isinstance(value, Described) else value
+            text = f"{option}={value!r:.80}: only for {where}, and {address.name!r:.80} is a {address.kind}"
+            raise ProtocolError(Condition.NOT_ALLOWED.value, text)
 
 
 def _refuse_beyond(client: Client) -> None:

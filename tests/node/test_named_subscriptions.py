@@ -170,7 +170,7 @@ async def test_unsubscribe_looks_at_the_address() -> None:
     async with sending() as (node, url, _), rstreams.connect(url, container_id="shop") as connection:
         node.multicast("news")
         await begin(url)
-        with pytest.raises(LinkDetached, match="the subscription is at 'prices'"):
+        with pytest.raises(LinkDetached, match="subscription='billing': it is at 'prices', and not at 'news'"):
             await connection.unsubscribe("news", "billing")
         assert named(node).name == "billing"
 
@@ -323,7 +323,7 @@ async def test_a_peer_that_does_not_keep_subscriptions_is_no_good() -> None:
         node.queue("work")
         listener = await node.listen("127.0.0.1:0")
         async with rstreams.connect(listener.url, container_id="shop") as connection:
-            with pytest.raises(LinkDetached, match="does not keep subscriptions"):
+            with pytest.raises(LinkDetached, match="the peer keeps no named subscription here"):
                 await connection.stream("work", subscription="billing").to_list()
 
 

@@ -173,8 +173,8 @@ def kind_of(address: str) -> tuple[Kind | None, str]:
     return None, address
 
 
-def require_offset(offset: Offset) -> None:
-    """Check an offset.
+def require_offset(offset: Offset, option: str = "offset") -> None:
+    """Check an offset; `option` is its name in the error.
 
     Errors: `ConfigError` if it is malformed.
     """
@@ -188,4 +188,4 @@ def require_offset(offset: Offset) -> None:
         right = 0 <= offset < 2**63
     if not right:
         allowed = "'first', 'last', 'next', an int of 0 or more, or a datetime with a time zone"
-        refuse_value("", "offset", offset, allowed)
+        refuse_value("", option, offset, allowed)

@@ -82,7 +82,8 @@ class Subscribed(LinkSubscription[T]):
         """The peer's answer, which must say that it keeps the subscription (3.5.6)."""
         super().on_attach(frame)
         if not frame.refuses and frame.own_expiry != "never":
-            text = f"the peer does not keep subscriptions: its source has the expiry-policy {frame.own_expiry!r}"
+            why = f"the expiry-policy is {frame.own_expiry!r}; a node keeps them for multicasts"
+            text = f"subscription={frame.name!r:.80}: the peer keeps no named subscription here: {why}"
             error = LinkDetached(Condition.NOT_IMPLEMENTED.value, text)
             error.place = self.place()
             self._goodbye = Detach()
@@ -150,7 +151,7 @@ class SubscriptionEnd(Subscribed[bytes]):
         if frame.source == self.source:
             self.end_for_good()
         else:
-            text = f"the subscription is at {frame.source!r:.80}"
+            text = f"subscription={frame.name!r:.80}: it is at {frame.source!r:.80}, and not at {self.source!r:.80}"
             self.give_up(LinkDetached(Condition.NOT_FOUND.value, text))
 
     def on_lost(self, frame: Lost) -> None:

@@ -82,7 +82,7 @@ def require_start(start: Offset | None, *, browse: bool) -> Offset | None:
     Errors: `ConfigError` if it is malformed, or together with `browse`.
     """
     if start is not None:
-        require_offset(start)
+        require_offset(start, "start")
         _refuse_browse("start", start, browse)
     return start
 

@@ -283,7 +283,7 @@ class _FileReader:
                     try:
                         address.add_to(trial)
                     except _TriedEnough:
-                        trial.queue(address.name)  # stands for it
+                        _stand_in(trial, address)
         return tuple(address for _, address in ordered)
 
     def _trying(self, kind: AddressKind, name: str, node: Mapping[str, Any]) -> Callable[..., None]:
@@ -314,6 +314,15 @@ class _FileReader:
         for path in read:
             visit(path, ())
         return [(path, read[path]) for path in done]
+
+
+def _stand_in(trial: Node, address: DeclaredAddress) -> None:
+    """Take the names of an address that is in the store: its own, and those of its partitions."""
+    trial.queue(address.name)
+    partitions = address.options.get("partitions", 1)
+    if partitions > 1:
+        for number in range(partitions):
+            trial.queue(f"{address.name}-{number}")
 
 
 class _TriedEnough(Exception):

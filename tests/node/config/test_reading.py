@@ -174,6 +174,11 @@ def test_what_would_run_names_every_option(tmp_path: Path) -> None:
         ("[queues.a]\ndead_letters='m'\n[multicasts.m]", 2, "queue 'a': dead_letters='m': it must be a queue"),
         ("[queues.'$orders']", 1, 'name must be a string that does not begin with "$"'),
         ("[queues.x]\n[multicasts.x]", 2, "the node has one of this name already"),
+        (
+            "node.store = 'data'\n[queues.x-1]\n[logs.x]\npartitions = 2",
+            3,
+            "address 'x-1': the node has one of this name",
+        ),
         ("[queues.'/management']", 1, "the node has one of this name already"),
         ("[multicasts.m]\noverflow = 'drop'", 2, "overflow = 'drop': it must be 'block' or 'drop_oldest'"),
         ("[served.s]", 1, "served stream 's': give either a publisher or from_offset"),
