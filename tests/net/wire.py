@@ -273,6 +273,7 @@ class Peer:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._rest = b""
+        self._attached: set[tuple[int, int]] = set()  # the channel and the handle of each link of the other side
         self.heartbeats = 0
         self.ends_due = 0
         self.open: Frame | None = None
@@ -303,10 +304,24 @@ class Peer:
         value, at = read_value(body, 0)
         assert isinstance(value, Described)
         name, fields = PERFORMATIVES[value.descriptor]
+        self._check_handle(name, channel, dict(zip(fields.split(), value.value, strict=False)).get("handle"))
         if name == "end" and self.ends_due:
             self.ends_due -= 1
             return await self.frame()
         return Frame(name, channel, dict(zip(fields.split(), value.value, strict=False)), body[at:])
+
+    def _check_handle(self, name: str, channel: int, handle: int | None) -> None:
+        """Check that a frame names no link but one that its sender has attached (2.6.2)."""
+        link = (channel, handle)
+        if name == "end":
+            self._attached = {each for each in self._attached if each[0] != channel}
+        elif name == "attach" and handle is not None:
+            assert link not in self._attached, f"handle {handle} is attached twice"
+            self._attached.add((channel, handle))
+        elif handle is not None:
+            assert link in self._attached, f"a {name} names the handle {handle}, which is not attached"
+            if name == "detach":
+                self._attached.remove((channel, handle))
 
     async def expect(self, name: str) -> Frame:
         """Return the next frame, which must be a `name`."""

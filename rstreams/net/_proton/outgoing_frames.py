@@ -13,6 +13,10 @@ module completes the session's flow with the four numbers of the link:
 
 This is done when all output of the engine has been taken. Then the numbers are right for this place in the output.
 
+The engine also writes one flow that is wrong. When a delivery is settled while the window of its session is to be
+opened, the engine makes the flow one of the delivery's link, even if that link has sent its detach. The handle is
+`_NO_HANDLE` then, and a peer ends the connection because of it. This module makes such a flow one of the session.
+
 Spec: AMQP 1.0 sections 2.6.7 (flow control), 2.7.4 (flow).
 """
 
@@ -27,6 +31,7 @@ from cproton_ffi import ffi, lib
 
 from rstreams._codec.decode import read_items
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
+from rstreams.net._proton.frame_fields import fields_of, of_session
 from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.outgoing_parts import OutgoingParts
 from rstreams.net._proton.pointers import Pointer
@@ -39,6 +44,12 @@ _ANSWER_BYTES: Final = 512
 
 _PASSING: Final = 0xFFFF & ~(1 << 2)
 """All performatives but attach, 0x12."""
+
+_PASSING_BUT_FLOW: Final = 0xFFFF & ~(1 << 3)
+"""All performatives but flow, 0x13."""
+
+_NO_HANDLE: Final = 0xFFFFFFFE
+"""The handle in a flow of the engine for a link that has sent its detach."""
 
 _MOST: Final = 2**30
 """No frame of the engine is larger; a protocol header, read as the size of a frame, is."""
@@ -71,6 +82,7 @@ class OutgoingFrames:
     Attributes:
         parts: The parts of large messages that go into the output.
         is_full: Whether the last output filled the room, and the engine may have more.
+        has_window: Whether a session has had a window. Only then the engine writes flows of links without a handle.
 
     Context: Only the task that owns the connection.
     """
@@ -79,6 +91,7 @@ class OutgoingFrames:
         """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
         self.parts = OutgoingParts(loops)
         self.is_full = False
+        self.has_window = False
         self._loops = loops
         self._transport = transport
         self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
@@ -88,12 +101,16 @@ class OutgoingFrames:
         self._attaching: dict[Pointer, SenderNumbers] = {}  # senders whose attach is to come
         self._skipped = 0  # bytes still to come of the frame that the output so far ends in
         self._held = b""  # the beginning of a frame, too short to be known
+        self._unwalked = 0  # bytes still to come of the frame that the output so far ends in, for `_mend_flows`
+        self._mends = False  # since an output that ended with a frame
 
     def take(self) -> Sequence[memoryview]:
         """Return the output in pieces, at most `BUFFER_BYTES` and the parts of large messages.
 
         The pieces that are not read-only are valid until the next call.
         """
+        if self.has_window and not self._mends:
+            self._mends = not (self.is_full or self._kept)
         size = min(len(self._kept), BUFFER_BYTES)
         if size:
             self._buffer[:size] = self._kept[:size]
@@ -102,10 +119,14 @@ class OutgoingFrames:
         if (self._asked or self._sessions_asked) and size < BUFFER_BYTES:
             size = self._answer(size)
         self.is_full = size == BUFFER_BYTES
+        if self._mends:
+            size = self._mend_flows(size)
         output = self._buffer[:size]
         if not self.parts:
             return (output,) if size else ()
         pieces, used = self.parts.put_into(output)
+        if used < size:
+            self._unwalked = 0  # the next output begins with this frame
         self._kept[:0] = output[used:]
         return pieces
 
@@ -208,6 +229,33 @@ class OutgoingFrames:
                 del self._attaching[link]
                 break
 
+    def _mend_flows(self, size: int) -> int:
+        """Make the flows without a handle those of their session; return how many bytes of output there are then.
+
+        A flow of which the rest is to come is taken out, and comes again in front of its rest.
+        """
+        at, self._unwalked = self._unwalked, 0
+        while at < size:
+            at, told = self._loops.walk(self._buffer[:size], at, _PASSING_BUT_FLOW, _MOST)
+            if told < 0:
+                at += 8  # a protocol header
+            elif at < size and (told == 0 or at + told > size):
+                if told and self._buffer[at + _PERFORMATIVE_AT + 2] != _FLOW[2]:
+                    at += told
+                    continue
+                self._kept[:0] = self._buffer[at:size]
+                return at
+            elif told > 0:
+                flow = bytes(self._buffer[at : at + told])
+                mended = of_session(flow) if _handle_of(flow) == _NO_HANDLE else flow
+                if mended is not flow:
+                    rest = bytes(self._buffer[at + told : size])
+                    size -= told - len(mended)
+                    self._buffer[at:size] = mended + rest
+                at += len(mended)
+        self._unwalked = at - size
+        return size
+
     # answers
 
     def _answer(self, size: int) -> int:
@@ -252,6 +300,13 @@ class OutgoingFrames:
 def _have_flow_written(session: Pointer) -> None:
     """Have the engine write a flow of a session, by setting the capacity that it has."""
     lib.pn_session_set_incoming_capacity(session, lib.pn_session_get_incoming_capacity(session))
+
+
+def _handle_of(flow: bytes) -> object:
+    """Return the handle in a flow of the engine; None in a flow of a session, and in a frame of SASL."""
+    if flow[5] or flow[_PERFORMATIVE_AT : _PERFORMATIVE_AT + 3] != _FLOW:
+        return None
+    return fields_of(flow, 5)[4]
 
 
 def _name_of(link: Pointer) -> bytes:

@@ -155,6 +155,8 @@ class SendingDriver(LinkDriver):
 
     def settle_some(self, most: int) -> bool:
         """See `LinkDriver`."""
+        if lib.pn_session_outgoing_bytes(self._session):
+            self._sent.take_back(most)
         if lib.pn_link_unsettled(self.pointer) <= most:
             return False
         has_some = bool(self._sent)
