@@ -151,7 +151,7 @@ class Handling:
 class _Inbox(Sink[Any]):
     """The items that wait for a handler, and the demand for more; see the module's text.
 
-    Items are asked for when none waits and none is on its way, or when half of the limit is missing.
+    Items are asked for when fewer than `concurrency` are here or on their way, or when half of the limit is missing.
 
     Attributes:
         waiting: The items.
@@ -168,7 +168,7 @@ class _Inbox(Sink[Any]):
         self.in_hand: dict[int, tuple[object, float]] = {}
         self.ahead = AskingAhead(trio.current_time, concurrency, window)
         self._taken = 0
-        self.request(concurrency)
+        self.request(self.ahead.more())
 
     # the publisher calls these
 
@@ -200,15 +200,9 @@ class _Inbox(Sink[Any]):
     def on_handled(self, number: int) -> None:
         """Hear that an item has been handled; ask for more."""
         del self.in_hand[number]
-        ahead = self.ahead
-        ahead.handled += 1
-        to_come = self.outstanding + len(self.waiting)
-        missing = ahead.limit - to_come - len(self.in_hand)
-        if not self.ended and (not to_come or 2 * missing >= ahead.limit):
-            ahead.set_limit()
-            missing = ahead.limit - to_come - len(self.in_hand)
-            if missing > 0:
-                self.request(missing)
+        self.ahead.end(1)
+        if not self.ended and (more := self.ahead.more()):
+            self.request(more)
 
     def close(self) -> None:
         """End the subscription, and release the items that wait."""

@@ -129,3 +129,21 @@ async def test_never_more_than_the_concurrency_are_in_hand(concurrency: int) -> 
             await send(source)
         assert most == concurrency
         assert set(source.outcomes) == {"done"}
+
+
+@pytest.mark.usefixtures("mock_clock")
+async def test_an_item_that_comes_between_two_ends_leaves_no_handler_idle() -> None:
+    ends = [trio.Event() for _ in range(6)]
+
+    async def handle(item: int) -> None:
+        await ends[item].wait()
+
+    async with handled(handle, concurrency=3) as source:
+        source.next(0, 1, 2)
+        for first in range(3):
+            ends[first].set()
+            await trio.testing.wait_all_tasks_blocked()
+            if not first:
+                source.next(3)
+                await trio.testing.wait_all_tasks_blocked()
+        assert source.requested - source.outcomes.count("done") >= 3
