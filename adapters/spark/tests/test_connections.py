@@ -59,6 +59,10 @@ def test_a_lost_connection_without_reconnect_is_replaced(node: NodeProcess, even
         second = connection_for(options(proxy.port, reconnect="false"))
         assert second is not first
         assert second.is_open
+        for connection in (first, second):
+            connection.release()
+        eventually(lambda: not first._thread.is_alive(), "a connection that is lost for good has no thread")
+        second.close()
 
 
 def test_a_closed_connection_says_so(node: NodeProcess) -> None:

@@ -104,7 +104,8 @@ class Numbered(ManualPublisher[Message]):
             self.next(Message(b"", annotations={"x-stream-offset": self._left.pop(0)}))
 
 
-async def test_credit_is_never_more_than_what_is_left_of_the_range() -> None:
+async def test_credit_is_never_more_than_what_is_left_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rstreams.net.dialects.RStreamsNode, "offset", lambda _self, _offset: {})  # a peer that has none
     publisher = Numbered(range(100, 2_000))
     async with Node() as node:
         node.serve("numbered", publisher)

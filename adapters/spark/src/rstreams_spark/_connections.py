@@ -109,7 +109,7 @@ class SendingConnection:
             self._end_if_useless()
 
     def _end_if_useless(self) -> None:
-        if self._away and not self._users:
+        if not self._users and (self._away or not self.is_open):
             self._over = True
             self.run_soon(self._close.set)
 

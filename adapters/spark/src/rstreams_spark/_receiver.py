@@ -71,7 +71,11 @@ class Receiver:
         self._thread = threading.Thread(target=self._run, args=(started.put,), name="rstreams source", daemon=True)
         self._thread.start()
         self._token = started.get()
-        self._call(self._intake.subscribed)
+        try:
+            self._call(self._intake.subscribed)
+        except BaseException:
+            self.close()
+            raise
 
     def collect(self, committed: int, most: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the next batch as they come; see `RowIntake.collect`."""
