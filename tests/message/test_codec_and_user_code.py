@@ -106,6 +106,7 @@ def test_a_list_that_gets_shorter_while_it_is_encoded_ends_sooner(left: int) -> 
     assert isinstance(same(make), bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["annotations", "properties", "body", "id"])
 def test_fields_replaced_while_a_message_is_encoded(field: str) -> None:
     def make() -> Message:

@@ -16,6 +16,8 @@ from rstreams.errors import AuthenticationFailed, ConnectFailed, ConnectionLost
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
 
+pytestmark = pytest.mark.slow  # each test starts a node in a process of its own
+
 
 def options(port: int, **more: str) -> SinkOptions:
     return SinkOptions.parse({"url": f"amqp://127.0.0.1:{port}"} | more)

@@ -24,6 +24,8 @@ from rstreams import Message
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
 
+pytestmark = pytest.mark.slow  # each test starts a node in a process of its own
+
 MIB = 1024 * 1024
 
 

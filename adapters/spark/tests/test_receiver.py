@@ -20,6 +20,8 @@ from rstreams import Message
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
 
+pytestmark = pytest.mark.slow  # each test starts a node in a process of its own
+
 
 @contextmanager
 def reading_ahead(url: str, address: str, limit: int, **options: str) -> Iterator[Receiver]:

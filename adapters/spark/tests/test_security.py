@@ -27,6 +27,8 @@ from tests.net.certificates import Files, alice
 if TYPE_CHECKING:
     from conftest import NodeProcess
 
+pytestmark = pytest.mark.slow  # each test starts a node in a process of its own
+
 PASSWORD = "se/cr@et"  # noqa: S105 - of the node of these tests
 SOURCE = {"url": "amqps://h", "address": "a"}
 

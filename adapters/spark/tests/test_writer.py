@@ -25,6 +25,8 @@ from rstreams.message import Message
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
 
+pytestmark = pytest.mark.slow  # each test starts a node in a process of its own
+
 SCHEMA = StructType().add("body", StringType())
 ADDRESSED = StructType().add("body", StringType()).add("address", StringType())
 
