@@ -1,6 +1,5 @@
 """Settings that hold for all tests."""
 
-import gc
 import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
@@ -30,12 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     the slow ones. A worker without tests takes some from the end of another worker's part.
     """
     items.sort(key=_place)
-
-
-def pytest_collection_finish() -> None:
-    """Keep the garbage collector off the collected tests: some tests collect, and would visit 27,000 others."""
-    gc.collect()
-    gc.freeze()
 
 
 def _place(item: pytest.Item) -> int:

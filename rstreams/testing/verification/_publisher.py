@@ -356,9 +356,7 @@ class PublisherVerification(PublisherUnderTest[T]):
         self,
     ) -> None:
         publisher = self.make(self.up_to(3))
-        frozen_before = gc.get_freeze_count() > 0
-        if not frozen_before:
-            gc.freeze()  # the objects from before are not searched: pytest has very many
+        gc.freeze()  # the objects from before are not searched: pytest has very many
         try:
             gone = self._cancelled(publisher)
 
@@ -368,8 +366,7 @@ class PublisherVerification(PublisherUnderTest[T]):
 
             self.expect(dropped, "the publisher still refers to a subscriber that has cancelled")
         finally:
-            if not frozen_before:
-                gc.unfreeze()
+            gc.unfreeze()
 
     def _cancelled(self, publisher: Publisher[T]) -> weakref.ref[Recorder[T]]:
         recorder = self.subscribe(publisher)
