@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, cast
 
-from rstreams._codec.data_sections import total_bytes
+from rstreams._codec.data_sections import largest_body
 from rstreams.protocol.frames import Flow, Transfer
 
 LARGE_BYTES: Final = 512 * 1024
@@ -83,9 +83,8 @@ class LargeMessages:
 
 
 def _has_large(payloads: Sequence[bytes]) -> bool:
-    if total_bytes(payloads if isinstance(payloads, list) else list(payloads)) <= LARGE_BYTES:
-        return False
-    return any(map(_is_large, payloads))
+    largest = largest_body(payloads if isinstance(payloads, list) else list(payloads))
+    return largest > LARGE_BYTES if largest >= 0 else any(map(_is_large, payloads))
 
 
 def _is_large(payload: bytes) -> bool:
