@@ -54,6 +54,7 @@ PEERS: Final = {
     "redis_streams": Kind("network_redis", 25_000, 100, server=_servers.redis, settles=True),
     "aio_pika": Kind("network_aio_pika", 3_000, 50, server=_servers.rabbitmq, settles=True),
 }
+LATENCY_PEERS: Final = {**PEERS, "trio_sockets": Kind("network_trio", 100_000, 1_000)}
 FAN_OUT_PEERS: Final = {
     "pyzmq_pub_sub": Kind("network_pyzmq", 250_000, 1_000, produce="publish", consume="subscribe"),
     "nats": PEERS["nats"],
@@ -103,9 +104,9 @@ def latency(rate: int, seconds: float) -> Group:
     """Return the cases of one rate: how late items of 1 KB are that are made at it, at least once, one a delivery."""
     group = Group(f"latency at {rate:,}/s")
     load = Load(0, max(MIN_ITEMS, int(rate * seconds)), SIZES["1KB"], rate=rate)
-    for name, kind in {"rstreams": OURS["single"], **PEERS}.items():
+    for name, kind in {"rstreams": OURS["single"], **LATENCY_PEERS}.items():
         group.candidates[name] = Candidate(kind, load)
-    group.pairs = [(f"latency_{part}/{rate}", "rstreams", name, name) for name in PEERS for part in PERCENTILES]
+    group.pairs = [(f"latency_{part}/{rate}", "rstreams", name, name) for name in LATENCY_PEERS for part in PERCENTILES]
     return group
 
 
