@@ -88,7 +88,10 @@ def described(code: int, *fields: bytes) -> bytes:
     return b"\x00\x53" + bytes([code]) + encode_fields(fields)
 
 
-def terminus(code: int, address: str | None) -> bytes:
+def terminus(code: int, address: str | bytes | None) -> bytes:
+    """Return a source or a target of an address; one that is encoded already is returned as it is."""
+    if isinstance(address, bytes):
+        return address
     return NULL if address is None else described(code, encode_string(address))
 
 
@@ -125,8 +128,8 @@ def _symbols(properties: dict[str, Any]) -> dict[Symbol, Any]:
     return {Symbol(name): value for name, value in properties.items()}
 
 
-def _copying(address: str | None, distribution: str) -> bytes:
-    assert address is not None
+def _copying(address: str | bytes | None, distribution: str) -> bytes:
+    assert isinstance(address, str)
     return described(SOURCE, encode_string(address), *[NULL] * 5, encode_value(Symbol(distribution)))
 
 
@@ -134,7 +137,7 @@ def attach_frame(
     name: str,
     role: str,
     *,
-    source: str | None = "",
+    source: str | bytes | None = "",
     target: str | bytes | None = "",
     settled: bool = False,
     initial_delivery_count: int | None = None,
@@ -152,8 +155,8 @@ def attach_frame(
             TRUE if role == "receiver" else FALSE,
             b"\x50\x01" if settled else NULL,
             NULL,
-            terminus(SOURCE, source) if not distribution else _copying(source, distribution),
-            target if isinstance(target, bytes) else terminus(TARGET, target),
+            _copying(source, distribution) if distribution else terminus(SOURCE, source),
+            terminus(TARGET, target),
             NULL,
             NULL,
             count,
