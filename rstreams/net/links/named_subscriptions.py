@@ -96,7 +96,7 @@ class Subscribed(LinkSubscription[T]):
 
     @property
     def has_it(self) -> bool:
-        """Whether the subscriber has the subscription. One that was cancelled early says so at the attach of the link."""
+        """Whether the subscriber has the subscription. If it was cancelled early, that is known at the attach."""
         return self._life.phase not in (ReceiverPhase.ATTACHING, ReceiverPhase.SILENT)
 
     @property
