@@ -88,7 +88,7 @@ async def play(steps: list[tuple[str, Any]]) -> None:
                     await act(probes, "cancel", 0)
                 for settlement in ("at_least_once", "at_most_once"):
                     for window_bytes in (None, 1, 64 * KB):
-                        stream = connection.stream("all", settlement=settlement, window_bytes=window_bytes)  # type: ignore[call-overload]
+                        stream = connection.stream("all", settlement=settlement, window_bytes=window_bytes)
                         assert await stream.to_list() == items
                 await until(lambda: not pump_of(connection).engine.links.drivers)
             await until(lambda: not node.statistics().connections)
