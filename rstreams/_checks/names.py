@@ -14,11 +14,11 @@ MAX_NAME_BYTES: Final = 4096
 
 
 def require_container_id(container_id: str | None) -> str | None:
-    """Return a container's name for itself if it can be sent to a peer; None and "" stand for a random name.
+    """Return a container's name for itself if it can be sent to a peer; None stands for a random name.
 
     Errors: `ConfigError` for any other value.
     """
-    return require_name("", "container_id", container_id) if container_id else container_id
+    return None if container_id is None else require_name("", "container_id", container_id)
 
 
 def require_name(call: str, option: str, name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from rstreams._checks.names import CertificateUsers, require_certificate_users
-from rstreams.errors import Condition, ConfigError
+from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.net.links.sight import Sight
 from rstreams.net.transport.accounts import UserLimits, require_limits
 from rstreams.net.transport.listener import ConnectionOptions, Listener
@@ -97,8 +97,9 @@ class AdministeredNode:
         """Have other users, permissions and limits from now on; all are replaced, as in `Node(...)`.
 
         Connections of users that are not let in any more are closed, and links that are not permitted any more are
-        ended, both with `amqp:unauthorized-access`. Limits of connections and links hold for new ones. A link that was
-        attached without a limited rate stays without one.
+        ended, both with `amqp:unauthorized-access`. Kept subscriptions (`keep_s`) of users that are not let in any
+        more are ended. Limits of connections and links hold for new ones. A link that was attached without a limited
+        rate stays without one.
 
         Errors: `ConfigError` for a value that is not allowed; then nothing changes.
         Cancels: The new ones are in force; some connections may still be open.
@@ -116,3 +117,4 @@ class AdministeredNode:
                 nursery.start_soon(
                     listener.close_clients, lambda each: not admission.lets_in(each.user), condition, text
                 )
+        self._links.kept.end_users(lambda user: not admission.lets_in(user), LinkDetached(condition, text))

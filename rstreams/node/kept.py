@@ -183,6 +183,11 @@ class KeptSubscriptions:
         for name in list(self._away):
             self._ends[name].give_up(error)
 
+    def end_users(self, are_gone: Callable[[str | None], bool], error: RStreamsError) -> None:
+        """End the subscriptions that are away of users that are not let in any more."""
+        for name in [name for name in self._away if are_gone(name.user)]:
+            self._ends[name].give_up(error)
+
     async def run(self) -> None:
         """End subscriptions that have been away too long, until cancelled."""
         while True:

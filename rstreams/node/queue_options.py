@@ -11,7 +11,7 @@ from rstreams._checks.choices import require_choice, require_flag
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams.errors import ConfigError
 from rstreams.node.address import Address, require_address_name, require_capacity
-from rstreams.node.durable_queue import DurableQueue, WhenFull
+from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, DurableQueue, WhenFull
 from rstreams.node.limited_queue import LimitedQueue
 from rstreams.node.queue import Queue
 from rstreams.node.redelivery import RedeliveryDelay
@@ -73,6 +73,9 @@ class QueueOptions:
             self._refuse(call, "capacity=None: only a durable queue may have any number of messages")
         if self.capacity_bytes is not None:
             self._refuse(call, f"capacity_bytes={self.capacity_bytes!r}: only a durable queue is limited in bytes")
+        if self.capacity_in_memory != DEFAULT_IN_MEMORY:
+            why = "all messages of a queue that is not durable are in memory; use capacity"
+            self._refuse(call, f"capacity_in_memory={self.capacity_in_memory!r}: {why}")
         if self.fsync != "always":
             self._refuse(call, f"fsync={self.fsync!r}: only a durable queue is synced")
         if self.when_full == "block":

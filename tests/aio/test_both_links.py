@@ -48,6 +48,31 @@ async def test_items_of_a_served_stream_come_in_order(on: Loop) -> None:
         assert str(connection.explain()).endswith("connected")
 
 
+@pytest.mark.parametrize("options", [{"subscription": "billing"}, {"group": "billing"}, {}])
+@over_both_loops
+async def test_a_stream_that_was_cancelled_at_once_is_opened_again_at_once(on: Loop, options: dict[str, str]) -> None:
+    async with on.Node() as node:
+        if "subscription" in options:
+            node.multicast("prices")
+        elif "group" in options:
+            node.log("prices", retention_items=100)
+        else:
+            node.serve("prices", on.Stream.range(5), keep_s=30)
+        url = (await node.listen("127.0.0.1:0")).url
+        async with on.connect(url, container_id="shop") as connection, on.connect(url) as publisher:
+            stream = connection.stream("prices", **options)
+            for _ in range(4):
+                async with stream.open():
+                    pass
+            got: list[int] = []
+            task = on.start(lambda: stream.take(5).for_each(got.append))
+            if options:
+                await on.until(lambda: "has credit for" in str(connection.explain()))
+                await publisher.publish("prices", on.Stream.range(5))
+            assert await task.ended() is None
+            assert got == list(range(5))
+
+
 @over_both_loops
 async def test_a_durable_queue_outlives_its_node(on: Loop) -> None:
     with TemporaryDirectory() as folder:

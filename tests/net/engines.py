@@ -13,6 +13,7 @@ from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.refusal import refuse
+from tests.net.wire import Handles, read_frame
 
 
 class Side:
@@ -90,12 +91,35 @@ def refuse_all(_driver: LinkDriver, frame: Attach) -> None:
     raise AssertionError(frame)
 
 
+class Said:
+    """Reads all that an engine says, and checks the handles in it."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._handles = Handles()
+
+    def by(self, engine: Engine) -> bytes:
+        """Return what an engine says now."""
+        data = bytes(engine.output())
+        self._rest += data
+        while len(rest := self._rest) >= 8:
+            size = 8 if rest.startswith(b"AMQP") else int.from_bytes(rest[:4])
+            if len(rest) < size:
+                break
+            self._rest = rest[size:]
+            came = None if rest.startswith(b"AMQP") else read_frame(rest[:size])
+            if came is not None:
+                self._handles.check(came)
+        return data
+
+
 class Engines:
     """Both sides, opened."""
 
     def __init__(self, *, max_frame_bytes: int = 65536) -> None:
         self.one = Side("one", server=False, max_frame_bytes=max_frame_bytes)
         self.other = Side("other", server=True, max_frame_bytes=max_frame_bytes)
+        self._said = {self.one: Said(), self.other: Said()}
         self.run()
         assert self.one.opened
         assert self.other.opened
@@ -109,10 +133,14 @@ class Engines:
                 engine = side.engine
                 while engine.dispatch(RUN, math.inf):
                     moved = True
-                while data := engine.output():
+                while data := self.said_by(side):
                     peer.engine.feed(data)
                     moved = True
                 moved = moved or engine.has_work()
+
+    def said_by(self, side: Side) -> bytes:
+        """Return what a side says now, with its handles checked."""
+        return self._said[side].by(side.engine)
 
     def free(self) -> None:
         """Give the memory of both back."""
@@ -121,16 +149,17 @@ class Engines:
 
 
 class Alone:
-    """One server's engine that is fed by hand; what it says is thrown away, and each link is attached to nothing."""
+    """One server's engine that is fed by hand. Its links are attached to nothing, and its handles are checked."""
 
     def __init__(self) -> None:
+        self.said = Said()
         self.side = Side("alone", server=True, max_frame_bytes=65536)
         self.side.answer = lambda driver, frame: driver.bind(refuse(driver, frame, "amqp:not-found", "nothing is here"))
 
     def feed(self, data: bytes) -> None:
         engine = self.side.engine
         engine.feed(data)
-        while engine.dispatch(RUN, math.inf) or engine.output() or engine.has_work():
+        while engine.dispatch(RUN, math.inf) or self.said.by(engine) or engine.has_work():
             pass
 
     def free(self) -> None:

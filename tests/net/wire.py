@@ -88,7 +88,10 @@ def described(code: int, *fields: bytes) -> bytes:
     return b"\x00\x53" + bytes([code]) + encode_fields(fields)
 
 
-def terminus(code: int, address: str | None) -> bytes:
+def terminus(code: int, address: str | bytes | None) -> bytes:
+    """Return a source or a target of an address; one that is encoded already is returned as it is."""
+    if isinstance(address, bytes):
+        return address
     return NULL if address is None else described(code, encode_string(address))
 
 
@@ -125,8 +128,8 @@ def _symbols(properties: dict[str, Any]) -> dict[Symbol, Any]:
     return {Symbol(name): value for name, value in properties.items()}
 
 
-def _copying(address: str | None, distribution: str) -> bytes:
-    assert address is not None
+def _copying(address: str | bytes | None, distribution: str) -> bytes:
+    assert isinstance(address, str)
     return described(SOURCE, encode_string(address), *[NULL] * 5, encode_value(Symbol(distribution)))
 
 
@@ -134,7 +137,7 @@ def attach_frame(
     name: str,
     role: str,
     *,
-    source: str | None = "",
+    source: str | bytes | None = "",
     target: str | bytes | None = "",
     settled: bool = False,
     initial_delivery_count: int | None = None,
@@ -152,8 +155,8 @@ def attach_frame(
             TRUE if role == "receiver" else FALSE,
             b"\x50\x01" if settled else NULL,
             NULL,
-            terminus(SOURCE, source) if not distribution else _copying(source, distribution),
-            target if isinstance(target, bytes) else terminus(TARGET, target),
+            _copying(source, distribution) if distribution else terminus(SOURCE, source),
+            terminus(TARGET, target),
             NULL,
             NULL,
             count,
@@ -263,6 +266,39 @@ def outcome_of(value: Any) -> str:  # noqa: ANN401 - whatever is on the wire
     return OUTCOMES[value.descriptor]
 
 
+def read_frame(data: bytes) -> Frame | None:
+    """Return a frame of AMQP; None if it is empty."""
+    _, offset, _, channel = struct.unpack(">IBBH", data[:8])
+    body = data[4 * offset :]
+    if not body:
+        return None
+    value, at = read_value(body, 0)
+    assert isinstance(value, Described)
+    name, fields = PERFORMATIVES[value.descriptor]
+    return Frame(name, channel, dict(zip(fields.split(), value.value, strict=False)), body[at:])
+
+
+class Handles:
+    """Checks that one side's frames name no link but those that it has attached (2.6.2)."""
+
+    def __init__(self) -> None:
+        self._attached: set[tuple[int, int]] = set()  # the channel and the handle of each link
+
+    def check(self, came: Frame) -> None:
+        """Check the next frame of this side."""
+        name, channel, handle = came.name, came.channel, came["handle"]
+        link = (channel, handle)
+        if name == "end":
+            self._attached = {each for each in self._attached if each[0] != channel}
+        elif name == "attach":
+            assert link not in self._attached, f"handle {handle} is attached twice"
+            self._attached.add(link)
+        elif handle is not None:
+            assert link in self._attached, f"a {name} names the handle {handle}, which is not attached"
+            if name == "detach":
+                self._attached.remove(link)
+
+
 class Peer:
     """The scripted end. What it is told is read frame by frame; heartbeats are counted and passed over.
 
@@ -273,7 +309,7 @@ class Peer:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._rest = b""
-        self._attached: set[tuple[int, int]] = set()  # the channel and the handle of each link of the other side
+        self._handles = Handles()
         self.heartbeats = 0
         self.ends_due = 0
         self.open: Frame | None = None
@@ -296,32 +332,16 @@ class Peer:
     async def frame(self) -> Frame:
         """Return the next frame that is not empty."""
         while True:
-            size, offset, _, channel = struct.unpack(">IBBH", await self.take(8))
-            body = (await self.take(size - 8))[4 * offset - 8 :]
-            if body:
+            head = await self.take(8)
+            came = read_frame(head + await self.take(int.from_bytes(head[:4]) - 8))
+            if came is not None:
                 break
             self.heartbeats += 1
-        value, at = read_value(body, 0)
-        assert isinstance(value, Described)
-        name, fields = PERFORMATIVES[value.descriptor]
-        self._check_handle(name, channel, dict(zip(fields.split(), value.value, strict=False)).get("handle"))
-        if name == "end" and self.ends_due:
+        self._handles.check(came)
+        if came.name == "end" and self.ends_due:
             self.ends_due -= 1
             return await self.frame()
-        return Frame(name, channel, dict(zip(fields.split(), value.value, strict=False)), body[at:])
-
-    def _check_handle(self, name: str, channel: int, handle: int | None) -> None:
-        """Check that a frame names no link but one that its sender has attached (2.6.2)."""
-        link = (channel, handle)
-        if name == "end":
-            self._attached = {each for each in self._attached if each[0] != channel}
-        elif name == "attach" and handle is not None:
-            assert link not in self._attached, f"handle {handle} is attached twice"
-            self._attached.add((channel, handle))
-        elif handle is not None:
-            assert link in self._attached, f"a {name} names the handle {handle}, which is not attached"
-            if name == "detach":
-                self._attached.remove((channel, handle))
+        return came
 
     async def expect(self, name: str) -> Frame:
         """Return the next frame, which must be a `name`."""

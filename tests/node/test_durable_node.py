@@ -236,6 +236,10 @@ def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
         ({"fsync_interval_s": 0}, "fsync_interval_s=0"),
         ({"when_full": "explode"}, "when_full='explode'"),
         ({"durable": 1}, "durable=1"),
+        (
+            {"capacity_in_memory": 10},
+            "capacity_in_memory=10: all messages of a queue that is not durable are in memory",
+        ),
     ],
 )
 def test_a_bad_option_is_named(options: dict[str, Any], text: str) -> None:

@@ -329,6 +329,29 @@ async def test_no_user_goes_on_with_the_subscription_of_another_one() -> None:
             assert node.statistics().served["numbers"].subscriptions == 2
 
 
+async def test_a_user_that_is_removed_loses_its_subscriptions() -> None:
+    users = {"alice": "a", "bob": "b", "carol": "c"}
+    async with Node(users=users) as node:
+        node.serve("numbers", Stream.range(ITEMS), keep_s=3600)
+        place = (await node.listen("127.0.0.1:0")).url.removeprefix("amqp://")
+
+        async def begin(connection: rstreams.Connection) -> None:
+            probe = ProbeSubscriber[int](1)
+            connection.stream("numbers").subscribe(probe)
+            await until(lambda: probe.items)
+
+        for user in ("alice:a", "carol:c"):  # these are away
+            async with rstreams.connect(f"amqp://{user}@{place}") as connection:
+                await begin(connection)
+        async with rstreams.connect(f"amqp://bob:b@{place}") as connection:  # this one is attached
+            await begin(connection)
+            await until(lambda: node.statistics().served["numbers"].away == 2)
+            await node.renew_access(users={"carol": "c"})
+            await until(lambda: node.statistics().served["numbers"].subscribers == 1)
+        assert [name.user for name in node._links.kept._ends] == ["carol"]
+        assert node.statistics().served["numbers"].away == 1
+
+
 async def test_management_lists_and_ends_a_subscription_that_is_away() -> None:
     async with Node() as node:
         source = ManualPublisher[int]()

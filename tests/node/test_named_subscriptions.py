@@ -14,15 +14,28 @@ import trio
 import rstreams
 from rstreams import Connection, Node, Reconnect, Stream
 from rstreams._codec import Symbol, encode_value
-from rstreams._codec.encode import encode_uint
+from rstreams._codec.encode import encode_string, encode_uint
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_body
 from rstreams.net.management import ManagementRefused, NamedSubscriptionInfo
 from rstreams.node import Permission
 from rstreams.testing import FaultyNetwork, ProbeSubscriber
 from tests.net.foreign import Foreign, foreign
-from tests.net.over_tcp import until
-from tests.net.wire import ACCEPT, Frame, condition_of, detach_frame, disposition_frame
+from tests.net.over_tcp import pump_of, until
+from tests.net.wire import (
+    ACCEPT,
+    SOURCE,
+    Frame,
+    Peer,
+    attach_frame,
+    condition_of,
+    described,
+    detach_frame,
+    disposition_frame,
+    error,
+    scripted,
+    transfer_frame,
+)
 
 NEVER = (encode_uint(2), encode_value(Symbol("never")), encode_uint(0))
 
@@ -92,6 +105,91 @@ async def test_two_streams_of_one_connection_cannot_have_it_together() -> None:
         assert isinstance(second.error, ConfigError)
         with pytest.raises(ConfigError, match="another stream of this connection has it"):
             await connection.unsubscribe("prices", "billing")
+
+
+async def test_of_streams_that_begin_together_one_has_it() -> None:
+    async with sending() as (_, url, publisher), rstreams.connect(url, container_id="shop") as connection:
+        probes = [ProbeSubscriber[Any](1) for _ in range(3)]
+        for probe in probes:
+            connection.stream("prices", subscription="billing").subscribe(probe)
+        await until(lambda: all("on_subscribe" in probe.signals for probe in probes))
+        assert [type(probe.error) for probe in probes] == [type(None), ConfigError, ConfigError]
+        await publisher.publish("prices", Stream.of("tea"))
+        await until(lambda: probes[0].items)
+
+
+async def test_a_stream_that_waits_gets_the_subscription_when_the_first_one_is_refused() -> None:
+    async with sending(max_subscriptions=1) as (_, url, publisher):
+        await begin(url, "audit", "warehouse")
+        async with rstreams.connect(url, container_id="shop") as connection:
+            first, second, third = [ProbeSubscriber[Any](1) for _ in range(3)]
+            connection.stream("prices", subscription="billing").subscribe(first)
+            connection.stream("prices", subscription="billing").subscribe(second)
+            await until(lambda: second.ended)
+            for probe in (first, second):
+                assert "has 1 named subscriptions" in str(probe.error)
+            async with rstreams.connect(url, container_id="warehouse") as other:
+                await other.unsubscribe("prices", "audit")
+            connection.stream("prices", subscription="billing").subscribe(third)
+            await until(lambda: "on_subscribe" in third.signals)
+            await publisher.publish("prices", Stream.of("tea"))
+            await until(lambda: third.items)
+
+
+async def test_an_unsubscribe_that_is_cancelled_at_once_stops_no_stream() -> None:
+    async with sending() as (_, url, publisher), rstreams.connect(url, container_id="shop") as connection:
+        probe = ProbeSubscriber[Any](1)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await connection.unsubscribe("prices", "billing")
+        connection.stream("prices", subscription="billing").subscribe(probe)
+        await until(lambda: "on_subscribe" in probe.signals)
+        await publisher.publish("prices", Stream.of("tea"))
+        await until(lambda: probe.items)
+
+
+async def test_a_connection_that_is_lost_ends_the_streams_that_wait() -> None:
+    async with sending() as (_, url, _publisher), rstreams.connect(url, container_id="shop") as connection:
+        probes = [ProbeSubscriber[Any](1) for _ in range(3)]
+        for probe in probes:
+            connection.stream("prices", subscription="billing").subscribe(probe)
+        pump_of(connection).cut()
+        await until(lambda: all(probe.ended for probe in probes))
+
+
+@pytest.mark.parametrize("granted", [True, False])
+@pytest.mark.usefixtures("autojump_clock")
+async def test_the_link_is_attached_again_when_the_first_one_has_ended(*, granted: bool) -> None:
+    """A link name is in use until both sides have detached it. The peer here is slow to answer the first attach."""
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        first = await peer.expect("attach")
+        await peer.is_silent(10)
+        kept = described(SOURCE, encode_string("prices"), *NEVER)
+        await peer.send(
+            attach_frame(first["name"], "sender", source=kept if granted else None, initial_delivery_count=0)
+        )
+        if granted:
+            assert not (await peer.expect("detach"))["closed"]
+            await peer.is_silent(10)
+            await peer.send(detach_frame(closed=False))
+        else:
+            await peer.send(detach_frame(why=error("amqp:resource-limit-exceeded")))
+            await peer.expect("detach")
+        channel = (await peer.begins()).channel
+        assert (await peer.expect("attach"))["name"] == first["name"] == "billing"
+        await peer.send(attach_frame("billing", "sender", source=kept, initial_delivery_count=0, channel=channel))
+        assert (await peer.expect("flow"))["link-credit"] == 1
+        await peer.send(transfer_frame(0, b"tea", channel=channel))
+        await peer.closes()
+
+    async with scripted(peer) as connection:
+        stream = connection.stream("prices", subscription="billing")
+        with trio.move_on_after(1):
+            await stream.to_list()
+        assert await stream.take(1).to_list() == [b"tea"]
 
 
 async def test_unsettled_messages_come_again_first_and_in_order() -> None:

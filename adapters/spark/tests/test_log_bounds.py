@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from rstreams_spark._logs.bounds import read_offsets, read_times
+from rstreams_spark._logs.options import LogModeOptions
 from rstreams_spark._options import SourceOptions
 
 from rstreams.errors import ConfigError
@@ -25,6 +26,19 @@ def test_offsets() -> None:
         "events/3": "latest",
         "a/b/0": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (LogModeOptions(), "option address: there is no log 'in'"),
+        (LogModeOptions(read_as="log"), "option address: there is no log 'in' (option readAs='log')"),
+        (LogModeOptions(addresses=("a", "b")), "option addresses: there is no log 'a' or 'b'"),
+        (LogModeOptions(pattern="a.*"), "option addressPattern='a.*': there is no log with such a name"),
+    ],
+)
+def test_the_option_that_finds_no_log_is_named(options: LogModeOptions, told: str) -> None:
+    assert options.none_found("in") == told
 
 
 def test_times() -> None:

@@ -391,6 +391,7 @@ class Engine:
         self._events.on_session_end(dead, error)
         for driver in dead:
             driver.let_go()
+        self._host.unsent.forget(session)
         if self._sessions.rest(session):
             self._host.calls.add(SESSION_REST_S, self._sessions.close_first)
 

@@ -13,6 +13,7 @@ from rstreams.net._proton.loops import choose_loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.unfinished import Unfinished
+from rstreams.net._proton.unsent_bytes import UnsentBytes
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.protocol.unsettled import Share
 
@@ -26,6 +27,7 @@ class HostConnection:
         outgoing: The frames that go to the peer.
         turns: The links that have something to do.
         calls: The calls that wait for the clock.
+        unsent: Counts bytes that wait to be sent.
         unfinished: Counts messages that have not come whole; None: they are not counted.
         share: The sending links' part of the memory of their node; None: there is no such bound.
         peer_packs: Whether the peer knows packs.
@@ -59,6 +61,7 @@ class HostConnection:
         self.outgoing = OutgoingFrames(self.loops, transport, output)
         self.turns = LinkTurns(on_wake, on_item)
         self.calls = DelayedCalls()
+        self.unsent = UnsentBytes()
         self.unfinished = unfinished
         self.share = share
         self._on_misuse = on_misuse

@@ -43,6 +43,7 @@ class SendingDriver(LinkDriver):
         self.numbers = SenderNumbers()
         self.drain_asked = False
         self._sent = SentDeliveries(host.loops)
+        host.unsent.add(pointer, self._session)
         self._large = LargeMessages()
         self._partial: Pointer | None = None  # the delivery being sent in parts
         self._beside: tuple[Transfer, memoryview, bytes] | None = None  # a part of it, what is left, what comes before
@@ -75,7 +76,7 @@ class SendingDriver(LinkDriver):
     def room_bytes(self) -> int:
         """See `LinkDriver`."""
         host = self._host
-        room = host.session_bytes - int(lib.pn_session_outgoing_bytes(self._session))
+        room = host.session_bytes - host.unsent.of(self._session)
         if self._large.waits or host.output_waits:
             room = 0
         if room <= 0:
@@ -104,7 +105,7 @@ class SendingDriver(LinkDriver):
         if self._beside is not None:
             room = self._send_beside(*self._beside)
         else:
-            waiting = int(lib.pn_session_outgoing_bytes(self._session))
+            waiting = host.unsent.of(self._session)
             room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
         if not room:
             host.turns.wait(self)
@@ -125,7 +126,7 @@ class SendingDriver(LinkDriver):
                 or (self._share_taken >= PART_BYTES and not host.turns.is_alone(self))
                 or parts.size >= most
                 or not outgoing.takes_parts
-                or lib.pn_session_outgoing_bytes(session)
+                or host.unsent.of(session)
             ):
                 self._beside = frame, part[at:], head
                 return False
@@ -164,6 +165,7 @@ class SendingDriver(LinkDriver):
         return has_some
 
     def _forget(self) -> None:
+        self._host.unsent.remove(self.pointer, self._session)
         self._large.drop()
         self._beside = None
 

@@ -14,16 +14,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 
 from rstreams._checks.names import require_name
-from rstreams._core.subscription import subscribe_failed
-from rstreams.abc import Subscriber, Subscription
+from rstreams.abc import Subscription
 from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.net.links.connection_links import Links
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
+from rstreams.protocol.life import ReceiverPhase
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 
@@ -64,14 +64,15 @@ class Subscribed(LinkSubscription[T]):
     """The receiving end of a link that has a named subscription. It detaches the link, and does not close it.
 
     Attributes:
-        when_gone: Called once when its link has ended for good.
+        waiting: The streams of the connection that attach the link when this end has lost it, or has not got it.
     """
 
-    when_gone: Callable[[], None] | None = None
+    waiting: list[_Waiting]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of `LinkSubscription`
         super().__init__(*arguments, **options)
         self._goodbye = Detach(closed=False)
+        self.waiting = []
 
     def end_for_good(self) -> None:
         """End the subscription at the peer, too."""
@@ -88,6 +89,15 @@ class Subscribed(LinkSubscription[T]):
             error.place = self.place()
             self._goodbye = Detach()
             self.give_up(error)
+        if self.has_it:  # the subscriber has not cancelled in `on_subscribe`
+            waiting, self.waiting = self.waiting, []
+            for each in waiting:
+                each.end.give_up(_taken(frame.name))
+
+    @property
+    def has_it(self) -> bool:
+        """Whether the subscriber has the subscription. If it was cancelled early, that is known at the attach."""
+        return self._life.phase not in (ReceiverPhase.ATTACHING, ReceiverPhase.SILENT)
 
     @property
     def is_gone(self) -> bool:
@@ -97,17 +107,39 @@ class Subscribed(LinkSubscription[T]):
     def on_detach(self, frame: Detach) -> None:
         """The peer's end, or its answer."""
         super().on_detach(frame)
-        self._tell()
+        self._pass_on()
 
     def work(self) -> None:
         """Do what is possible; see `LinkSubscription.work`."""
         super().work()
-        self._tell()
+        self._pass_on()
 
-    def _tell(self) -> None:
-        if self.when_gone is not None and self.is_gone:
-            tell, self.when_gone = self.when_gone, None
-            tell()
+    def _wake(self) -> None:
+        super()._wake()
+        if self._link is None:
+            self._pass_on()  # no link will do it
+
+    def _pass_on(self) -> None:
+        """Attach the link of the first stream that waits, if this end is gone."""
+        if self.waiting and self.is_gone:
+            (links, end, frame), *others = self.waiting
+            self.waiting = []
+            end.waiting = others
+            links.subscribed[frame.name] = end
+            links.receive(end, frame)
+            end._pass_on()  # it may have been cancelled while it waited
+
+
+class _Waiting(NamedTuple):
+    """A stream that waits for the link of its subscription."""
+
+    links: Links
+    end: Subscribed[Any]
+    frame: Attach
+
+
+def _taken(name: str) -> ConfigError:
+    return ConfigError(f"subscription={name!r:.80}: another stream of this connection has it")
 
 
 def as_subscription(frame: Attach, name: str) -> Attach:
@@ -115,21 +147,20 @@ def as_subscription(frame: Attach, name: str) -> Attach:
     return replace(frame, name=name, durable=True, expiry="never")
 
 
-def attach_subscribed(links: Links, end: Subscribed[Any], frame: Attach, subscriber: Subscriber[Any]) -> None:
+def attach_subscribed(links: Links, end: Subscribed[Any], frame: Attach) -> None:
     """Attach the link of a named subscription, when the last one of its name has ended.
 
-    Errors: `on_error(ConfigError)` if another stream of the connection has the subscription.
+    Errors: `on_error(ConfigError)` if another stream of the connection has the subscription. While the peer has not
+        answered the attach of that stream, it may have been cancelled; this one then waits for the answer.
     """
     before = links.subscribed.get(frame.name)
-    if before is not None and not before.ended:
-        text = f"subscription={frame.name!r:.80}: another stream of this connection has it"
-        subscribe_failed(subscriber, ConfigError(text))
-        return
-    links.subscribed[frame.name] = end
-    if before is None or before.is_gone:
+    if before is None or (before.is_gone and not before.waiting):
+        links.subscribed[frame.name] = end
         links.receive(end, frame)
+    elif before.has_it:
+        end.give_up(_taken(frame.name))
     else:
-        before.when_gone = lambda: links.receive(end, frame)
+        before.waiting.append(_Waiting(links, end, frame))
 
 
 class SubscriptionEnd(Subscribed[bytes]):
@@ -137,10 +168,12 @@ class SubscriptionEnd(Subscribed[bytes]):
 
     Attributes:
         source: The address that the subscription must be at.
+        when_gone: Called when it has ended, and has no link.
         lost: The error of its connection, if the peer may not have heard the end; None otherwise.
     """
 
     source: str
+    when_gone: Callable[[], None]
     lost: BaseException | None = None
 
     def on_attach(self, frame: Attach) -> None:
@@ -159,6 +192,11 @@ class SubscriptionEnd(Subscribed[bytes]):
         if not frame.returns or self.ended:
             self.lost = frame.error
         super().on_lost(frame)
+
+    def _pass_on(self) -> None:
+        super()._pass_on()
+        if self.is_gone:
+            self.when_gone()
 
 
 class _Outcome:
@@ -217,7 +255,7 @@ class SubscriptionMethods:
         end.source = links.dialect.source(address).address
         end.when_gone = outcome.known.set
         frame = as_subscription(Attach(name, Role.RECEIVER, None, ""), name)
-        attach_subscribed(links, end, frame, outcome)
+        attach_subscribed(links, end, frame)
         try:
             await outcome.known.wait()
         finally:

@@ -206,7 +206,7 @@ class LinkPublisher(Watched, Generic[T]):
             properties={**end.properties(), **({ONCE: True} if options.remembered else {})},
         )
         if options.subscription is not None and isinstance(end, Subscribed):
-            attach_subscribed(links, end, as_subscription(frame, options.subscription), subscriber)
+            attach_subscribed(links, end, as_subscription(frame, options.subscription))
         else:
             links.receive(end, frame)
 

@@ -317,7 +317,8 @@ class Pump:
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
         for end, frame in attaching:
-            self.engine.links.attach(end, frame)
+            if end.wants_link:  # it may have been cancelled since
+                self.engine.links.attach(end, frame)
 
     def _send_now(self, output: Sequence[memoryview]) -> None:
         try:

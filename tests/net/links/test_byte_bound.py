@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
@@ -244,13 +245,14 @@ async def test_a_window_is_told_without_a_word_about_a_link_that_the_peer_has_no
             assert ("ours", "flow", True) not in names[ours:theirs]
 
 
-async def test_what_waits_at_the_sender_of_a_cancelled_link_takes_no_room_from_the_next_link() -> None:
+@pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
+async def test_what_waits_at_the_sender_of_a_cancelled_link_takes_no_room_from_the_next_link(settlement: Any) -> None:  # noqa: ANN401
     async with Node() as node:
         node.serve("large", Stream.range(10**6).map(lambda _: bytes(9000)))
         listener = await node.listen("127.0.0.1:0")
         async with rstreams.connect(listener.url) as connection:
             for _ in range(60):
-                large = connection.stream("large", window=300, window_bytes=128 * KB)
+                large = connection.stream("large", window=300, window_bytes=128 * KB, settlement=settlement)
                 with trio.fail_after(60):
                     async with large.open() as items:  # asks for a whole window, most of which waits at the node
                         assert [len(await anext(items)) for _ in range(2)] == [9000, 9000]

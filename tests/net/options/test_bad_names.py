@@ -95,7 +95,7 @@ async def test_an_address_of_any_characters_goes_there_and_back(address: str) ->
             assert await connection.stream(address).take(1).to_list() == [1]
 
 
-@pytest.mark.parametrize("container_id", [5, "a\0b", "\ud800", "x" * 5000])
+@pytest.mark.parametrize("container_id", ["", 5, "a\0b", "\ud800", "x" * 5000])
 async def test_a_container_id_that_cannot_be_told_is_refused(container_id: str) -> None:
     with pytest.raises(ConfigError, match="container_id="):
         Node(container_id=container_id)

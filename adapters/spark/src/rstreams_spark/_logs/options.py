@@ -99,6 +99,15 @@ class LogModeOptions:
             msg = "options endingOffsets and endingTimestamp: they are for spark.read; a stream has no end"
             raise ConfigError(msg)
 
+    def none_found(self, address: str) -> str:
+        """Return text that says that the peer has none of the logs, and names the option that asked for them."""
+        if self.pattern is not None:
+            return f"option addressPattern={self.pattern!r}: there is no log with such a name"
+        if self.addresses:
+            return f"option addresses: there is no log {' or '.join(map(repr, self.addresses))}"
+        read_as = " (option readAs='log')" if self.read_as == "log" else ""
+        return f"option address: there is no log {address!r}{read_as}"
+
     def _refuse(self, names: list[str], address: str, kind: str, other: str) -> None:
         if names:
             more = "s" if len(names) > 1 else ""

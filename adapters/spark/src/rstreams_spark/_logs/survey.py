@@ -65,8 +65,7 @@ class Survey:
         """
         found = self._run(self._ask)
         if not found and not self._tails:
-            names = self._options.log.addresses or (self._options.address,)
-            msg = f"{self.where}: there is no log {' or '.join(map(repr, names))}"
+            msg = f"{self.where}: {self._options.log.none_found(self._options.address)}"
             raise ConfigError(msg)
         self._tails = found
         return found
