@@ -290,12 +290,11 @@ def test_a_receiver_that_settles_before_it_has_all_gets_no_more(state: str) -> N
 
     engines.other.answer = answer
     engines.one.attach(sender, Attach("link", Role.SENDER, "", "a", Settlement.AT_LEAST_ONCE))
-    one, other = engines.one.engine, engines.other.engine
     while asked < 20:
-        for engine, peer in ((one, other), (other, one)):
-            engine.dispatch(RUN, math.inf)
-            if data := bytes(engine.output()):
-                peer.feed(data)
+        for side, peer in ((engines.one, engines.other), (engines.other, engines.one)):
+            side.engine.dispatch(RUN, math.inf)
+            if data := engines.said_by(side):
+                peer.engine.feed(data)
     partial = lib.pn_link_current(drivers[0].pointer)
     assert lib.pn_delivery_partial(partial)
     lib.pn_delivery_update(partial, getattr(lib, state))
