@@ -12,15 +12,14 @@ from rstreams.errors import ConfigError
 from rstreams_spark._columns import LOG_COLUMNS
 from rstreams_spark._first_line import reason_first
 from rstreams_spark._logs.plan import is_log_offset
-from rstreams_spark._logs.ranges import LogRange
-from rstreams_spark._logs.stream import LogStreamReader, read_rows
-from rstreams_spark._logs.survey import Survey
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from rstreams_spark._logs.stream import LogStreamReader
 
 
 class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -66,10 +65,14 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reader(end).partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part of a batch."""
-        if isinstance(partition, LogRange):
-            return read_rows(self._options, self._schema, partition)
-        return QueueReader(self._options, self._schema).read(partition)
+        """Yield the rows of a part of a batch; the part of a queue is a file, and needs no network."""
+        from rstreams_spark._spool import SpooledRange
+
+        if isinstance(partition, SpooledRange):
+            return QueueReader(self._options, self._schema).read(partition)
+        from rstreams_spark._logs.stream import LogStreamReader
+
+        return LogStreamReader(self._options, self._schema).read(partition)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return the `latestOffset` in Spark's progress."""
@@ -89,6 +92,8 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._chosen
 
     def _choose(self) -> QueueReader | LogStreamReader:
+        from rstreams_spark._logs.stream import LogStreamReader
+
         options, log = self._options, self._options.log
         if log.read_as == "log" or log.addresses or log.pattern is not None:
             return LogStreamReader(options, self._schema)
@@ -109,7 +114,7 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{self._options.address!r} is a queue: use a new checkpoint"
             )
             raise ConfigError(msg)
-        if not was_log and isinstance(self._chosen, LogStreamReader) and "messages" in offset:
+        if not was_log and not isinstance(self._chosen, QueueReader) and "messages" in offset:
             msg = (
                 f"the checkpoint belongs to a query that reads a queue, {offset.get('address')!r}, and "
                 f"{self._options.address!r} is a log: use a new checkpoint"
@@ -119,6 +124,8 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _is_log(options: SourceOptions) -> bool:
     """Ask the peer whether the address is a log; a peer that does not tell has a queue there."""
+    from rstreams_spark._logs.survey import Survey
+
     survey = Survey(options)
     try:
         return survey.kind() == "log"
