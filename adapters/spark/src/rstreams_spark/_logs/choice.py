@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
@@ -14,6 +14,7 @@ from rstreams_spark._first_line import reason_first
 from rstreams_spark._logs.plan import is_log_offset
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
+from rstreams_spark._short_way import ShortWay
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rstreams_spark._logs.stream import LogStreamReader
 
 
-class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class AddressReader(ShortWay, SupportsTriggerAvailableNow):
     """Reads a queue or a log, by what the address is; the call goes to the `QueueReader` or the `LogStreamReader`.
 
     Context: As for these.
@@ -55,14 +56,20 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Errors: `ConfigError` also if the address has become a log, or has become a queue, since the checkpoint.
         """
+        self.end_hand_over()
         return self._reader(start).latestOffset(start, limit)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the parts of a batch.
+        """Return the parts of a batch; the rows of a small batch of a queue wait for Spark then.
 
         Errors: As `latestOffset`.
         """
-        return self._reader(end).partitions(start, end)
+        self.end_hand_over()
+        reader = self._reader(end)
+        parts = reader.partitions(start, end)
+        if isinstance(reader, QueueReader):
+            self.hand_over(reader.rows_with_plan(parts))
+        return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part of a batch; the part of a queue is a file, and needs no network."""
