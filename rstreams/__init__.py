@@ -5,7 +5,7 @@ worker of Spark that reads a file, does not load the network and the node.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from rstreams.errors import RStreamsError
@@ -69,27 +69,30 @@ _PACKAGES: Final = frozenset(
         "message",
         "net",
         "node",
+        "notifications",
         "operators",
         "protocol",
-        "push",
         "runtime",
         "sinks",
         "sources",
         "store",
         "stream",
+        "tls",
     )
 )
 """Public modules that `import rstreams` alone makes available, such as `rstreams.operators`."""
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    if name in _PACKAGES:
-        return import_module(f"{__name__}.{name}")
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
+if not TYPE_CHECKING:  # a type checker would allow any name
+
+    def __getattr__(name: str) -> object:
+        if name in _PACKAGES:
+            return import_module(f"{__name__}.{name}")
+        if name not in _HOMES:
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:
