@@ -158,7 +158,9 @@ def told(module: str, name: str) -> str:
 
 
 def _docstring(module: str, name: str) -> str:
-    body = _tree(module).body
+    body: list[ast.stmt] = []
+    for node in _tree(module).body:  # a name that is imported when it is used is in a block for type checkers
+        body += node.body if isinstance(node, ast.If) else [node]
     for node, behind in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             found = ast.get_docstring(node)

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import pytest
 from pyspark.serializers import read_int, write_with_length
+from pyspark.sql import datasource_internal
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming import python_streaming_source_runner as runner
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 from rstreams_spark import _reader, _receiver
 from rstreams_spark._intake import BatchLost
+from rstreams_spark._logs.choice import AddressReader
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
 from rstreams_spark._schema import SOURCE_SCHEMA
@@ -308,7 +310,7 @@ def test_a_batch_that_is_lost_while_it_comes_is_written_anew(
     assert read(reader, at(0), at(2)) == [b"1", b"2"]
 
 
-def planned(reader: QueueReader, start: int, end: int) -> tuple[int, list[pa.RecordBatch]]:
+def planned(reader: AddressReader, start: int, end: int) -> tuple[int, list[pa.RecordBatch]]:
     """Return how many parts PySpark's own runner gets of a batch, and the rows that it gets with them."""
     came, told = io.BytesIO(), io.BytesIO()
     for offset in (at(start), at(end)):
@@ -326,22 +328,63 @@ def planned(reader: QueueReader, start: int, end: int) -> tuple[int, list[pa.Rec
         return parts, list(stream)
 
 
-def test_a_small_batch_goes_to_spark_with_its_plan_after_the_first_one(reader: QueueReader) -> None:
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[AddressReader]:
+    """The reader that Spark gets."""
+    options = {"url": "amqp://h", "address": "a", "readas": "queue", "spooldir": str(tmp_path)}
+    source = RStreamsDataSource(options).streamReader(SOURCE_SCHEMA)
+    assert isinstance(source, AddressReader)
+    yield source
+    source.stop()
+
+
+def test_a_small_batch_goes_to_spark_with_its_plan_after_the_first_one(source: AddressReader) -> None:
     PlayedReceiver.batches.append(batch(b"4"))
-    assert reader.latestOffset(at(0), LIMIT) == at(2)
-    assert planned(reader, 0, 0) == (0, [])
-    assert planned(reader, 0, 2) == (1, [])  # executors must see the spool
-    assert reader.latestOffset(at(2), LIMIT) == at(3)
-    assert planned(reader, 2, 3) == (1, [batch(b"3")])
-    assert isinstance(reader, QueueReader)
-    assert not isinstance(reader, _SimpleStreamReaderWrapper)  # it would not be asked for its latest offset
-    assert reader.latestOffset(at(3), LIMIT) == at(4)
-    assert planned(reader, 3, 4) == (1, [batch(b"4")])
-    assert planned(reader, 4, 4) == (0, [])
+    assert source.latestOffset(at(0), LIMIT) == at(2)
+    assert planned(source, 0, 0) == (0, [])
+    assert planned(source, 0, 2) == (1, [])  # executors must see the spool
+    assert source.latestOffset(at(2), LIMIT) == at(3)
+    assert planned(source, 2, 3) == (1, [batch(b"3")])
+    assert isinstance(source, AddressReader)
+    assert not isinstance(source, _SimpleStreamReaderWrapper)  # it would not be asked for its latest offset
+    assert source.latestOffset(at(3), LIMIT) == at(4)
+    assert planned(source, 3, 4) == (1, [batch(b"4")])
+    assert planned(source, 4, 4) == (0, [])
 
 
-def test_a_large_batch_is_read_by_tasks(reader: QueueReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_batch_is_read_by_tasks(source: AddressReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_reader, "MOST_BYTES", 100)
     for start, end in ((0, 2), (2, 3)):
-        assert reader.latestOffset(at(start), LIMIT) == at(end)
-        assert planned(reader, start, end) == (1, [])
+        assert source.latestOffset(at(start), LIMIT) == at(end)
+        assert planned(source, start, end) == (1, [])
+
+
+def test_rows_that_pyspark_does_not_ask_for_are_read_by_tasks_from_then_on(source: AddressReader) -> None:
+    PlayedReceiver.batches.append(batch(b"4"))
+    assert source.latestOffset(at(0), LIMIT) == at(2)
+    assert planned(source, 0, 2) == (1, [])
+    assert source.latestOffset(at(2), LIMIT) == at(3)
+    (part,) = source.partitions(at(2), at(3))  # another PySpark, which does not ask for rows
+    assert list(source.read(part)) == [batch(b"3")]
+    assert source.latestOffset(at(3), LIMIT) == at(4)
+    assert not isinstance(source, _SimpleStreamReaderWrapper)
+    assert planned(source, 3, 4) == (1, [])
+
+
+class _AskedOtherwise:
+    def getCache(self, start: dict[str, Any]) -> None:  # noqa: N802 - PySpark's name
+        """Take other arguments than this PySpark's."""
+
+
+@pytest.mark.parametrize("found", [None, object, _AskedOtherwise])
+def test_with_another_pyspark_all_batches_are_read_by_tasks(
+    source: AddressReader, monkeypatch: pytest.MonkeyPatch, found: type | None
+) -> None:
+    monkeypatch.setattr(datasource_internal, "_SimpleStreamReaderWrapper", found)
+    assert source.latestOffset(at(0), LIMIT) == at(2)
+    assert planned(source, 0, 2) == (1, [])
+    assert source.latestOffset(at(2), LIMIT) == at(3)
+    (part,) = source.partitions(at(2), at(3))
+    assert source.__class__ is AddressReader
+    assert source.getCache(at(2), at(3)) is None
+    assert list(source.read(part)) == [batch(b"3")]

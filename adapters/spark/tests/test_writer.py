@@ -75,6 +75,14 @@ def test_ids_count_the_rows_of_a_task_through_its_record_batches(node: NodeProce
     assert node.take("out", 1) == [Message(body="a")]
 
 
+def test_the_report_of_a_worker_counts_the_rows_of_all_its_tasks(node: NodeProcess) -> None:
+    for options_of_task in (options(node.port), options(node.port, deadletteraddress="in")):
+        StreamWriter(options_of_task, SCHEMA).write(record_batches(["a", "b"], ["c"]))
+    (connection,) = _connections._kept.values()
+    assert connection.report.accepted == 6
+    assert str(connection.report) == "credit 0, unsettled 0, waiting to be sent 0, connections lost 0"
+
+
 def test_effectively_once_a_batch_that_is_run_again_is_stored_once(
     node: NodeProcess, batch: Callable[[int], None]
 ) -> None:

@@ -20,6 +20,7 @@ import trio
 import rstreams
 from rstreams.errors import ConnectionLost
 from rstreams_spark._losses import Losses
+from rstreams_spark._sink_report import SinkReport
 
 if TYPE_CHECKING:
     from rstreams_spark._options import SinkOptions, SourceOptions
@@ -38,6 +39,7 @@ class SendingConnection:
     Attributes:
         connection: The connection; only for functions that `run` calls.
         nursery: Tasks that live as long as the connection; only for functions that `run` calls.
+        report: Watches the rows of a sink; only for functions that `run` calls.
         reason: Why it has ended for good; None if it has not, or was closed from this side.
     """
 
@@ -52,7 +54,8 @@ class SendingConnection:
         Errors: As `rstreams.connect`.
         """
         self._options = options
-        self._end = end
+        self._where = f"rstreams {end} at {options.peer}"
+        self.report = SinkReport(self._where)
         self._more = more
         self.reason: BaseException | None = None
         self._over = False
@@ -127,8 +130,8 @@ class SendingConnection:
         self._close = trio.Event()
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
-            f"rstreams {self._end} at {options.peer}",
-            on_away=lambda: self._set_away(away=True),
+            self._where,
+            on_away=self._on_away,
             on_back=lambda: self._set_away(away=False),
             on_given_up=self._note_end,
         )
@@ -137,6 +140,7 @@ class SendingConnection:
         try:
             async with trio.open_nursery() as self.nursery:
                 self.nursery.start_soon(losses.watch)
+                self.nursery.start_soon(self.report.watch)
                 with losses.scope:
                     async with rstreams.connect(
                         options.peer.connect_url(),
@@ -153,6 +157,10 @@ class SendingConnection:
         self._over = True
         if not opened:
             started(self.reason)
+
+    def _on_away(self) -> None:
+        self.report.on_away()
+        self._set_away(away=True)
 
     def _note_end(self, error: BaseException) -> None:
         self.reason = error

@@ -120,6 +120,7 @@ class Outbox:
             lane = self._lanes[address] = RowPublisher(self._ring)
             scope = trio.CancelScope()
             self._scopes.append(scope)
+            self._connected.report.begin(lane)
             self._connected.nursery.start_soon(self._publish, address, lane, scope)
         return lane
 
@@ -134,6 +135,7 @@ class Outbox:
                 await self._send(address, lane)
         except RStreamsError as error:
             self._note_failure(address, error)
+        self._connected.report.end(lane)
         self._scopes.remove(scope)
         self._ring()
 

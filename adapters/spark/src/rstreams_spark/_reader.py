@@ -5,7 +5,8 @@ address: `{"messages": 1200, "address": "temperature"}`. It names no message. On
 messages the batch has.
 
     latestOffset(start)    Spark has committed everything up to start: settle it, collect, spool, answer start + rows
-    partitions(start, end) the spool file of that batch, in parts; with the rows of a small one, see `_short_way`
+    partitions(start, end) the spool file of that batch, in parts
+    rows_with_plan(parts)  the rows of a small batch, see `_short_way`
     read(part)             in an executor: the file's record batches
 
 `commit(end)` comes too late to settle by, and for the last batch never. `latestOffset(start)` comes after every batch,
@@ -39,7 +40,7 @@ from rstreams_spark._first_line import reason_first
 from rstreams_spark._last_words import Witness
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
-from rstreams_spark._short_way import MOST_BYTES, ShortWay
+from rstreams_spark._short_way import MOST_BYTES
 from rstreams_spark.errors import SourceFailed
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ _ADDRESS: Final = "address"
 _WAL: Final = "wal"
 
 
-class QueueReader(ShortWay, SupportsTriggerAvailableNow):
+class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads one address, `maxMessagesPerTrigger` messages at a time; see the module's text.
 
     Context: The main thread of Spark's runner process; `read` in the executors. Every call blocks.
@@ -112,11 +113,11 @@ class QueueReader(ShortWay, SupportsTriggerAvailableNow):
         """Return the parts of a batch; none if an earlier runner had it."""
         with reason_first():
             first, last = self._position(start), self._position(end)
-            runner = self._in_runner()
-            parts = runner.partitions(first, last, logged=_WAL in end)
-            if runner.may_hand_over(parts):
-                self.hand_over(self.read(parts[0]))
-            return parts
+            return self._in_runner().partitions(first, last, logged=_WAL in end)
+
+    def rows_with_plan(self, parts: Sequence[InputPartition]) -> Iterator[pa.RecordBatch] | None:
+        """Return the rows of a batch that goes the short way; None if tasks read its parts."""
+        return self.read(parts[0]) if self._in_runner().may_hand_over(parts) else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
@@ -335,15 +336,19 @@ class _Runner:
         )
         return []
 
-    def may_hand_over(self, parts: Sequence[SpooledRange]) -> bool:
+    def may_hand_over(self, parts: Sequence[InputPartition]) -> bool:
         """Return whether a batch may go the short way; executors read the first one, to show that they see the spool.
 
         Batches of a log go the usual way: it is settled when executors are known to see it.
         """
+        from rstreams_spark._spool import SpooledRange
+
         is_first, self._reads_first = self._reads_first, self._reads_first and not parts
         if is_first or self._wal is not None or len(parts) != 1:
             return False
-        return Path(parts[0].path).stat().st_size <= MOST_BYTES
+        (part,) = parts
+        assert isinstance(part, SpooledRange)
+        return Path(part.path).stat().st_size <= MOST_BYTES
 
     def latest(self) -> dict[str, Any] | None:
         receiver = self._receiver

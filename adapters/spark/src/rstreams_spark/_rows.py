@@ -39,6 +39,7 @@ class RowPublisher:
         first: The number of the first row; None without a row.
         added: How many rows were added.
         waiting: How many of them have not been sent.
+        demand: How many more rows the subscriber takes: the credit of its link.
     """
 
     def __init__(self, on_room: Callable[[], None] = lambda: None) -> None:
@@ -52,11 +53,11 @@ class RowPublisher:
         self.first: int | None = None
         self.added = 0
         self.waiting = 0
+        self.demand = 0
         self._on_room = on_room
         self._waiting: deque[SentRows] = deque()
         self._at = 0  # how many rows of the first of these have been sent
         self._sending: SentRows | None = None
-        self._demand = 0
         self._emitting = False
         self._finished = False
         self._ended = False
@@ -89,7 +90,7 @@ class RowPublisher:
 
     def request(self, n: int) -> None:
         """Send up to `n` more messages."""
-        self._demand += n
+        self.demand += n
         self._emit()
 
     def cancel(self) -> None:
@@ -108,13 +109,13 @@ class RowPublisher:
         sent = False
         self._emitting = True
         try:
-            while self._waiting and self._demand > 0 and not self._ended:
+            while self._waiting and self.demand > 0 and not self._ended:
                 sent = True
                 if self._on_held_run is None:
                     self._sending = self._take(1)
                     subscriber.on_next(self._sending.messages[0])
                 else:
-                    rows = self._take(self._demand)
+                    rows = self._take(self.demand)
                     self._on_held_run(rows.messages, _RowRun(self, rows))
         finally:
             self._emitting = False
@@ -132,7 +133,7 @@ class RowPublisher:
         if last == len(rows.messages):
             self._waiting.popleft()
             self._at = 0
-        self._demand -= last - first
+        self.demand -= last - first
         self.waiting -= last - first
         return rows if last - first == len(rows.messages) else rows.slice(first, last)
 

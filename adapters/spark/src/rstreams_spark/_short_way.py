@@ -6,24 +6,25 @@ batch, the runner asks the reader for the rows (`getCache`). Spark keeps them as
 
 PySpark knows readers of that kind by a class, and does not ask them for their latest offset. Therefore a reader has
 that class only while rows wait to be asked for.
+
+The class is private to PySpark. The rows are an extra: Spark always gets the parts also, and its tasks can read them.
+All batches go the usual way if one of these is true:
+
+- PySpark has no such class, or its `getCache` takes other arguments.
+- PySpark did not ask for rows that waited.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import datasource_internal
 from pyspark.sql.datasource import DataSourceStreamReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    _ReaderWithRows: type[DataSourceStreamReader] | None
-else:
-    try:
-        from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper as _ReaderWithRows
-    except ImportError:  # another version of PySpark: all batches go the usual way
-        _ReaderWithRows = None
 
 MOST_BYTES: Final = 1024 * 1024
 """The most bytes of a batch that goes the short way: its one part is then one block."""
@@ -33,11 +34,19 @@ class ShortWay(DataSourceStreamReader):
     """A reader that can hand over the rows of a batch together with its parts."""
 
     _waiting: Iterator[pa.RecordBatch] | None = None
+    _is_open = True
+    """Whether PySpark has asked for all rows that waited."""
 
-    def hand_over(self, rows: Iterator[pa.RecordBatch]) -> None:
-        """Have PySpark take these rows, which are those of the only part that it is given now."""
-        if _ReaderWithRows is not None:
+    def hand_over(self, rows: Iterator[pa.RecordBatch] | None) -> None:
+        """Have PySpark take these rows, which are those of the only part that it is given now; None: there are none."""
+        if self._is_open and class_with_rows() is not None:
             self._waiting = rows
+
+    def end_hand_over(self) -> None:
+        """Drop rows that PySpark has not asked for; from then on none are handed over."""
+        if self._waiting is not None:
+            self._waiting = None
+            self._is_open = False
 
     def getCache(  # noqa: N802 - PySpark's name
         self, start: dict[str, Any], end: dict[str, Any]
@@ -49,4 +58,13 @@ class ShortWay(DataSourceStreamReader):
     @property  # type: ignore[misc] # it need not be written
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The class that `isinstance` sees beside the true one."""
-        return type(self) if self._waiting is None or _ReaderWithRows is None else _ReaderWithRows
+        return type(self) if self._waiting is None else class_with_rows() or type(self)
+
+
+def class_with_rows() -> type | None:
+    """Return PySpark's class of readers that it asks for rows; None if this PySpark has another way."""
+    found: type | None = getattr(datasource_internal, "_SimpleStreamReaderWrapper", None)
+    asked = getattr(found, "getCache", None)
+    if asked is None or list(signature(asked).parameters) != ["self", "start", "end"]:
+        return None
+    return found

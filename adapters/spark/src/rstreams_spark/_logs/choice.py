@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
 from rstreams_spark._columns import LOG_COLUMNS
 from rstreams_spark._first_line import reason_first
 from rstreams_spark._logs.plan import is_log_offset
-from rstreams_spark._logs.ranges import LogRange
-from rstreams_spark._logs.stream import LogStreamReader, read_rows
-from rstreams_spark._logs.survey import Survey
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
+from rstreams_spark._short_way import ShortWay
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from rstreams_spark._logs.stream import LogStreamReader
 
-class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+
+class AddressReader(ShortWay, SupportsTriggerAvailableNow):
     """Reads a queue or a log, by what the address is; the call goes to the `QueueReader` or the `LogStreamReader`.
 
     Context: As for these.
@@ -56,20 +56,30 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Errors: `ConfigError` also if the address has become a log, or has become a queue, since the checkpoint.
         """
+        self.end_hand_over()
         return self._reader(start).latestOffset(start, limit)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the parts of a batch.
+        """Return the parts of a batch; the rows of a small batch of a queue wait for Spark then.
 
         Errors: As `latestOffset`.
         """
-        return self._reader(end).partitions(start, end)
+        self.end_hand_over()
+        reader = self._reader(end)
+        parts = reader.partitions(start, end)
+        if isinstance(reader, QueueReader):
+            self.hand_over(reader.rows_with_plan(parts))
+        return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part of a batch."""
-        if isinstance(partition, LogRange):
-            return read_rows(self._options, self._schema, partition)
-        return QueueReader(self._options, self._schema).read(partition)
+        """Yield the rows of a part of a batch; the part of a queue is a file, and needs no network."""
+        from rstreams_spark._spool import SpooledRange
+
+        if isinstance(partition, SpooledRange):
+            return QueueReader(self._options, self._schema).read(partition)
+        from rstreams_spark._logs.stream import LogStreamReader
+
+        return LogStreamReader(self._options, self._schema).read(partition)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return the `latestOffset` in Spark's progress."""
@@ -89,6 +99,8 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._chosen
 
     def _choose(self) -> QueueReader | LogStreamReader:
+        from rstreams_spark._logs.stream import LogStreamReader
+
         options, log = self._options, self._options.log
         if log.read_as == "log" or log.addresses or log.pattern is not None:
             return LogStreamReader(options, self._schema)
@@ -109,7 +121,7 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{self._options.address!r} is a queue: use a new checkpoint"
             )
             raise ConfigError(msg)
-        if not was_log and isinstance(self._chosen, LogStreamReader) and "messages" in offset:
+        if not was_log and not isinstance(self._chosen, QueueReader) and "messages" in offset:
             msg = (
                 f"the checkpoint belongs to a query that reads a queue, {offset.get('address')!r}, and "
                 f"{self._options.address!r} is a log: use a new checkpoint"
@@ -119,6 +131,8 @@ class AddressReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _is_log(options: SourceOptions) -> bool:
     """Ask the peer whether the address is a log; a peer that does not tell has a queue there."""
+    from rstreams_spark._logs.survey import Survey
+
     survey = Survey(options)
     try:
         return survey.kind() == "log"
