@@ -24,6 +24,7 @@ import rstreams
 from benchmarks._processes import cpu_s, descendants
 from benchmarks._report import Row, bigger_is_better, in_turns, smaller_is_better
 from benchmarks._spark_peers import BODY_BYTES
+from benchmarks._spark_socket import running_socket
 from rstreams import Message, Stream
 
 BATCHES: Final = {1_000: 25, 100_000: 5}
@@ -69,10 +70,12 @@ def running_log(messages: int, partitions: int) -> Iterator[str]:
             process.kill()
 
 
-def log_of(spark: SparkSession, url: str, limit: int) -> DataFrame:
-    """Return the stream of the log from its beginning, so many rows a batch."""
+def log_of(spark: SparkSession, url: str, limit: int, columns: str | None = None) -> DataFrame:
+    """Return the stream of the log from its beginning, so many rows a batch; with some columns only, if given."""
     reader = spark.readStream.format("rstreams").option("url", url).option("address", "log")
     reader = reader.option("reconnect", "false")  # an idle connection of a worker ends with its node
+    if columns is not None:
+        reader = reader.option("columns", columns)
     return reader.option("startingOffsets", "earliest").option("maxMessagesPerTrigger", limit).load()
 
 
@@ -96,10 +99,12 @@ def measured(spark: SparkSession, rows: DataFrame) -> Run:
     )
 
 
-def run_log(spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS) -> Run:
+def run_log(
+    spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS, columns: str | None = None
+) -> Run:
     """Read a log of so many batches."""
     with running_log(limit * batches, partitions) as url:
-        return measured(spark, log_of(spark, url, limit))
+        return measured(spark, log_of(spark, url, limit, columns))
 
 
 def run_from_memory(spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS) -> Run:
@@ -108,13 +113,20 @@ def run_from_memory(spark: SparkSession, limit: int, batches: int, partitions: i
     return measured(spark, reader.option("partitions", partitions).load())
 
 
+def run_from_socket(spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS) -> Run:
+    """Read as many rows from a plain socket: the least that receiving costs the executors."""
+    with running_socket() as port:
+        reader = spark.readStream.format("benchmark_socket").option("rows", limit * batches).option("batch", limit)
+        return measured(spark, reader.option("partitions", partitions).option("port", port).load())
+
+
 def log_rows(
     spark: SparkSession, rounds: int, scale: float, wanted: Callable[[str], bool], small_micro_ms: Callable[[], float]
 ) -> list[Row]:
     """Measure the rows of log mode that are wanted.
 
     Args:
-        spark: The session, with the source `benchmark_memory`.
+        spark: The session, with the sources `benchmark_memory` and `benchmark_socket`.
         rounds: How often each candidate runs.
         scale: How many times the usual number of rows.
         wanted: Whether a case is wanted.
@@ -124,29 +136,42 @@ def log_rows(
     for limit, most in BATCHES.items():
         if wanted(f"log/{limit}"):
             batches = max(3, int(most * scale))
-            runs = in_turns(
+            found = in_turns(
                 rounds,
                 {
-                    "ours": partial(run_log, spark, limit, batches),
+                    f"log/{limit}": partial(run_log, spark, limit, batches),
+                    f"log_body/{limit}": partial(run_log, spark, limit, batches, columns="body"),
                     "api_limit": partial(run_from_memory, spark, limit, batches),
+                    "receiving": partial(run_from_socket, spark, limit, batches),
                 },
             )
-            ours, peer = (_middle(runs[name]) for name in ("ours", "api_limit"))
-            n = limit * (batches - 1)
-            row = bigger_is_better(
-                f"log/{limit}", ours=ours.rate, peer=peer.rate, peer_name="api_limit", n=n, unit="rows/s"
-            )
-            rows.append(replace(row, ours_cpu_us=ours.cpu_us, peer_cpu_us=peer.cpu_us))
+            runs = {name: _middle(each) for name, each in found.items()}
+            rows += [
+                _compared(case, runs[case], peer, runs[peer], limit * (batches - 1))
+                for case in (f"log/{limit}", f"log_body/{limit}")
+                for peer in ("api_limit", "receiving")
+            ]
     if wanted(f"log_batch_ms/{SMALL}"):
         small = partial(run_log, spark, SMALL, SMALL_BATCHES, 1)
-        found = in_turns(rounds, {"ours": lambda: small().batch_ms, "rate_micro_batch": small_micro_ms})
-        ours_ms, peer_ms = median(found["ours"]), median(found["rate_micro_batch"])
-        rows.append(
+        from_memory = partial(run_from_memory, spark, SMALL, SMALL_BATCHES, 1)
+        small_ms = {
+            "ours": lambda: small().batch_ms,
+            "rate_micro_batch": small_micro_ms,
+            "api_limit": lambda: from_memory().batch_ms,
+        }
+        ms = {name: median(each) for name, each in in_turns(rounds, small_ms).items()}
+        rows += [
             smaller_is_better(
-                f"log_batch_ms/{SMALL}", ours=ours_ms, peer=peer_ms, peer_name="rate_micro_batch", n=SMALL, unit="ms"
+                f"log_batch_ms/{SMALL}", ours=ms["ours"], peer=ms[peer], peer_name=peer, n=SMALL, unit="ms"
             )
-        )
+            for peer in ("rate_micro_batch", "api_limit")
+        ]
     return rows
+
+
+def _compared(case: str, ours: Run, peer_name: str, peer: Run, n: int) -> Row:
+    row = bigger_is_better(case, ours=ours.rate, peer=peer.rate, peer_name=peer_name, n=n, unit="rows/s")
+    return replace(row, ours_cpu_us=ours.cpu_us, peer_cpu_us=peer.cpu_us)
 
 
 def _middle(runs: list[Run]) -> Run:

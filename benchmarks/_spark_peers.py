@@ -18,7 +18,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 BODY_BYTES = 1024
-_ROWS = 10_000
+ROWS = 10_000
+"""The rows of a record batch."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class MemoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield bodies of 1 KB, each of them another one."""
         assert isinstance(partition, Range)
         names = pa.schema([pa.field("body", pa.binary())])
-        for first in range(partition.first, partition.last, _ROWS):
-            last = min(first + _ROWS, partition.last)
+        for first in range(partition.first, partition.last, ROWS):
+            last = min(first + ROWS, partition.last)
             bodies = [number.to_bytes(8) + bytes(BODY_BYTES - 8) for number in range(first, last)]
             yield pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], schema=names)
 

@@ -12,7 +12,9 @@ All candidates run in one session of local[2], in turns; a figure is the median 
                          bytes of a batch; at most 2
     batch_ms/10          milliseconds of a batch of 10 rows, one task
     latency_p50/1000     milliseconds from sending to `foreachBatch`, 1,000 messages a second, beside Spark's `socket`
-    log/N                rows a second from a log of two partitions, read by the executors, N rows a batch
+    log/N                rows a second from a log of two partitions, read by the executors, N rows a batch;
+                         `log_body/N` with column `body` only, which is all that the peers have
+      receiving          a source in Python that receives the same bodies from a plain socket in executors
     log_batch_ms/10      milliseconds of a batch of 10 rows of a log
     sink/P               rows a second of a batch DataFrame with P partitions, beside a writer that only receives them
 """
@@ -44,6 +46,7 @@ from benchmarks._processes import wait_until
 from benchmarks._report import Row, bigger_is_better, interleaved, options, publish, smaller_is_better
 from benchmarks._spark_log import log_rows
 from benchmarks._spark_peers import BODY_BYTES, CountingSink, MemorySource
+from benchmarks._spark_socket import SocketSource
 from rstreams import Message, Stream
 
 TITLE: Final = "Spark: source and sink (median of rounds, all candidates in one session, in turns)"
@@ -394,6 +397,7 @@ def _session() -> SparkSession:
     spark = builder.getOrCreate()
     spark.dataSource.register(MemorySource)
     spark.dataSource.register(CountingSink)
+    spark.dataSource.register(SocketSource)
     return spark
 
 
