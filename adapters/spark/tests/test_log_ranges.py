@@ -16,6 +16,7 @@ from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 import rstreams
 from rstreams import Message, Node, Reconnect, Stream
+from rstreams.net.dialects import RStreamsNode
 from rstreams.testing.probes import ManualPublisher
 
 
@@ -105,7 +106,7 @@ class Numbered(ManualPublisher[Message]):
 
 
 async def test_credit_is_never_more_than_what_is_left_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rstreams.net.dialects.RStreamsNode, "offset", lambda _self, _offset: {})  # a peer that has none
+    monkeypatch.setattr(RStreamsNode, "offset", lambda _self, _offset: {})  # a peer that has none
     publisher = Numbered(range(100, 2_000))
     async with Node() as node:
         node.serve("numbered", publisher)
