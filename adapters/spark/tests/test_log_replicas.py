@@ -15,16 +15,17 @@ from rstreams_spark._logs.tails import RabbitMQStreams
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
 
-from rstreams.errors import LinkDetached
+from rstreams.errors import LinkDetached, PeerClosed, SessionEnded
 from rstreams.message import Message, encode_item
 
 NO_REPLICA = LinkDetached("amqp:precondition-failed", "stream 'log' does not have a running replica on the local node")
+BROKEN_REPLICA = SessionEnded("amqp:internal-error", "{badmatch,{error,einval}} [{osiris_log,iter_read_ahead,7}]")
 
 
 class PlayedStream:
     """A stream of RabbitMQ: a link gets the messages that its replica has, and a drain is answered at once."""
 
-    def __init__(self, there: int, refusals: Sequence[LinkDetached] = ()) -> None:
+    def __init__(self, there: int, refusals: Sequence[PeerClosed] = ()) -> None:
         self.there = there
         self.absent: range = range(0)  # offsets that no link gets
         self.first = 0  # the first offset that there is, if one asks for it
@@ -114,10 +115,13 @@ def test_messages_that_a_replica_gets_after_a_drain_are_read(monkeypatch: pytest
     assert read(monkeypatch, PlayedStream(there)) == [str(n) for n in range(10)]
 
 
-def test_a_stream_that_is_refused_for_a_moment_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = PlayedStream(10, [NO_REPLICA] * 5)
+def test_a_stream_that_is_refused_for_a_moment_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = PlayedStream(10, [NO_REPLICA, BROKEN_REPLICA] * 3)
     assert read(monkeypatch, stream) == [str(n) for n in range(10)]
-    assert stream.attached == 6
+    assert stream.attached == 7
+    assert capsys.readouterr().err.count("is asked again for up to 600 s (option maxReconnectTime)") == 1
 
 
 @pytest.mark.parametrize("options", [{"reconnect": "false"}, {"maxReconnectTime": "200ms"}])

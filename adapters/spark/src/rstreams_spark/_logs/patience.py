@@ -1,4 +1,8 @@
-"""Refusals that pass: RabbitMQ refuses a stream for about a second after the leader of the stream has died."""
+"""Refusals that pass: RabbitMQ refuses a stream for about a second after the leader of the stream has died.
+
+In that second a broker may also fail while it reads its copy of the stream. It then ends the session with
+`amqp:internal-error`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Final
 import trio
 
 from rstreams.errors import PeerClosed
+from rstreams_spark._log import say
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
@@ -34,9 +39,14 @@ class Patience:
         Errors: The refusal itself, if the time is over.
         """
         now = trio.current_time()
+        since = now if self._since is None else self._since
+        if now - since >= self._limit_s:
+            raise refusal
         if self._since is None:
             self._since = now
-        if now - self._since >= self._limit_s:
-            raise refusal
+            say(
+                f"the peer refuses a log, and is asked again for up to {self._limit_s:g} s (option maxReconnectTime): "
+                f"{type(refusal).__name__}: {refusal}"
+            )
         await trio.sleep(self._wait_s)
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)

@@ -87,8 +87,11 @@ class RabbitMQStreams(Logs):
         self._firsts: dict[str, int] = {}
 
     def refuses_for_a_moment(self, refusal: PeerClosed) -> bool:
-        """Return whether the broker has no copy of the stream that runs: it has one again when a leader is chosen."""
-        return refusal.condition == Condition.PRECONDITION_FAILED.value
+        """Return whether the broker has no copy of the stream that runs, or fails at its copy.
+
+        Both pass when the stream has a leader again.
+        """
+        return refusal.condition in (Condition.PRECONDITION_FAILED.value, Condition.INTERNAL_ERROR.value)
 
     async def kind_of(self, address: str) -> str | None:
         """Return "log" for a stream or a super stream, "queue" for another queue."""
