@@ -122,7 +122,7 @@ async def test_a_replay_from_the_leader_goes_on_at_another_broker(rabbitmq_clust
     async with rstreams.connect(follower.url) as connection:
         rest = await with_patience(connection.stream("led", start=5_000).take(15_000).to_list, refusals)
     assert rest == list(range(5_000, 20_000))
-    assert set(refusals) <= {NO_REPLICA}
+    assert all(NO_REPLICA in each for each in refusals)
 
 
 async def published(cluster: Cluster, stream: str, messages: int) -> tuple[RabbitMQ, RabbitMQ]:

