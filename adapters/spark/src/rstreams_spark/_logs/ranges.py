@@ -244,6 +244,7 @@ class _RangeReader:
         if self._link is not None:
             self._link.close()
             self._link = None
+        self._drains = True
         self._end_is_there = False
 
     def leave(self) -> None:
