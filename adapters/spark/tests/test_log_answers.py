@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pytest
 import trio
 from rstreams_spark._logs import logs, tails
-from rstreams_spark._logs.glance import SeenOffsets
-from rstreams_spark._logs.logs import Tail
+from rstreams_spark._logs.glance import SeenOffsets, glance
+from rstreams_spark._logs.logs import NoAnswer, Tail
 from rstreams_spark._logs.tails import NodeLogs, RabbitMQStreams
 from rstreams_spark.errors import SourceFailed
 
@@ -23,7 +23,7 @@ from rstreams.net.transport.carrier import ConnectionStatus
 NO_REPLICA = LinkDetached("amqp:precondition-failed", "stream 'log' does not have a running replica on the local node")
 BROKEN_REPLICA = SessionEnded("amqp:internal-error", "{badmatch,{error,einval}} [{osiris_log,iter_read_ahead,7}]")
 LOST = ConnectionLost("the connection broke")
-PASSING = [BROKEN_REPLICA, LOST, NO_REPLICA]
+PASSING = [BROKEN_REPLICA, LOST, NO_REPLICA, NoAnswer("the peer did not answer about 'log' within 30 s")]
 ENDS = {"plain": (0, 9), "parts-0": (0, 4), "parts-1": (3, 7)}
 
 
@@ -153,6 +153,32 @@ async def test_only_a_super_stream_is_asked_for_more_partitions(monkeypatch: pyt
         Tail("parts", 2, "parts-2", 0, 1, 100),
     ]
     assert broker.asked == {"plain": 1, "parts": 1, "parts-0": 1, "parts-1": 1, "parts-2": 2, "parts-3": 1}
+
+
+class LateLink:
+    """A connection and its link, whose attach the peer has not answered yet."""
+
+    dialect = RabbitMQ4()
+    subscriber: Any = None
+    cancelled = False
+
+    def stream(self, _address: str, **_options: object) -> LateLink:
+        return self
+
+    def subscribe(self, subscriber: object) -> None:
+        self.subscriber = subscriber
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+async def test_a_link_that_is_attached_after_the_question_was_given_up_ends(autojump_clock: object) -> None:
+    link = LateLink()
+    with trio.move_on_after(1) as scope:
+        await glance(link, "log", "first", 1, "x-stream-offset")  # type: ignore[arg-type]
+    assert scope.cancelled_caught
+    link.subscriber.on_subscribe(link)
+    assert link.cancelled
 
 
 class QuietNode:

@@ -22,6 +22,10 @@ ANSWER_WAIT_S: Final = 30.0
 """How long a peer may take to answer a question, if the connection is not lost meanwhile."""
 
 
+class NoAnswer(SourceFailed):
+    """The peer has not answered a question."""
+
+
 class Tail(NamedTuple):
     """A partition of a log at one moment.
 
@@ -104,7 +108,7 @@ class Logs(ABC):
     async def glance(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
         """Return the offsets of `most` messages from a place on; with None those of all that are there.
 
-        Errors: `SourceFailed` if the peer does not answer; `LinkDetached` if it refuses the link.
+        Errors: `NoAnswer` if the peer does not answer; `LinkDetached` if it refuses the link.
         """
 
         async def ask() -> SeenOffsets:
@@ -113,17 +117,19 @@ class Logs(ABC):
         return await self.answered(repr(address), ask)
 
     async def patiently(self, ask: Callable[[], Awaitable[V]]) -> V:
-        """Return what `ask` returns; call it again after a refusal that passes, and after a loss of the connection.
+        """Return what `ask` returns; call it again after a refusal that passes, a lost connection, and no answer.
 
-        Errors: The refusal or the loss, if it does not pass within `patience_s`.
+        Errors: The last error, if it does not pass within `patience_s`.
         """
         patience = Patience(self.patience_s)
         while True:
             try:
                 return await ask()
-            except (PeerClosed, ConnectionLost) as error:
-                if not (isinstance(error, ConnectionLost) or self.refuses_for_a_moment(error)):
+            except PeerClosed as error:
+                if not self.refuses_for_a_moment(error):
                     raise
+                await patience.wait(error)
+            except (ConnectionLost, NoAnswer) as error:
                 await patience.wait(error)
 
     async def answered(self, about: str, ask: Callable[[], Awaitable[V]]) -> V:
@@ -133,7 +139,7 @@ class Logs(ABC):
             about: What the question is about, for the message.
             ask: Asks the peer.
 
-        Errors: `SourceFailed` if the peer does not answer.
+        Errors: `NoAnswer` if the peer does not answer.
         """
         while True:
             before = self._connection.status
@@ -141,4 +147,4 @@ class Logs(ABC):
                 return await ask()
             if before.state == "connected" and self._connection.status is before:
                 msg = f"the peer did not answer about {about} within {ANSWER_WAIT_S:g} s"
-                raise SourceFailed(msg)
+                raise NoAnswer(msg)

@@ -1,7 +1,7 @@
 """Refusals that pass: RabbitMQ refuses a stream for about a second after the leader of the stream has died.
 
 In that second a broker may also fail while it reads its copy of the stream. It then ends the session with
-`amqp:internal-error`.
+`amqp:internal-error`. While most brokers of a cluster are away, the others do not answer about a stream.
 """
 
 from __future__ import annotations
