@@ -14,6 +14,7 @@ from rstreams_spark._logs.plan import (
     made_offset,
     order,
     ranges_between,
+    read_firsts,
     read_offset,
     shared_out,
     tasks_of,
@@ -51,11 +52,12 @@ def test_tasks_are_as_many_and_as_small_as_asked_for(end: dict[str, int], split:
         assert tasks == ranges
 
 
-@given(POSITIONS, POSITIONS, SPLITS)
+@given(POSITIONS, POSITIONS, SPLITS, POSITIONS)
 def test_the_tasks_of_a_batch_follow_from_its_offsets_as_the_checkpoint_has_them(
-    begin: dict[str, int], end: dict[str, int], split: Split
+    begin: dict[str, int], end: dict[str, int], split: Split, firsts: dict[str, int]
 ) -> None:
-    stored = json.loads(json.dumps(made_offset(end, split), sort_keys=True))
+    stored = json.loads(json.dumps(made_offset(end, split, firsts), sort_keys=True))
+    assert read_firsts(stored) == firsts
     if end:
         assert read_offset(stored) == (end, split)
         assert tasks_of(ranges_between(begin, read_offset(stored)[0]), read_offset(stored)[1]) == tasks_of(

@@ -48,6 +48,27 @@ class PlayedStream:
             subscriber.on_subscribe(PlayedLink(self, subscriber, self._begin))
 
 
+class LostStream(PlayedStream):
+    """A stream whose replica has 4 messages; 10 seconds later its link is lost, and the next one comes in a minute."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+
+    def subscribe(self, subscriber: LogLink) -> None:
+        self.attached += 1
+        trio.lowlevel.spawn_system_task(self._first if self.attached == 1 else self._second, subscriber)
+
+    async def _first(self, subscriber: LogLink) -> None:
+        subscriber.on_subscribe(PlayedLink(self, subscriber, self._begin))
+        await trio.sleep(10)
+        self.there = 10
+        subscriber.on_complete()
+
+    async def _second(self, subscriber: LogLink) -> None:
+        await trio.sleep(60)
+        subscriber.on_subscribe(PlayedLink(self, subscriber, self._begin))
+
+
 class PlayedLink:
     losses = 0
 
@@ -77,20 +98,20 @@ class PlayedLink:
 
 
 class PlayedLogs(RabbitMQStreams):
-    """Knows 10 messages; when it is asked, the replica of the link has caught up."""
+    """Knows `end` messages; when it is asked, the replica of the link has caught up with them."""
 
     def __init__(self, stream: PlayedStream, end: int) -> None:
         super().__init__(stream)  # type: ignore[arg-type]
         self._stream, self._end = stream, end
 
-    async def tails(self, _names: Sequence[str]) -> list[Tail]:
+    async def tail(self, _asked: Tail) -> Tail:
         self._stream.there = self._end
-        return [Tail("log", 0, "log", self._stream.first, self._end)]
+        return Tail("log", 0, "log", self._stream.first, self._end)
 
 
-def read(monkeypatch: pytest.MonkeyPatch, stream: PlayedStream, **options: str) -> list[str]:
-    """Return the ids of the messages in the range from 0 to 10."""
-    monkeypatch.setattr(ranges, "logs_of", lambda *_: PlayedLogs(stream, 10))
+def read(monkeypatch: pytest.MonkeyPatch, stream: PlayedStream, known: int = 10, **options: str) -> list[str]:
+    """Return the ids of the messages in the range from 0 to 10; the broker that is asked knows `known` messages."""
+    monkeypatch.setattr(ranges, "logs_of", lambda *_: PlayedLogs(stream, known))
     given = SourceOptions.parse({"url": "amqp://127.0.0.1", "address": "log", **options})
 
     class Connected:
@@ -130,8 +151,13 @@ def test_a_stream_that_stays_refused_fails_the_task(monkeypatch: pytest.MonkeyPa
         read(monkeypatch, PlayedStream(10, [NO_REPLICA] * 100), **options)
 
 
-def test_another_refusal_fails_the_task_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = PlayedStream(10, [LinkDetached("amqp:unauthorized-access", "not for you")])
+def test_a_loss_may_last_longer_than_a_replica_may_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(monkeypatch, LostStream(), known=4) == [str(n) for n in range(10)]
+
+
+@pytest.mark.parametrize("condition", ["unauthorized-access", "not-allowed", "resource-deleted"])
+def test_another_refusal_fails_the_task_at_once(monkeypatch: pytest.MonkeyPatch, condition: str) -> None:
+    stream = PlayedStream(10, [LinkDetached(f"amqp:{condition}", "not for you")])
     with pytest.raises(LinkDetached, match="not for you"):
         read(monkeypatch, stream)
     assert stream.attached == 1

@@ -213,6 +213,27 @@ def test_messages_that_are_gone(
     assert sorted(row.offset for row in rows) == [*range(50), *range(first, 1_000)]
 
 
+def test_a_first_batch_that_failed_begins_where_it_was_planned(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """Spark does not keep the start of the first batch: it asks for it again."""
+    from pyspark.errors import StreamingQueryException
+
+    def fail(_rows: DataFrame, _batch: int) -> None:
+        raise ZeroDivisionError
+
+    node.append("one", 0, 10)
+    frame = log(address="one", startingOffsets="latest")
+    writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+        query.awaitTermination(180)
+    node.append("one", 10, 20)
+    run_now(frame, tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(10, 20))
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

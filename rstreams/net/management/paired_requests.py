@@ -20,7 +20,7 @@ from rstreams.message import Message, decode_message
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.links.sending_end import PublishingEnd
-from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.frames import Attach, Detach, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 
 _PAIRED: Final = {"paired": True}
@@ -133,13 +133,40 @@ class _ManagementReplies:
         if self._end is None:
             self._end = error
         self._settled.set()
+        self.on_link_lost(error)
+
+    def on_link_lost(self, error: BaseException | None) -> None:
+        """Fail all calls that wait: their replies were to come over a link that is lost. Another link may follow."""
         waiting, self._waiting = self._waiting, {}
         for reply in waiting.values():
-            reply.finish(None, error)
+            reply.finish(None, error or _ended())
 
     def on_complete(self) -> None:
         """Fail all calls that wait, as `on_error`."""
-        self.on_error(LinkDetached(Condition.LINK_DETACH_FORCED.value, "the peer ended the link for management"))
+        self.on_error(_ended())
+
+
+def _ended() -> LinkDetached:
+    return LinkDetached(Condition.LINK_DETACH_FORCED.value, "the peer ended the link for management")
+
+
+class _RepliesEnd(LinkSubscription[Message]):
+    """Receives the replies. A reply that was on its way when its link was lost never comes."""
+
+    def __init__(self, replies: _ManagementReplies, label: str) -> None:
+        """Hand over to `replies`."""
+        super().__init__(replies, decode=decode_message, window=64, on_raised=replies.on_error, label=label)
+        self._replies = replies
+
+    def on_detach(self, frame: Detach) -> None:
+        """Fail the calls that wait."""
+        super().on_detach(frame)
+        self._replies.on_link_lost(frame.error)
+
+    def on_lost(self, frame: Lost) -> None:
+        """Fail the calls that wait."""
+        super().on_lost(frame)
+        self._replies.on_link_lost(frame.error)
 
 
 @asynccontextmanager
@@ -166,9 +193,7 @@ async def paired_requests(links: Links, call: str, address: str, peer: str) -> A
         if error is not None:
             replies.on_error(error)
 
-    receiving = LinkSubscription(
-        replies, decode=decode_message, window=64, on_raised=replies.on_error, label=f"link {address!r}"
-    )
+    receiving = _RepliesEnd(replies, f"link {address!r}")
     sending = PublishingEnd[bytes](
         sender,
         where=links.where(address),

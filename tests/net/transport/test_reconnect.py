@@ -26,6 +26,7 @@ from rstreams.errors import (
     TransportError,
 )
 from rstreams.net._proton.receiving_driver import ReceivingDriver
+from rstreams.net.rabbitmq_management import rabbitmq_management
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import pump_of, until
@@ -88,6 +89,22 @@ async def test_a_publisher_waits_and_sends_again_what_is_unsettled() -> None:
                 got += await connection.stream("work").take(1).to_list()
         assert results == [100]
         assert set(got) == set(range(100))
+
+
+async def test_a_management_request_whose_reply_is_lost_fails_and_the_next_one_goes_on() -> None:
+    async with returning() as (node, connection), rabbitmq_management(connection) as management:
+        node.queue("work")
+
+        async def ask() -> None:
+            with pytest.raises(ConnectionLost):
+                await management.queue("work")
+
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask)
+                await until(lambda: management._requests._replies._waiting)
+                await cut(connection)
+            assert (await management.queue("work"))["type"] == "classic"
 
 
 async def test_a_sender_and_its_receipts_outlive_a_loss() -> None:

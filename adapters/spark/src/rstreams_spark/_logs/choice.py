@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from rstreams.errors import ConfigError
 from rstreams_spark._columns import LOG_COLUMNS
 from rstreams_spark._first_line import reason_first
-from rstreams_spark._logs.plan import is_log_offset
+from rstreams_spark._logs.plan import is_log_offset, read_offset
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
 from rstreams_spark._short_way import ShortWay
@@ -117,7 +117,7 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         was_log = is_log_offset(offset)
         if was_log and isinstance(self._chosen, QueueReader):
             msg = (
-                f"the checkpoint belongs to a query that reads a log, with offsets {dict(offset)!r}, and "
+                f"the checkpoint belongs to a query that reads a log, with offsets {read_offset(offset)[0]!r}, and "
                 f"{self._options.address!r} is a queue: use a new checkpoint"
             )
             raise ConfigError(msg)

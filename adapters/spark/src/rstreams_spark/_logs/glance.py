@@ -58,7 +58,7 @@ async def glance(
     try:
         await looker.done.wait()
     finally:
-        looker.subscription.cancel()
+        looker.cancel()
     if looker.error is not None:
         raise looker.error
     return looker.seen
@@ -71,19 +71,29 @@ class _Looker:
         self.done = trio.Event()
         self.error: BaseException | None = None
         self.seen = SeenOffsets()
-        self.subscription: _Drains
+        self._subscription: _Drains | None = None
+        self._cancelled = False
         self._most = most
         self._annotation = annotation
         self._before = 0
 
-    def on_subscribe(self, subscription: Any) -> None:  # noqa: ANN401 - a subscription that drains
-        self.subscription = subscription
-        self._ask()
+    def cancel(self) -> None:
+        """End the link; if the peer has not answered its attach yet, when it does."""
+        self._cancelled = True
+        if self._subscription is not None:
+            self._subscription.cancel()
 
-    def _ask(self) -> None:
+    def on_subscribe(self, subscription: Any) -> None:  # noqa: ANN401 - a subscription that drains
+        self._subscription = subscription
+        if self._cancelled:
+            subscription.cancel()
+        else:
+            self._ask(subscription)
+
+    def _ask(self, subscription: _Drains) -> None:
         self._before = self.seen.messages
-        self.subscription.request(_MOST if self._most is None else self._most)
-        self.subscription.drain(self._on_drained)
+        subscription.request(_MOST if self._most is None else self._most)
+        subscription.drain(lambda: self._on_drained(subscription))
 
     def on_next(self, item: bytes) -> None:
         offset = decode_message(item).annotations.get(self._annotation)
@@ -93,12 +103,12 @@ class _Looker:
         first = offset if seen.first is None else seen.first
         self.seen = SeenOffsets(first, offset, seen.messages + 1, seen.bytes + len(item))
 
-    def _on_drained(self) -> None:
+    def _on_drained(self, subscription: _Drains) -> None:
         came = self.seen.messages - self._before
         if came == 0 or self._most is not None:
             self.done.set()
         else:
-            self._ask()
+            self._ask(subscription)
 
     def on_error(self, error: BaseException) -> None:
         self.error = error

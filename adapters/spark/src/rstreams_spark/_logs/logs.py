@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import trio
 
 from rstreams import Connection
-from rstreams.errors import ConfigError, PeerClosed
+from rstreams.errors import ConfigError, ConnectionLost, PeerClosed
 from rstreams_spark._logs.bounds import key_of
 from rstreams_spark._logs.glance import SeenOffsets, glance
 from rstreams_spark._logs.patience import Patience
 from rstreams_spark.errors import SourceFailed
 
+V = TypeVar("V")
+
 ANSWER_WAIT_S: Final = 30.0
-"""How long a peer may take to answer a question."""
+"""How long a peer may take to answer a question, if the connection is not lost meanwhile."""
+
+
+class NoAnswer(SourceFailed):
+    """The peer has not answered a question."""
 
 
 class Tail(NamedTuple):
@@ -96,25 +102,49 @@ class Logs(ABC):
 
     async def offset_at(self, tail: Tail, at: datetime) -> int:
         """Return the offset of the first message at a time or later; the end if there is none."""
-        seen = await self.glance(tail.address, at, 1)
+        seen = await self.patiently(lambda: self.glance(tail.address, at, 1))
         return tail.end if seen.first is None else max(seen.first, tail.first)
 
     async def glance(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
         """Return the offsets of `most` messages from a place on; with None those of all that are there.
 
-        Errors: `SourceFailed` if the peer does not answer; `LinkDetached` if it refuses the link.
+        Errors: `NoAnswer` if the peer does not answer; `LinkDetached` if it refuses the link.
+        """
+
+        async def ask() -> SeenOffsets:
+            return await glance(self._connection, address, start, most, self.offset_annotation)
+
+        return await self.answered(repr(address), ask)
+
+    async def patiently(self, ask: Callable[[], Awaitable[V]]) -> V:
+        """Return what `ask` returns; call it again after a refusal that passes, a lost connection, and no answer.
+
+        Errors: The last error, if it does not pass within `patience_s`.
         """
         patience = Patience(self.patience_s)
         while True:
             try:
-                return await self._glance_once(address, start, most)
-            except PeerClosed as refusal:
-                if not self.refuses_for_a_moment(refusal):
+                return await ask()
+            except PeerClosed as error:
+                if not self.refuses_for_a_moment(error):
                     raise
-                await patience.wait(refusal)
+                await patience.wait(error)
+            except (ConnectionLost, NoAnswer) as error:
+                await patience.wait(error)
 
-    async def _glance_once(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
-        with trio.move_on_after(ANSWER_WAIT_S):
-            return await glance(self._connection, address, start, most, self.offset_annotation)
-        msg = f"the peer did not answer about {address!r} within {ANSWER_WAIT_S:g} s"
-        raise SourceFailed(msg)
+    async def answered(self, about: str, ask: Callable[[], Awaitable[V]]) -> V:
+        """Return what `ask` returns; call it again if the connection was lost before the answer.
+
+        Args:
+            about: What the question is about, for the message.
+            ask: Asks the peer.
+
+        Errors: `NoAnswer` if the peer does not answer.
+        """
+        while True:
+            before = self._connection.status
+            with trio.move_on_after(ANSWER_WAIT_S):
+                return await ask()
+            if before.state == "connected" and self._connection.status is before:
+                msg = f"the peer did not answer about {about} within {ANSWER_WAIT_S:g} s"
+                raise NoAnswer(msg)

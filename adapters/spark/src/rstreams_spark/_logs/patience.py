@@ -1,7 +1,7 @@
 """Refusals that pass: RabbitMQ refuses a stream for about a second after the leader of the stream has died.
 
 In that second a broker may also fail while it reads its copy of the stream. It then ends the session with
-`amqp:internal-error`.
+`amqp:internal-error`. While most brokers of a cluster are away, the others do not answer about a stream.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from rstreams.errors import PeerClosed
+from rstreams.errors import RStreamsError
 from rstreams_spark._log import say
 
 _FIRST_WAIT_S: Final = 0.05
@@ -33,20 +33,20 @@ class Patience:
         self._since: float | None = None
         self._wait_s = _FIRST_WAIT_S
 
-    async def wait(self, refusal: PeerClosed) -> None:
-        """Wait after a refusal.
+    async def wait(self, error: RStreamsError) -> None:
+        """Wait after an error; the first one since the beginning is logged.
 
-        Errors: The refusal itself, if the time is over.
+        Errors: The error itself, if the time is over.
         """
         now = trio.current_time()
         since = now if self._since is None else self._since
         if now - since >= self._limit_s:
-            raise refusal
+            raise error
         if self._since is None:
             self._since = now
             say(
-                f"the peer refuses a log, and is asked again for up to {self._limit_s:g} s (option maxReconnectTime): "
-                f"{type(refusal).__name__}: {refusal}"
+                f"the peer cannot serve a log now, and is asked again for up to {self._limit_s:g} s "
+                f"(option maxReconnectTime): {type(error).__name__}: {error}"
             )
         await trio.sleep(self._wait_s)
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)

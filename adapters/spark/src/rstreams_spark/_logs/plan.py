@@ -4,9 +4,16 @@ An offset of a query is a map, which Spark keeps in the checkpoint:
 
     {"events/0": 1200, "events/1": 1180, "maxRecordsPerPartition": 1000}
 
-Each key with a slash is a partition, and its value is the offset of the next message. The other keys are the options by
-which the batch that ends there is split. Therefore the tasks of a batch follow from the two offsets of the batch alone.
-A batch that is run again, also with other options, has the same rows in the same tasks in the same order.
+Each key with a slash is a partition, and its value is the offset of the next message. The other keys are about the
+batch that ends there:
+
+- the options by which it is split,
+- `firsts`: where it begins in partitions of which no batch before it has messages, such as `{"events/2": 700}`.
+
+In the first batch these are all partitions. Spark does not keep the start of the first batch, and asks for it again.
+
+Therefore the tasks of a batch follow from the two offsets of the batch alone. A batch that is run again, also with
+other options, has the same rows in the same tasks in the same order.
 """
 
 from __future__ import annotations
@@ -22,7 +29,9 @@ Positions: TypeAlias = dict[str, int]
 
 MIN_PARTITIONS: Final = "minPartitions"
 MAX_RECORDS: Final = "maxRecordsPerPartition"
+FIRSTS: Final = "firsts"
 _SPLITS: Final = (MIN_PARTITIONS, MAX_RECORDS)
+_OF_BATCH: Final = (*_SPLITS, FIRSTS)
 
 
 class Split(NamedTuple):
@@ -56,22 +65,28 @@ class Range(NamedTuple):
         return self.end - self.first
 
 
-def made_offset(positions: Mapping[str, int], split: Split) -> dict[str, int]:
-    """Return the offset for Spark's checkpoint: of a batch that ends at `positions` and is split by `split`."""
-    options = zip(_SPLITS, split, strict=True)
-    return {**positions, **{name: value for name, value in options if value is not None}}
+def made_offset(positions: Mapping[str, int], split: Split, firsts: Mapping[str, int] = {}) -> dict[str, Any]:
+    """Return the offset for Spark's checkpoint: of a batch that ends at `positions`.
+
+    Args:
+        positions: Where it ends.
+        split: How it is split.
+        firsts: Where it begins in partitions of which no batch before it has messages.
+    """
+    options = {name: value for name, value in zip(_SPLITS, split, strict=True) if value is not None}
+    return {**positions, **options, **({FIRSTS: dict(firsts)} if firsts else {})}
 
 
 def is_log_offset(offset: Mapping[str, Any]) -> bool:
     """Return whether an offset of a checkpoint is one of log mode."""
-    places = [value for name, value in offset.items() if name not in _SPLITS]
+    places = [value for name, value in offset.items() if name not in _OF_BATCH]
     known = 0 < len(places) == len(read_keys(offset))
     return known and all(type(value) is int and value >= 0 for value in places)
 
 
 def read_keys(offset: Mapping[str, Any]) -> list[str]:
     """Return the keys of the partitions of an offset."""
-    return [name for name in offset if name not in _SPLITS and name.rpartition("/")[2].isdigit()]
+    return [name for name in offset if name not in _OF_BATCH and name.rpartition("/")[2].isdigit()]
 
 
 def read_offset(offset: Mapping[str, Any]) -> tuple[Positions, Split]:
@@ -87,6 +102,14 @@ def read_offset(offset: Mapping[str, Any]) -> tuple[Positions, Split]:
         raise ConfigError(msg)
     positions = {key: int(offset[key]) for key in read_keys(offset)}
     return positions, Split(offset.get(MIN_PARTITIONS), offset.get(MAX_RECORDS))
+
+
+def read_firsts(offset: Mapping[str, Any]) -> Positions:
+    """Return where the batch that ends at an offset begins, in partitions of which no batch before it has messages.
+
+    A checkpoint of an older version does not tell it. Such a batch begins at its start, or at 0 in a new partition.
+    """
+    return dict(offset.get(FIRSTS, {}))
 
 
 def ranges_between(start: Mapping[str, int], end: Mapping[str, int]) -> list[Range]:

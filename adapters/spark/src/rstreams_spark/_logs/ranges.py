@@ -32,7 +32,7 @@ from rstreams_spark.errors import SourceFailed, UnparsableMessage
 _KEPT_LINKS: Final = 64
 """The most links that a worker keeps for later ranges."""
 
-_BEHIND_WAIT_S: Final = 30.0
+BEHIND_WAIT_S: Final = 30.0
 """How long a replica may take to get messages that the driver has seen."""
 
 
@@ -157,11 +157,11 @@ class _RangeReader:
     async def _some(self, link: LogLink) -> LinkPart:
         if self._drains:
             return await link.read(self._part.end, drains=True)
-        with trio.move_on_after(_BEHIND_WAIT_S):
+        with trio.move_on_after(BEHIND_WAIT_S):
             return await link.read(self._part.end, drains=False)
         tail = await self._logs.tail(self._tail)
         msg = (
-            f"offsets {self._position} to {self._part.end - 1} did not come within {_BEHIND_WAIT_S:g} s; there are "
+            f"offsets {self._position} to {self._part.end - 1} did not come within {BEHIND_WAIT_S:g} s; there are "
             f"{_shown(tail)}"
         )
         raise SourceFailed(msg)
@@ -244,6 +244,7 @@ class _RangeReader:
         if self._link is not None:
             self._link.close()
             self._link = None
+        self._drains = True
         self._end_is_there = False
 
     def leave(self) -> None:

@@ -25,6 +25,7 @@ from rstreams_spark._logs.plan import (
     Split,
     made_offset,
     ranges_between,
+    read_firsts,
     read_offset,
     shared_out,
     tasks_of,
@@ -66,8 +67,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._split = Split(options.log.min_partitions, options.log.max_records)
         self._target: dict[str, Tail] | None = None  # of trigger availableNow
         self._latest: Positions | None = None
-        self._checked = False
-        self._gone: set[str] = set()
+        self._whole: dict[str, bool] = {}  # whether the partitions reached the positions of the query, when last asked
         self._batch_at = time.monotonic()
         limit = "maxMessagesPerTrigger" in options.log.given
         self._limit = options.max_messages_per_trigger if limit else None
@@ -77,9 +77,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
         with reason_first():
-            self._checked = True
             positions = self._survey.places(self._options.log.starting or "latest", "starting")
-            return made_offset(positions, self._split)
+            return made_offset(positions, self._split, positions)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the batch limit; none if no option gives one."""
@@ -98,20 +97,25 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         with reason_first():
             begin, _ = read_offset(start)
-            tails = self._target or self._survey.news_since(begin, self._latest)
+            if self._target is None:
+                tails = self._survey.news_since(begin, self._latest)
+            else:
+                tails = self._target = self._survey.caught_up(self._target, begin)
             self._latest = {key: tail.end for key, tail in tails.items()}
             self._check(begin, tails)
-            end = self._next(begin, tails, limit)
-            if end == begin:
+            firsts = {key: first for key, first in read_firsts(start).items() if begin[key] == first}
+            firsts |= {key: tail.first for key, tail in tails.items() if key not in begin}
+            end = self._next(firsts | begin, tails, limit)
+            if end is None:
                 return start
             self._batch_at = time.monotonic()
-            return made_offset(end, self._split)
+            return made_offset(end, self._split, firsts)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges of a batch; they follow from its two offsets alone."""
         with reason_first():
             (begin, _), (until, split) = read_offset(start), read_offset(end)
-            tasks = tasks_of(ranges_between(begin, until), split)
+            tasks = tasks_of(ranges_between(begin | read_firsts(end), until), split)
             return self._survey.ranges(tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -127,22 +131,19 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Close the connection."""
         self._survey.close()
 
-    def _next(self, begin: Positions, tails: Mapping[str, Tail], limit: ReadLimit) -> Positions:
-        """Return where the next batch ends."""
-        waiting = {key: _waiting(begin.get(key, 0), tail) for key, tail in tails.items()}
+    def _next(self, begin: Positions, tails: Mapping[str, Tail], limit: ReadLimit) -> Positions | None:
+        """Return where the next batch ends; None if it must wait."""
+        waiting = {key: _waiting(begin[key], tail) for key, tail in tails.items()}
         total = sum(waiting.values())
         least = self._options.min_messages_per_trigger
         in_time = time.monotonic() - self._batch_at < self._delay_s
         if not total or (least is not None and total < least and in_time and self._target is None):
-            return begin
+            return None
         shares = shared_out(waiting, min(total, self._most(tails, waiting, limit)))
         end = dict(begin)
         for key, share in shares.items():
-            at = begin.get(key, 0)
             if share:
-                end[key] = (0 if tails[key].end < at else at) + share
-            elif key not in begin:
-                end[key] = 0
+                end[key] = (0 if tails[key].end < begin[key] else begin[key]) + share
         return end
 
     def _most(self, tails: Mapping[str, Tail], waiting: Positions, limit: ReadLimit) -> int:
@@ -156,18 +157,20 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return most
 
     def _check(self, begin: Positions, tails: Mapping[str, Tail]) -> None:
-        """Check, when a query starts, that the logs have what it has not read.
+        """Check that the logs have the messages that the query has not read.
+
+        A partition is checked when it is first seen, when it is gone, and when it ends before the query's position.
+        The executors find messages that retention deletes while a query runs.
 
         Errors: `ConfigError` if the checkpoint belongs to other logs; `SourceFailed` for messages that are gone, with
             failOnDataLoss=true.
         """
-        gone = {key for key in begin if key not in tails}
-        if not self._checked:
-            self._survey.require_names(begin)
-            lost = self._survey.lost(begin, tails)
-        else:
-            lost = [f"{key} is not there" for key in gone - self._gone]
-        self._checked, self._gone = True, gone
+        self._survey.require_names(begin)
+        places = dict.fromkeys(tails, 0) | begin
+        whole = {key: key in tails and tails[key].end >= at for key, at in places.items()}
+        changed = {key: at for key, at in places.items() if self._whole.get(key) is not whole[key]}
+        lost = self._survey.lost(changed, tails)
+        self._whole = whole
         if not lost:
             return
         text = f"messages are gone: {'; '.join(lost)}"

@@ -14,7 +14,7 @@ from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._logs.bounds import Bound, Place
 from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.plan import Positions, Range, order
-from rstreams_spark._logs.ranges import LogRange
+from rstreams_spark._logs.ranges import BEHIND_WAIT_S, LogRange
 from rstreams_spark._logs.tails import logs_of
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark.errors import SourceFailed
@@ -40,6 +40,7 @@ class Survey:
         self._connection: SendingConnection | None = None
         self._logs: Logs | None = None
         self._tails: dict[str, Tail] = {}
+        self._made_anew: set[str] = set()
 
     @property
     def where(self) -> str:
@@ -72,11 +73,35 @@ class Survey:
 
     def news_since(self, begin: Positions, seen: Positions | None) -> dict[str, Tail]:
         """Return the partitions as they are now; if they have no news, as they are a moment later."""
-        tails = self.tails()
-        if seen is not None and all(begin.get(key, 0) == tail.end for key, tail in tails.items()):
+        tails = self.caught_up(self.tails(), begin)
+        if seen is not None and all(begin.get(key, tail.first) == tail.end for key, tail in tails.items()):
             self._run(_wait)
-            tails = self.tails()
+            tails = self.caught_up(self.tails(), begin)
         return tails
+
+    def caught_up(self, tails: dict[str, Tail], begin: Positions) -> dict[str, Tail]:
+        """Return the partitions; asked for again if one ends before `begin`.
+
+        A replica may lag behind the one that was asked before. It gets `BEHIND_WAIT_S`, once. A log that ends before
+        `begin` after that was made anew.
+        """
+        behind = _behind(tails, begin)
+        if behind <= self._made_anew:
+            self._made_anew = behind
+            return tails
+        wait_s = BEHIND_WAIT_S if self._logs is not None and self._logs.has_replicas else 0.0
+
+        async def ask(logs: Logs) -> dict[str, Tail]:
+            until = trio.current_time() + wait_s
+            while True:
+                found = await self._ask(logs)
+                if _behind(found, begin) <= self._made_anew or trio.current_time() >= until:
+                    return found
+                await trio.sleep(LOOK_AGAIN_S)
+
+        self._tails = self._run(ask)
+        self._made_anew = _behind(self._tails, begin)
+        return self._tails
 
     async def _ask(self, logs: Logs) -> dict[str, Tail]:
         log = self._options.log
@@ -212,6 +237,10 @@ class Survey:
             raise
         except RStreamsError as error:
             raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
+
+
+def _behind(tails: Mapping[str, Tail], begin: Positions) -> set[str]:
+    return {key for key, tail in tails.items() if tail.end < begin.get(key, 0)}
 
 
 async def _wait(_: Logs) -> None:

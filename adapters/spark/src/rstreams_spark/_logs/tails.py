@@ -7,22 +7,25 @@ links, of which the one at the end gets the last chunk of the stream.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 import trio
 
 from rstreams import Connection
 from rstreams.errors import Condition, LinkDetached, PeerClosed, RStreamsError
-from rstreams.net.rabbitmq_management import ManagementRefused, rabbitmq_management
+from rstreams.net.rabbitmq_management import ManagementRefused, RabbitMQManagement, rabbitmq_management
 from rstreams_spark._logs.event_hubs import EventHubLogs
-from rstreams_spark._logs.logs import ANSWER_WAIT_S, Logs, Tail
+from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed
 
+V = TypeVar("V")
+
 STATISTICS: Final = "$statistics"
 _QUEUES: Final = "/queues/"
+_NOT_FOUND: Final = 404
 
 
 class NodeLogs(Logs):
@@ -67,12 +70,11 @@ class NodeLogs(Logs):
         return made
 
     async def _statistics(self) -> Mapping[str, Any]:
-        with trio.move_on_after(ANSWER_WAIT_S):
-            statistics = await self._connection.stream(STATISTICS).first_or_none()
-            if isinstance(statistics, Mapping):
-                return statistics
-        msg = f"the node did not tell its statistics within {ANSWER_WAIT_S:g} s"
-        raise SourceFailed(msg)
+        statistics = await self.answered(STATISTICS, self._connection.stream(STATISTICS).first_or_none)
+        if not isinstance(statistics, Mapping):
+            msg = "the node did not tell its statistics"
+            raise SourceFailed(msg)
+        return statistics
 
 
 class RabbitMQStreams(Logs):
@@ -84,7 +86,6 @@ class RabbitMQStreams(Logs):
         """Ask nothing yet."""
         super().__init__(connection)
         self._partitions: dict[str, list[str]] = {}
-        self._firsts: dict[str, int] = {}
 
     def refuses_for_a_moment(self, refusal: PeerClosed) -> bool:
         """Return whether the broker has no copy of the stream that runs, or fails at its copy.
@@ -95,14 +96,28 @@ class RabbitMQStreams(Logs):
 
     async def kind_of(self, address: str) -> str | None:
         """Return "log" for a stream or a super stream, "queue" for another queue."""
-        async with rabbitmq_management(self._connection) as management:
+
+        async def ask(management: RabbitMQManagement) -> str | None:
             kind = await self._type(management, address)
             if kind is None and await self._type(management, f"{address}-0") == "stream":
                 kind = "stream"
+            return kind
+
+        try:
+            kind = await self.patiently(lambda: self._managed(ask))
+        except ManagementRefused:
+            return None
         return {"stream": "log", None: None}.get(kind, "queue")
 
     async def tails(self, names: Sequence[str]) -> list[Tail]:
         """Return the partitions of logs, each asked for at the same time."""
+        return await self.patiently(lambda: self._tails(names))
+
+    async def tail(self, asked: Tail) -> Tail | None:
+        """Return one partition as it is now; None if it is not there."""
+        return await self.patiently(lambda: self._ends(asked.log, asked.number, asked.address))
+
+    async def _tails(self, names: Sequence[str]) -> list[Tail]:
         asked = [(name, number, each) for name in names for number, each in enumerate(await self._parts(name))]
         made: dict[tuple[str, int], Tail | None] = {}
         errors: list[RStreamsError] = []
@@ -125,7 +140,7 @@ class RabbitMQStreams(Logs):
         try:
             first = await self.glance(address, "first", 1)
             last = await self.glance(address, "last", None)
-        except LinkDetached as error:
+        except PeerClosed as error:
             if error.condition == Condition.NOT_FOUND.value:
                 return None
             raise
@@ -135,23 +150,41 @@ class RabbitMQStreams(Logs):
 
     async def _parts(self, name: str) -> list[str]:
         """Return the streams of a stream or a super stream; those of a super stream may become more."""
-        async with rabbitmq_management(self._connection) as management:
-            known = self._partitions.setdefault(name, [])
-            if known == [name] or (not known and await self._type(management, name) == "stream"):
-                self._partitions[name] = [name]
-                return [name]
-            while await self._type(management, f"{name}-{len(known)}") == "stream":
-                known.append(f"{name}-{len(known)}")
+        known = self._partitions.setdefault(name, [])
+        if known == [name]:
             return known
 
-    async def _type(self, management: Any, name: str) -> str | None:  # noqa: ANN401 - of `rabbitmq_management`
+        async def ask(management: RabbitMQManagement) -> None:
+            if not known and await self._type(management, name) == "stream":
+                known.append(name)
+                return
+            while await self._type(management, f"{name}-{len(known)}") == "stream":
+                known.append(f"{name}-{len(known)}")
+
+        await self._managed(ask)
+        return known
+
+    async def _managed(self, ask: Callable[[RabbitMQManagement], Awaitable[V]]) -> V:
+        async def answer() -> V:
+            async with rabbitmq_management(self._connection) as management:
+                return await ask(management)
+
+        return await self.answered("its queues", answer)
+
+    async def _type(self, management: RabbitMQManagement, name: str) -> str | None:
+        """Return the type of a queue; None if it is not there.
+
+        Errors: `ManagementRefused` if the broker does not tell.
+        """
         place = self._connection.dialect.source(name).address
         if not place.startswith(_QUEUES):
             return None
         try:
             queue = await management.queue(unquote(place.removeprefix(_QUEUES)))
-        except ManagementRefused:
-            return None
+        except ManagementRefused as refusal:
+            if refusal.status == _NOT_FOUND:
+                return None
+            raise
         return str(queue.get("type"))
 
 
