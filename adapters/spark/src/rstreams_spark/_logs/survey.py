@@ -121,7 +121,7 @@ class Survey:
         Errors: `ConfigError` for a partition that is not there, and an offset that is not there.
         """
         tails = self.tails()
-        named = bound if isinstance(bound, Mapping) else dict.fromkeys(tails, bound)
+        named: Mapping[str, Place] = bound if isinstance(bound, Mapping) else dict.fromkeys(tails, bound)
         unknown = [key for key in named if key not in tails]
         if unknown:
             raise _not_these(which, f"has no {_listed(unknown)}", tails)
