@@ -213,25 +213,29 @@ def test_messages_that_are_gone(
     assert sorted(row.offset for row in rows) == [*range(50), *range(first, 1_000)]
 
 
+@pytest.mark.parametrize("starting", ["latest", '{"one": {"0": 10}, "few": {"0": 0}}'])
 def test_a_first_batch_that_failed_begins_where_it_was_planned(
-    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path, starting: str
 ) -> None:
-    """Spark does not keep the start of the first batch: it asks for it again."""
+    """Spark does not keep the start of the first batch: it asks for it again. Partitions may have come meanwhile."""
     from pyspark.errors import StreamingQueryException
 
     def fail(_rows: DataFrame, _batch: int) -> None:
         raise ZeroDivisionError
 
     node.append("one", 0, 10)
-    frame = log(address="one", startingOffsets="latest")
+    node.make("few", 1)
+    frame = log(address=None, addressPattern="one|few|later", startingOffsets=starting)
     writer = frame.writeStream.foreachBatch(fail).option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
         query.awaitTermination(180)
     node.append("one", 10, 20)
+    node.make("later", 1)
+    node.append("later", 20, 30)
     run_now(frame, tmp_path)
     rows = spark.read.parquet(str(tmp_path / "table")).collect()
-    assert sorted(int(row.body) for row in rows) == list(range(10, 20))
+    assert sorted(int(row.body) for row in rows) == list(range(10, 30))
 
 
 @pytest.mark.parametrize(
@@ -240,6 +244,10 @@ def test_a_first_batch_that_failed_begins_where_it_was_planned(
         ({"startingOffsets": '{"one": {"0": 11}}'}, "one/0 has no offset 11, there are 0 to 10"),
         ({"startingOffsets": '{"one": {"0": 1, "3": 1}}'}, "the peer has no one/3; there are one/0"),
         ({"startingOffsets": '{"two": {"0": 1}}'}, "the peer has no two/0; there are one/0"),
+        (
+            {"address": "events", "startingOffsets": '{"events": {"3": 0}}'},
+            "also has events/0, events/1, events/2, which",
+        ),
         ({"address": "nowhere", "readAs": "log"}, "there is no log 'nowhere'"),
         ({"walDir": "/nowhere"}, "option walDir: only for a queue, and 'one' is a log"),
         ({"endingOffsets": "latest"}, "they are for spark.read; a stream has no end"),

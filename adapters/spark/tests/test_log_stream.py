@@ -19,7 +19,7 @@ from rstreams_spark._options import SourceOptions
 from trio.testing import MockClock
 
 from adapters.spark.tests.test_log_spark import log_node
-from rstreams.errors import RStreamsError
+from rstreams.errors import ConfigError, RStreamsError
 
 V = TypeVar("V")
 
@@ -264,13 +264,15 @@ def test_a_new_partition_has_a_share_of_a_limited_batch() -> None:
     assert read == list(range(100, 400))
 
 
-def test_a_new_partition_without_messages_is_remembered() -> None:
+def test_a_new_partition_without_messages_is_remembered(capsys: pytest.CaptureFixture[str]) -> None:
     reader, logs = reader_of(part(0, 11), part(1, 40, first=40), **WITHOUT_LOST)
     start = {"a/0": 10}
     end = next_offset(reader, start)
     assert ranges(reader, start, end) == [("a-0", 10, 11)]
     logs.partitions = part(0, 11), part(1, 45, first=42)
-    assert list(batches(reader, end)) == [[("a-1", 40, 45)]]
+    capsys.readouterr()
+    assert list(batches(reader, end)) == [[("a-1", 42, 45)]]
+    assert "a/1 from offset 40 to 41." in capsys.readouterr().err
 
 
 def test_a_checkpoint_of_an_older_version_is_read() -> None:
@@ -289,14 +291,33 @@ def test_the_first_batch_is_run_again_as_it_was(starting: str, limit: dict[str, 
     options = {"startingOffsets": starting, **limit, **WITHOUT_LOST}
     reader, logs = reader_of(part(0, 10), part(1, 10), **options)
     start = first_offset(reader)
-    added = [] if starting.startswith("{") else [part(2, 5)]  # these options must name each partition
-    logs.partitions = part(0, 20), part(1, 10), *added
+    logs.partitions = part(0, 20), part(1, 10), part(2, 5)
     end = next_offset(reader, start)
     planned = ranges(reader, start, end)
     assert planned
-    again, _ = reader_of(part(0, 90, first=9), part(1, 80, first=3), *added, **options)
+    again, _ = reader_of(part(0, 90, first=9), part(1, 80, first=3), part(2, 5), part(3, 5), **options)
     for reads in (reader, again):
         assert ranges(reads, first_offset(again), end) == planned
+    following = [each for batch in batches(again, end) for each in batch]
+    assert sum(until - at for address, at, until in following if address == "a-3") == 5
+
+
+@pytest.mark.parametrize("address", [{}, {"addressPattern": "a|b"}])
+def test_offsets_of_a_new_query_name_each_partition(address: dict[str, str]) -> None:
+    reader, _ = reader_of(part(0, 10), part(1, 10), startingOffsets='{"a": {"0": 7}}', **address)
+    start = first_offset(reader)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="the peer also has a/1, which it must name; there are a/0, a/1"):
+            next_offset(reader, start)
+
+
+def test_a_first_batch_without_messages_is_run_again_after_a_partition_was_added() -> None:
+    starting = {"startingOffsets": '{"a": {"0": 10}}'}
+    reader, _ = reader_of(part(0, 10), **starting)
+    end = next_offset(reader, first_offset(reader))
+    again, _ = reader_of(part(0, 12), part(1, 3), **starting)
+    assert ranges(again, first_offset(again), end) == []
+    assert list(batches(again, end)) == [[("a-0", 10, 12), ("a-1", 0, 3)]]
 
 
 def test_a_first_batch_without_messages_stays_without() -> None:
@@ -312,6 +333,61 @@ def test_messages_that_come_between_the_end_and_the_start_of_available_now_wait(
     reader.prepareForTriggerAvailableNow()
     logs.partitions = (part(0, 12),)
     assert list(batches(reader, first_offset(reader))) == []
+
+
+# messages that retention has deleted
+
+
+def test_deleted_messages_take_no_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    tails = part(0, 1_000_025, first=1_000_000), part(1, 55)
+    reader, logs = reader_of(*tails, maxMessagesPerTrigger="20", **WITHOUT_LOST)
+    start = {"a/0": 100, "a/1": 50}
+    end = next_offset(reader, start)
+    assert ranges(reader, start, end) == [("a-0", 1_000_000, 1_000_017), ("a-1", 50, 53)]
+    logs.partitions = part(0, 1_000_025, first=1_000_020), part(1, 55)
+    assert list(batches(reader, end)) == [[("a-0", 1_000_020, 1_000_025), ("a-1", 53, 55)]]
+    said = re.findall(r"(?<=messages are gone: ).*(?=\. The)", capsys.readouterr().err)
+    assert said == ["a/0 from offset 100 to 999999", "a/0 from offset 1000017 to 1000019"]
+
+
+def test_a_batch_behind_deleted_messages_is_run_again_as_it_was() -> None:
+    start = {"a/0": 100}
+    reader, _ = reader_of(part(0, 1_025, first=1_000), maxMessagesPerTrigger="10", **WITHOUT_LOST)
+    end = next_offset(reader, start)
+    again, _ = reader_of(part(0, 1_030, first=1_004), **WITHOUT_LOST)
+    assert ranges(again, start, end) == ranges(reader, start, end) == [("a-0", 1_000, 1_010)]
+    assert list(batches(again, end)) == [[("a-0", 1_010, 1_030)]]
+
+
+def test_deleted_messages_are_told_once_while_a_batch_waits(
+    capsys: pytest.CaptureFixture[str], clock: list[float]
+) -> None:
+    reader, _ = reader_of(part(0, 1_003, first=1_000), minMessagesPerTrigger="5", **WITHOUT_LOST)
+    start = {"a/0": 100}
+    assert next_offset(reader, start) == next_offset(reader, start) == start
+    assert capsys.readouterr().err.count("a/0 from offset 100 to 999.") == 1
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_a_partition_whose_messages_are_all_deleted_has_no_batch(*, now: bool) -> None:
+    reader, logs = reader_of(part(0, 1_000, first=1_000), **WITHOUT_LOST)
+    start = {"a/0": 100}
+    if now:
+        reader.prepareForTriggerAvailableNow()
+    assert next_offset(reader, start) == start
+    if not now:
+        logs.partitions = (part(0, 1_002, first=1_000),)
+        assert list(batches(reader, start)) == [[("a-0", 1_000, 1_002)]]
+
+
+def test_executors_find_messages_that_are_deleted_while_a_query_runs() -> None:
+    """With failOnDataLoss=true: a link that has the deleted file open may still read it."""
+    reader, logs = reader_of(part(0, 50))
+    start = {"a/0": 10}
+    end = next_offset(reader, start)
+    assert ranges(reader, start, end) == [("a-0", 10, 50)]
+    logs.partitions = (part(0, 90, first=70),)
+    assert list(batches(reader, end)) == [[("a-0", 50, 90)]]
 
 
 # logs that end before the position of the query

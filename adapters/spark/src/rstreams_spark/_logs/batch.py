@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 
 from rstreams.errors import ConfigError
 from rstreams_spark._first_line import reason_first
+from rstreams_spark._logs.bounds import Bound
 from rstreams_spark._logs.plan import Positions, Range, Split, ranges_between, tasks_of
 from rstreams_spark._logs.ranges import LogRange
 from rstreams_spark._logs.stream import read_rows
@@ -95,11 +96,11 @@ class LogBatchReader(DataSourceReader):
             kind = survey.kind()
             if kind not in ("log", None):
                 raise _no_batch_of(self._options.address, kind)
-        begin = survey.places(log.starting or "earliest", "starting")
+        begin = _all_places(survey, log.starting or "earliest", "starting")
         if self._since is not None:
             later = survey.places(self._since, "starting")
             begin = {key: max(at, later[key]) for key, at in begin.items()}
-        end = survey.places(log.ending or "latest", "ending")
+        end = _all_places(survey, log.ending or "latest", "ending")
         chosen = [key for key in end if self._numbers is None or int(key.rpartition("/")[2]) in self._numbers]
         within = [self._within(each) for each in ranges_between(begin, _ordered(begin, end, chosen))]
         return tasks_of([each for each in within if each.messages > 0], Split(log.min_partitions, log.max_records))
@@ -150,6 +151,16 @@ def batch_reader(options: SourceOptions, schema: StructType) -> LogBatchReader:
     """Return the reader of a batch, with filters if Spark pushes them down: it then plans in a process of its own."""
     pushes = _PUSHDOWN_WORKER in sys.modules
     return FilteredLogReader(options, schema) if pushes else LogBatchReader(options, schema)
+
+
+def _all_places(survey: Survey, bound: Bound, which: str) -> Positions:
+    """Return the offset of each partition where the read begins or ends.
+
+    Errors: `ConfigError` if the options do not name each partition.
+    """
+    places = survey.places(bound, which)
+    survey.require_all(places, which)
+    return places
 
 
 def _ordered(begin: Positions, end: Positions, keys: list[str]) -> Positions:

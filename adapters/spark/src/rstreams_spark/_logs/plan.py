@@ -8,9 +8,10 @@ Each key with a slash is a partition, and its value is the offset of the next me
 batch that ends there:
 
 - the options by which it is split,
-- `firsts`: where it begins in partitions of which no batch before it has messages, such as `{"events/2": 700}`.
+- `firsts`: where it begins in partitions where the offset before does not tell it, such as `{"events/2": 700}`.
 
-In the first batch these are all partitions. Spark does not keep the start of the first batch, and asks for it again.
+In the first batch these are all partitions: Spark does not keep the start of that batch, and asks for it again. Later
+they are new partitions, and partitions of which messages were deleted before they were read.
 
 Therefore the tasks of a batch follow from the two offsets of the batch alone. A batch that is run again, also with
 other options, has the same rows in the same tasks in the same order.
@@ -71,7 +72,7 @@ def made_offset(positions: Mapping[str, int], split: Split, firsts: Mapping[str,
     Args:
         positions: Where it ends.
         split: How it is split.
-        firsts: Where it begins in partitions of which no batch before it has messages.
+        firsts: Where it begins in partitions where the offset before does not tell it.
     """
     options = {name: value for name, value in zip(_SPLITS, split, strict=True) if value is not None}
     return {**positions, **options, **({FIRSTS: dict(firsts)} if firsts else {})}
@@ -105,7 +106,7 @@ def read_offset(offset: Mapping[str, Any]) -> tuple[Positions, Split]:
 
 
 def read_firsts(offset: Mapping[str, Any]) -> Positions:
-    """Return where the batch that ends at an offset begins, in partitions of which no batch before it has messages.
+    """Return where the batch that ends at an offset begins, in partitions where the offset before does not tell it.
 
     A checkpoint of an older version does not tell it. Such a batch begins at its start, or at 0 in a new partition.
     """

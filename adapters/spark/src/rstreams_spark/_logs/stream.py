@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
     from rstreams_spark._logs.logs import Tail
 
+_Gap: TypeAlias = tuple[int, int | None]
+"""A position of the query and the first offset of its partition, with messages between that may be gone."""
+
 _LONGEST_DELAY_S: Final = 15 * 60.0
 """How long a batch waits for minMessagesPerTrigger, if option maxTriggerDelay does not say it: as Kafka's source."""
 
@@ -67,7 +70,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._split = Split(options.log.min_partitions, options.log.max_records)
         self._target: dict[str, Tail] | None = None  # of trigger availableNow
         self._latest: Positions | None = None
-        self._whole: dict[str, bool] = {}  # whether the partitions reached the positions of the query, when last asked
+        self._gaps: dict[str, _Gap | None] = {}  # of the partitions, when last looked at
+        self._must_name_all = False  # whether the options must name each partition, because the query is new
         self._batch_at = time.monotonic()
         limit = "maxMessagesPerTrigger" in options.log.given
         self._limit = options.max_messages_per_trigger if limit else None
@@ -77,7 +81,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
         with reason_first():
-            positions = self._survey.places(self._options.log.starting or "latest", "starting")
+            starting = self._options.log.starting or "latest"
+            positions = self._survey.places(starting, "starting")
+            self._must_name_all = isinstance(starting, Mapping)
             return made_offset(positions, self._split, positions)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -97,6 +103,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         with reason_first():
             begin, _ = read_offset(start)
+            if self._must_name_all:
+                self._survey.require_all(begin, "starting")
             if self._target is None:
                 tails = self._survey.news_since(begin, self._latest)
             else:
@@ -104,8 +112,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._latest = {key: tail.end for key, tail in tails.items()}
             self._check(begin, tails)
             firsts = {key: first for key, first in read_firsts(start).items() if begin[key] == first}
-            firsts |= {key: tail.first for key, tail in tails.items() if key not in begin}
-            end = self._next(firsts | begin, tails, limit)
+            firsts |= {key: tail.first for key, tail in tails.items() if self._begins_anew(begin.get(key), tail)}
+            end = self._next(begin | firsts, tails, limit)
             if end is None:
                 return start
             self._batch_at = time.monotonic()
@@ -113,6 +121,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges of a batch; they follow from its two offsets alone."""
+        self._must_name_all = False  # there is a batch: partitions that the options do not name were added later
         with reason_first():
             (begin, _), (until, split) = read_offset(start), read_offset(end)
             tasks = tasks_of(ranges_between(begin | read_firsts(end), until), split)
@@ -131,20 +140,25 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Close the connection."""
         self._survey.close()
 
+    def _begins_anew(self, at: int | None, tail: Tail) -> bool:
+        """Return whether the next batch begins at a partition's first message, and not at its start.
+
+        With failOnDataLoss=true the executors read messages that were deleted while the query runs, or fail: a link
+        that has them may still get them.
+        """
+        skips = not self._options.log.fail_on_data_loss
+        return at is None or tail.end < at or (skips and at < tail.first)
+
     def _next(self, begin: Positions, tails: Mapping[str, Tail], limit: ReadLimit) -> Positions | None:
         """Return where the next batch ends; None if it must wait."""
-        waiting = {key: _waiting(begin[key], tail) for key, tail in tails.items()}
+        waiting = {key: tail.end - begin[key] for key, tail in tails.items()}
         total = sum(waiting.values())
         least = self._options.min_messages_per_trigger
         in_time = time.monotonic() - self._batch_at < self._delay_s
         if not total or (least is not None and total < least and in_time and self._target is None):
             return None
         shares = shared_out(waiting, min(total, self._most(tails, waiting, limit)))
-        end = dict(begin)
-        for key, share in shares.items():
-            if share:
-                end[key] = (0 if tails[key].end < begin[key] else begin[key]) + share
-        return end
+        return begin | {key: begin[key] + share for key, share in shares.items()}
 
     def _most(self, tails: Mapping[str, Tail], waiting: Positions, limit: ReadLimit) -> int:
         """Return the most messages of a batch: by their number, and by the bytes that they take about."""
@@ -160,21 +174,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Check that the logs have the messages that the query has not read.
 
         A partition is checked when it is first seen, when it is gone, and when it ends before the query's position.
-        The executors find messages that retention deletes while a query runs.
+        With failOnDataLoss=false also when it begins behind that position. Otherwise the executors find messages that
+        retention deletes while a query runs.
 
         Errors: `ConfigError` if the checkpoint belongs to other logs; `SourceFailed` for messages that are gone, with
             failOnDataLoss=true.
         """
         self._survey.require_names(begin)
         places = dict.fromkeys(tails, 0) | begin
-        whole = {key: key in tails and tails[key].end >= at for key, at in places.items()}
-        changed = {key: at for key, at in places.items() if self._whole.get(key) is not whole[key]}
+        fails = self._options.log.fail_on_data_loss
+        gaps = {key: _gap(at, tails.get(key), deleted=not fails or key not in self._gaps) for key, at in places.items()}
+        changed = {key: places[key] for key, gap in gaps.items() if gap is not None and gap != self._gaps.get(key)}
         lost = self._survey.lost(changed, tails)
-        self._whole = whole
+        self._gaps = gaps
         if not lost:
             return
         text = f"messages are gone: {'; '.join(lost)}"
-        if self._options.log.fail_on_data_loss:
+        if fails:
             msg = f"{self._survey.where}: {text}. With option failOnDataLoss=false the query goes on without them"
             raise SourceFailed(msg)
         say(f"{self._survey.where}: {text}. The query goes on without them (option failOnDataLoss=false)")
@@ -195,6 +211,14 @@ def read_rows(options: SourceOptions, schema: StructType | None, part: LogRange)
             yield shape.rows_of(with_log_columns(batch, names, part.number))
 
 
-def _waiting(at: int, tail: Tail) -> int:
-    """Return how many messages wait, about; a log that ends before the position has been made anew."""
-    return tail.end - (0 if tail.end < at else at)
+def _gap(at: int, tail: Tail | None, *, deleted: bool) -> _Gap | None:
+    """Return the gap between a position and a partition; None if there is none.
+
+    Args:
+        at: The position.
+        tail: The partition; None if it is gone.
+        deleted: Whether a first message behind the position counts.
+    """
+    if tail is None:
+        return at, None
+    return (at, tail.first) if tail.end < at or (deleted and at < tail.first) else None

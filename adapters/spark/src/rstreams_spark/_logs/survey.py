@@ -74,7 +74,7 @@ class Survey:
     def news_since(self, begin: Positions, seen: Positions | None) -> dict[str, Tail]:
         """Return the partitions as they are now; if they have no news, as they are a moment later."""
         tails = self.caught_up(self.tails(), begin)
-        if seen is not None and all(begin.get(key, tail.first) == tail.end for key, tail in tails.items()):
+        if seen is not None and all(max(begin.get(key, 0), tail.first) == tail.end for key, tail in tails.items()):
             self._run(_wait)
             tails = self.caught_up(self.tails(), begin)
         return tails
@@ -112,34 +112,38 @@ class Survey:
         return {key: tails[key] for key in sorted(tails, key=order)}
 
     def places(self, bound: Bound, which: str) -> Positions:
-        """Return the offset of each partition where a read begins or ends.
+        """Return the offset of each partition where a read begins or ends; of those that `bound` names, if it does.
 
         Args:
             bound: The places.
             which: "starting" or "ending", for messages.
 
-        Errors: `ConfigError` for a partition that is not there, one that is missing, and an offset that is not there.
+        Errors: `ConfigError` for a partition that is not there, and an offset that is not there.
         """
         tails = self.tails()
-        if isinstance(bound, Mapping):
-            self._require_keys(bound, tails, which)
+        named: Mapping[str, Place] = bound if isinstance(bound, Mapping) else dict.fromkeys(tails, bound)
+        unknown = [key for key in named if key not in tails]
+        if unknown:
+            raise _not_these(which, f"has no {_listed(unknown)}", tails)
         wrong: list[str] = []
-        made = {}
-        for key, tail in tails.items():
-            place = bound[key] if isinstance(bound, Mapping) else bound
-            made[key] = self._place(tail, place, which, wrong)
+        made = {key: self._place(tail, named[key], which, wrong) for key, tail in tails.items() if key in named}
         if wrong:
             msg = f"option {which}Offsets: {'; '.join(wrong)}"
             raise ConfigError(msg)
         return made
 
-    def _require_keys(self, bound: Mapping[str, Place], tails: Mapping[str, Tail], which: str) -> None:
-        unknown = [key for key in bound if key not in tails]
-        missing = [key for key in tails if key not in bound]
-        if unknown or missing:
-            what = f"has no {_listed(unknown)}" if unknown else f"also has {_listed(missing)}, which it must name"
-            msg = f"options {which}Offsets and {which}Timestamp: the peer {what}; there are {_listed(tails)}"
-            raise ConfigError(msg)
+    def require_all(self, places: Positions, which: str) -> None:
+        """Check that there is a place for each partition, as the peer last told them.
+
+        Args:
+            places: The places.
+            which: "starting" or "ending", for the message.
+
+        Errors: `ConfigError` if not.
+        """
+        missing = [key for key in self._tails if key not in places]
+        if missing:
+            raise _not_these(which, f"also has {_listed(missing)}, which it must name", self._tails)
 
     def _place(self, tail: Tail, place: Place, which: str, wrong: list[str]) -> int:
         if isinstance(place, str):
@@ -237,6 +241,10 @@ class Survey:
             raise
         except RStreamsError as error:
             raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
+
+
+def _not_these(which: str, what: str, tails: Mapping[str, Tail]) -> ConfigError:
+    return ConfigError(f"options {which}Offsets and {which}Timestamp: the peer {what}; there are {_listed(tails)}")
 
 
 def _behind(tails: Mapping[str, Tail], begin: Positions) -> set[str]:
