@@ -355,8 +355,12 @@ class LogCursor:
             if len(answer.runs) == 1:
                 self._positions, self._messages = answer.runs[0].positions, answer.runs[0].messages
             else:
-                self._positions = list(chain.from_iterable(run.positions for run in answer.runs))
                 self._messages = list(chain.from_iterable(run.messages for run in answer.runs))
+                first, end = answer.runs[0].positions[0], answer.runs[-1].positions[-1] + 1
+                if end - first == len(self._messages):  # none is missing
+                    self._positions = range(first, end)
+                else:
+                    self._positions = list(chain.from_iterable(run.positions for run in answer.runs))
             self._next = answer.following
             self._hold(_bytes_of(answer))
         else:  # all that was there has been deleted
