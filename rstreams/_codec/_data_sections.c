@@ -12,6 +12,9 @@
 
 #include "_body_head.h"
 
+enum { NOTES_HEAD = 5, ANNOTATIONS = 0x72 };
+static const char NOTES[4] = "\0Sr\xc1"; /* message annotations, whose length has one byte (3.2.3) */
+
 /* -------------------------------------------------------------------------------------------------------- measuring */
 
 PyDoc_STRVAR(total_bytes_doc, "total_bytes(items): return how many bytes the items of a list of bytes have together.");
@@ -102,6 +105,61 @@ static PyObject *join_bodies(PyObject *Py_UNUSED(module), PyObject *args)
     return join_any(args, 1);
 }
 
+/* -------------------------------------------------------------------------------------------------------- numbering */
+
+PyDoc_STRVAR(numbered_doc, "numbered(start, messages, numbers): return each message of a list with `start` and its number in "
+                           "8 bytes in front; None if one of them begins with a header or with annotations.");
+
+static PyObject *number_one(const char *start, Py_ssize_t size, const char *message, Py_ssize_t length, PyObject *number)
+{
+    unsigned long long value = PyLong_AsUnsignedLongLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    if (length > PY_SSIZE_T_MAX - 8 - size)
+        return PyErr_NoMemory();
+    PyObject *made = PyBytes_FromStringAndSize(NULL, size + 8 + length);
+    if (made == NULL)
+        return NULL;
+    char *to = PyBytes_AsString(made);
+    memcpy(to, start, (size_t)size);
+    to += size;
+    for (int shift = 56; shift >= 0; shift -= 8)
+        *to++ = (char)(value >> shift);
+    memcpy(to, message, (size_t)length);
+    return made;
+}
+
+static PyObject *numbered(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *start;
+    Py_ssize_t size;
+    PyObject *messages, *numbers, *number;
+    if (!PyArg_ParseTuple(args, "y#O!O:numbered", &start, &size, &PyList_Type, &messages, &numbers))
+        return NULL;
+    Py_ssize_t count = PyList_Size(messages), told = PyObject_Size(numbers);
+    if (told >= 0 && told != count)
+        PyErr_SetString(PyExc_ValueError, "as many numbers as messages are needed");
+    PyObject *each = told == count ? PyObject_GetIter(numbers) : NULL;
+    PyObject *made = each == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t i = 0; made != NULL && i < count && (number = PyIter_Next(each)) != NULL; i++) {
+        PyObject *message = PyList_GetItem(messages, i), *item = NULL; /* borrowed */
+        if (!PyBytes_Check(message))
+            PyErr_SetString(PyExc_TypeError, "a message must be bytes");
+        else if (PyBytes_Size(message) > 2 && (unsigned char)PyBytes_AsString(message)[2] > ANNOTATIONS)
+            item = number_one(start, size, PyBytes_AsString(message), PyBytes_Size(message), number);
+        if (item == NULL || PyList_Append(made, item) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(item);
+        Py_DECREF(number);
+    }
+    Py_XDECREF(each);
+    if (PyErr_Occurred())
+        Py_CLEAR(made);
+    else if (made == NULL)
+        Py_RETURN_NONE;
+    return made;
+}
+
 /* -------------------------------------------------------------------------------------------------------- splitting */
 
 static uint32_t read_length(const char *at)
@@ -120,13 +178,18 @@ static Py_ssize_t enter(const char *message, Py_ssize_t size, Py_ssize_t *at)
     return length > (uint64_t)(size - *at) ? -1 : (Py_ssize_t)length;
 }
 
-/* Return where the body begins in a message that has nothing else, as it is encoded here; -1 for any other message. */
+/* Return where the body begins in a message that has nothing else but annotations; -1 for any other message. */
 static Py_ssize_t body_of(const char *message, Py_ssize_t size)
 {
-    if (size >= BODY_HEAD && memcmp(message, DATA, 4) == 0 && read_length(message + 4) == (uint64_t)(size - BODY_HEAD))
-        return BODY_HEAD;
-    if (size >= SHORT_BODY_HEAD && memcmp(message, SHORT_DATA, 4) == 0 && (unsigned char)message[4] == size - SHORT_BODY_HEAD)
-        return SHORT_BODY_HEAD;
+    Py_ssize_t at = 0;
+    if (size >= NOTES_HEAD && memcmp(message, NOTES, 4) == 0)
+        at = NOTES_HEAD + (unsigned char)message[4];
+    Py_ssize_t left = size - at;
+    const char *head = message + (left < 0 ? 0 : at);
+    if (left >= BODY_HEAD && memcmp(head, DATA, 4) == 0 && read_length(head + 4) == (uint64_t)(left - BODY_HEAD))
+        return at + BODY_HEAD;
+    if (left >= SHORT_BODY_HEAD && memcmp(head, SHORT_DATA, 4) == 0 && (unsigned char)head[4] == left - SHORT_BODY_HEAD)
+        return at + SHORT_BODY_HEAD;
     return -1;
 }
 
@@ -181,6 +244,22 @@ static PyObject *split_any(PyObject *args, int bodies)
     return items;
 }
 
+PyDoc_STRVAR(last_doc, "last(message, at): return what is in the last of the Data sections from `at` to the end; None if there "
+                       "is none, or anything but whole sections of this form.");
+
+static PyObject *last(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *message;
+    Py_ssize_t size, at, length = -1;
+    if (!PyArg_ParseTuple(args, "y#n:last", &message, &size, &at))
+        return NULL;
+    while (at < size && (length = enter(message, size, &at)) >= 0)
+        at += length;
+    if (length < 0 || at != size)
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize(message + at - length, length);
+}
+
 PyDoc_STRVAR(split_doc, "split(message, at): return what is in the Data sections from `at` to the end, as a list; None if "
                         "that is anything but whole sections of this form.");
 
@@ -204,6 +283,8 @@ static PyMethodDef methods[] = {
     {"join", join, METH_VARARGS, join_doc},
     {"join_bodies", join_bodies, METH_VARARGS, join_bodies_doc},
     {"largest_body", largest_body, METH_O, largest_body_doc},
+    {"last", last, METH_VARARGS, last_doc},
+    {"numbered", numbered, METH_VARARGS, numbered_doc},
     {"split", split, METH_VARARGS, split_doc},
     {"split_bodies", split_bodies, METH_VARARGS, split_bodies_doc},
     {"total_bytes", total_bytes, METH_O, total_bytes_doc},
@@ -211,7 +292,7 @@ static PyMethodDef methods[] = {
 };
 
 /* data_sections.py compares this number; it changes with the functions and their meanings. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 static int add_constants(PyObject *module)
 {

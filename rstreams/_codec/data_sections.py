@@ -1,4 +1,4 @@
-"""Data sections of a message, many at a time: in C where that was built, otherwise in Python.
+"""Data sections of a message, and whole messages, many at a time: in C where that was built, otherwise in Python.
 
 `RSTREAMS_PURE=1` in the environment chooses Python.
 
@@ -7,13 +7,13 @@ Spec: AMQP 1.0 section 3.2.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from rstreams._codec import data_sections_in_python
 from rstreams._codec.c_modules import load
 
-_compiled: Final = load("_data_sections", 2)
+_compiled: Final = load("_data_sections", 3)
 
 _chosen: Final = data_sections_in_python if _compiled is None else _compiled
 
@@ -22,5 +22,7 @@ largest_body: Final[Callable[[list[Any]], int]] = _chosen.largest_body
 join: Final[Callable[[bytes, list[bytes]], bytes]] = _chosen.join
 join_bodies: Final[Callable[[bytes, list[bytes]], bytes]] = _chosen.join_bodies
 count: Final[Callable[[bytes, int], int]] = _chosen.count
+last: Final[Callable[[bytes, int], bytes | None]] = _chosen.last
 split: Final[Callable[[bytes, int], list[bytes] | None]] = _chosen.split
 split_bodies: Final[Callable[[bytes, int], list[bytes] | None]] = _chosen.split_bodies
+numbered: Final[Callable[[bytes, list[bytes], Sequence[int]], list[bytes] | None]] = _chosen.numbered

@@ -6,6 +6,7 @@ Spec: AMQP 1.0 section 3.2.6.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from rstreams._codec.encode import encode_sized
@@ -15,6 +16,8 @@ _DATA: Final = b"\x00\x53\x75\xb0"  # described by 0x75, binary with a length of
 _HEAD: Final = len(_DATA) + 4
 _SHORT_DATA: Final = b"\x00\x53\x75\xa0"  # with a length of one byte
 _SHORT_HEAD: Final = len(_SHORT_DATA) + 1
+_NOTES: Final = b"\x00\x53\x72\xc1"  # message annotations, a map with a length of one byte
+_pack_number: Final = struct.Struct(">Q").pack
 _write_length: Final = struct.Struct(">I").pack
 _read_length: Final = struct.Struct(">I").unpack_from
 
@@ -48,6 +51,12 @@ def count(message: bytes, at: int) -> int:
     return -1 if items is None else len(items)
 
 
+def last(message: bytes, at: int) -> bytes | None:
+    """Return the content of the last Data section; None if there is none, or anything besides whole ones."""
+    items = split(message, at)
+    return items[-1] if items else None
+
+
 def split(message: bytes, at: int) -> list[bytes] | None:
     """Return the contents of the Data sections from `at` to the end; None if there is anything besides whole ones."""
     items: list[bytes] = []
@@ -62,16 +71,35 @@ def split(message: bytes, at: int) -> list[bytes] | None:
 
 
 def split_bodies(message: bytes, at: int) -> list[bytes] | None:
-    """Return the bodies of the messages in those Data sections; None if there is a message with any other content."""
+    """Return the bodies of the messages in those Data sections; their annotations are passed over.
+
+    Returns: None if there is a message with any other content.
+    """
     items = split(message, at)
     bodies = None if items is None else [_body_of(item) for item in items]
     return None if bodies is None or None in bodies else cast("list[bytes]", bodies)
 
 
 def _body_of(message: bytes) -> bytes | None:
+    if message[:4] == _NOTES and len(message) > len(_NOTES):
+        message = message[len(_NOTES) + 1 + message[len(_NOTES)] :]
     start, size = message[:4], len(message)
     if start == _DATA and size >= _HEAD and _read_length(message, 4)[0] == size - _HEAD:
         return message[_HEAD:]
     if start == _SHORT_DATA and size >= _SHORT_HEAD and message[4] == size - _SHORT_HEAD:
         return message[_SHORT_HEAD:]
     return None
+
+
+def numbered(start: bytes, messages: list[bytes], numbers: Sequence[int]) -> list[bytes] | None:
+    """Return each message with `start` and its number in 8 bytes in front.
+
+    Returns: None if one of the messages begins with a header or with annotations.
+    """
+    pack = _pack_number
+    made = [
+        start + pack(number) + message
+        for message, number in zip(messages, numbers, strict=True)
+        if message[2:3] > b"\x72"
+    ]
+    return made if len(made) == len(messages) else None

@@ -2,7 +2,8 @@
 
 Theory of operation. A message can be read when it is safe. A `LogCursor` has a position and takes the messages behind
 it. Cursors at the end of the partition share the newest runs, which stay in memory up to `RECENT_BYTES`. A cursor
-further behind reads from the disk, a chunk at a time. When half of a chunk has been taken, the store's thread reads the
+further behind reads from the disk, a chunk at a time; each chunk is larger than the one before, up to
+`_LARGEST_CHUNK`. When half of a chunk has been taken, the store's thread reads the
 next one; a cursor keeps no more than these two. If all cursors together keep more than `READ_AHEAD_BYTES`, none reads
 ahead, and a cursor whose reader asks for nothing lets go of its chunks, and reads them again later.
 """
@@ -26,6 +27,10 @@ RECENT_BYTES: Final = 1024 * 1024
 
 READ_AHEAD_BYTES: Final = 16 * 1024 * 1024
 """The bytes of chunks above which cursors of a partition that wait for demand keep none."""
+
+_FIRST_CHUNK: Final = 256 * 1024
+_LARGEST_CHUNK: Final = 1024 * 1024
+"""The bytes of the first chunk of a cursor and of its largest one, about. Each chunk costs two changes of threads."""
 
 _LEAST_REMOVED: Final = 16
 _MOST_REMOVED: Final = 1024
@@ -189,6 +194,7 @@ class LogCursor:
     __slots__ = (
         "_ahead",
         "_at",
+        "_chunk_bytes",
         "_held",
         "_lose",
         "_messages",
@@ -219,6 +225,7 @@ class LogCursor:
         self._ahead: Chunk | StoreError | None = None  # the next chunk, which was read ahead
         self._held = 0  # the bytes of both chunks
         self._reading = False
+        self._chunk_bytes = _FIRST_CHUNK
         self.closed = False
         self.position = position if position is not None else -1
         self._next = self.position  # where the next chunk begins
@@ -249,6 +256,7 @@ class LogCursor:
         """Take the messages from `position` on again; an answer of the disk that is on its way is then not used."""
         self.position = self._next = position
         self.error = None
+        self._chunk_bytes = _FIRST_CHUNK
         self._drop_chunks()
 
     def rest(self) -> None:
@@ -315,7 +323,11 @@ class LogCursor:
 
     def _read(self) -> None:
         self._reading = True
-        self._partition.kept.read(self._next, partial(self._on_read, self._next))
+        partition, most = self._partition, self._chunk_bytes
+        if partition.read_ahead > READ_AHEAD_BYTES // 2:
+            most = _FIRST_CHUNK
+        self._chunk_bytes = min(2 * most, _LARGEST_CHUNK)
+        partition.kept.read(self._next, partial(self._on_read, self._next), most_bytes=most)
 
     def _on_read(self, asked: int, answer: Chunk | StoreError) -> None:
         self._reading = False
@@ -343,8 +355,12 @@ class LogCursor:
             if len(answer.runs) == 1:
                 self._positions, self._messages = answer.runs[0].positions, answer.runs[0].messages
             else:
-                self._positions = list(chain.from_iterable(run.positions for run in answer.runs))
                 self._messages = list(chain.from_iterable(run.messages for run in answer.runs))
+                first, end = answer.runs[0].positions[0], answer.runs[-1].positions[-1] + 1
+                if end - first == len(self._messages):  # none is missing
+                    self._positions = range(first, end)
+                else:
+                    self._positions = list(chain.from_iterable(run.positions for run in answer.runs))
             self._next = answer.following
             self._hold(_bytes_of(answer))
         else:  # all that was there has been deleted

@@ -74,6 +74,7 @@ class IncomingItems(Generic[T]):
         "_life",
         "_next_look",
         "_on_failure",
+        "_on_handed_over",
         "_on_raised",
         "_on_run",
         "_on_unmade_run",
@@ -106,6 +107,7 @@ class IncomingItems(Generic[T]):
         on_raised: Callable[[BaseException], None],
         slice_is_over: Callable[[], bool],
         wake: Callable[[], None],
+        on_handed_over: Callable[[bytes], None] | None = None,
     ) -> None:
         """Start without items.
 
@@ -122,6 +124,7 @@ class IncomingItems(Generic[T]):
             on_raised: Called with an exception that the subscriber raised.
             slice_is_over: Tells whether other links should have their turn.
             wake: Makes the subscription work soon.
+            on_handed_over: Called with the last message of each run that was handed over; None: not used.
         """
         self.buffer = ItemBuffer()
         self.emitting = False
@@ -138,6 +141,7 @@ class IncomingItems(Generic[T]):
         self._on_raised = on_raised
         self._slice_is_over = slice_is_over
         self._wake = wake
+        self._on_handed_over = on_handed_over
         self._forgets_link = False  # a link was lost while items were being handed over
         self._next_look = 1  # the number of items after which it looks at the time
         self._payload = b""  # the payload of the item in hand, if the strategy forwards
@@ -330,6 +334,8 @@ class IncomingItems(Generic[T]):
     def _count_handed(self, run: Run, handed: int) -> None:
         """Count the first items of the run as handed over; the others go back to the buffer."""
         self.delivered += handed
+        if handed and self._on_handed_over is not None:
+            self._on_handed_over(run[1][handed - 1])
         left = len(run[1]) - handed
         if left:
             self._ledger.take_back(left)

@@ -30,6 +30,11 @@ class ItemBuffer:
             yield from zip(deliveries[taken:], items[taken:], strict=True)
             taken = 0
 
+    @property
+    def last(self) -> bytes | None:
+        """The last item; None if there is none."""
+        return self._runs[-1][1][-1] if self._runs else None
+
     def put(self, run: Run) -> None:
         """Put a run after the others."""
         if run[1]:

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias, overload
 from rstreams._codec import Symbol
 from rstreams._codec.data_sections import count as count_sections
 from rstreams._codec.data_sections import join, join_bodies, split, split_bodies, total_bytes
+from rstreams._codec.data_sections import last as last_section
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, ERROR_DESCRIPTION, FAILED, Outcome
 from rstreams.protocol.item_buffer import Run
@@ -104,6 +105,8 @@ class PackedMessages(Sequence[bytes]):
     @overload
     def __getitem__(self, index: slice) -> list[bytes]: ...
     def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if self._items is None and isinstance(index, int) and index in (-1, self._size - 1):
+            return last_section(self._message, _BODY) or b""
         return self._encoded[index]
 
     @property

@@ -93,6 +93,7 @@ class LinkSubscription(ReceiverState[T]):
         label: str = "link",
         oldest: Callable[[], str] = str,
         settles: MakesRoom | None = None,
+        on_handed_over: Callable[[bytes], None] | None = None,
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
 
@@ -113,6 +114,7 @@ class LinkSubscription(ReceiverState[T]):
             label: Its name in `explain`.
             oldest: Returns text about the item that has been in hand longest, for `explain`; empty by default.
             settles: Gets the outcomes of held items, and passes them on when the peer may know them; None: not used.
+            on_handed_over: Called with the last message of each run that was handed over; None: not used.
         """
         super().__init__(pack_items)
         self._label = label
@@ -136,6 +138,7 @@ class LinkSubscription(ReceiverState[T]):
             on_raised=self._signals.raised,
             slice_is_over=self._slice_is_over,
             wake=self._wake,
+            on_handed_over=on_handed_over,
         )
         self._credit = CreditFlow(
             self.ledger,

@@ -63,6 +63,11 @@ class ReceiverState(End, Scannable, Generic[T]):
         return self._outcomes.losses
 
     @property
+    def last_kept(self) -> bytes | None:
+        """The last message that has come and was not handed over; None if there is none."""
+        return self._items.buffer.last
+
+    @property
     def late(self) -> int:
         """The number of outcomes that came after the link of their delivery was lost."""
         return self._outcomes.late

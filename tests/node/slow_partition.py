@@ -16,15 +16,18 @@ class SlowPartition(MemoryPartition):
 
     Attributes:
         waiting: The questions that are not answered.
+        asked: The most bytes that each read asked for.
         puts: How often a record was set.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.waiting: list[Callable[[], None]] = []
+        self.asked: list[int] = []
         self.puts = 0
 
-    def read(self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 0) -> None:  # noqa: ARG002
+    def read(self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 0) -> None:
+        self.asked.append(most_bytes)
         self.waiting.append(lambda: MemoryPartition.read(self, position, answer, most_bytes=1))
 
     def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:

@@ -145,6 +145,29 @@ def test_many_slow_readers_keep_no_more_than_there_is_room_for(monkeypatch: pyte
     assert partition.read_ahead == 0
 
 
+@pytest.mark.parametrize("crowded", [False, True])
+def test_chunks_grow_while_there_is_room(monkeypatch: pytest.MonkeyPatch, *, crowded: bool) -> None:
+    monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", 8)
+    partition, kept = slow_log()
+    for begin in range(0, 24, 4):
+        append(partition, range(begin, begin + 4))
+    if crowded:
+        other = LogCursor(partition, 0, lambda: None, lambda: None)
+        other.take(1)
+        kept.answer_all()
+        other.take(1)
+        kept.asked.clear()
+    cursor = LogCursor(partition, 0, lambda: None, lambda: None)
+    while len(kept.asked) < 5:
+        cursor.take(4)
+        kept.answer_all()
+    first = 256 * 1024
+    assert kept.asked == ([first] * 5 if crowded else [first, 2 * first, 4 * first, 4 * first, 4 * first])
+    cursor.go_back(0)
+    cursor.take(1)
+    assert kept.asked[-1] == first
+
+
 @pytest.mark.parametrize("back", [False, True])
 def test_the_next_chunk_is_read_when_half_of_one_has_been_taken(*, back: bool) -> None:
     partition, kept = slow_log()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -49,6 +50,43 @@ def test_one_that_is_no_message_of_bytes_leaves_them_all_to_others(
     assert found is None or encode_item(found[-1]) == message or message.startswith(b"\x00\x53\x75\xb0")
 
 
+@given(some=st.lists(bodies, max_size=9), numbers=st.lists(st.integers(0, 2**64 - 1), min_size=9, max_size=9))
+def test_bodies_behind_annotations_are_found(language: Any, some: list[bytes], numbers: list[int]) -> None:  # noqa: ANN401
+    start = b"\x00\x53\x72\xc1\x0d\x02\xa3\x01n\x80"
+    messages = language.numbered(start, [encode_item(body) for body in some], numbers[: len(some)])
+    assert messages == in_python.numbered(start, [encode_item(body) for body in some], numbers[: len(some)])
+    assert all(message[10:18] == number.to_bytes(8, "big") for message, number in zip(messages, numbers, strict=False))
+    joined = in_python.join(b"", messages)
+    assert language.split_bodies(joined, 0) == some
+    assert language.last(joined, 0) == (messages[-1] if messages else None)
+
+
+@given(note=st.binary(max_size=12), body=bodies, cut=st.integers(0, 30))
+def test_annotations_that_are_cut_are_as_in_python(language: Any, note: bytes, body: bytes, cut: int) -> None:  # noqa: ANN401
+    message = b"\x00\x53\x72\xc1" + bytes((len(note),)) + note + encode_item(body)
+    for one in (message, message[:cut]):
+        joined = in_python.join(b"", [encode_item(b"x"), one])
+        assert language.split_bodies(joined, 0) == in_python.split_bodies(joined, 0)
+    assert language.split_bodies(in_python.join(b"", [message]), 0) == [body]
+
+
+@pytest.mark.parametrize("other", [b"", b"\x00\x53", b"\x00\x53\x70\x45", b"\x00\x53\x72\xc1\x01\x00"])
+def test_a_message_with_a_header_or_annotations_is_not_numbered(language: Any, other: bytes) -> None:  # noqa: ANN401
+    assert language.numbered(b"n", [encode_item(b"x"), other], range(2)) is None
+
+
+def test_what_cannot_be_numbered(language: Any) -> None:  # noqa: ANN401
+    one = [encode_item(b"x")]
+    for numbers in ((), (1, 2)):
+        with pytest.raises(ValueError, match=r"number|argument"):
+            language.numbered(b"", one, numbers)
+    with pytest.raises(TypeError):
+        language.numbered(b"", ["text"], [1])
+    for number in (-1, 2**64):
+        with pytest.raises((OverflowError, struct.error)):
+            language.numbered(b"", one, [number])
+
+
 def test_a_short_body_in_a_long_section_is_one(language: Any) -> None:  # noqa: ANN401
     assert language.split_bodies(in_python.join(b"", [in_python.join(b"", [b"short"])]), 0) == [b"short"]
 
@@ -67,10 +105,12 @@ def test_what_was_cut_or_changed_is_split_as_in_python_or_not_at_all(
     at = data.draw(st.integers(0, len(joined) - 1))
     changed = joined[:at] + data.draw(st.binary(max_size=9)) + joined[at + data.draw(st.integers(0, 9)) :]
     assert language.split(changed, 0) == in_python.split(changed, 0)
+    assert language.last(changed, 0) == in_python.last(changed, 0)
     assert language.count(changed, 0) == in_python.count(changed, 0)
     assert language.split_bodies(changed, 0) == in_python.split_bodies(changed, 0)
     for broken in (joined[:-1], joined + b"\x00"):
         assert language.split(broken, 0) is None
+        assert language.last(broken, 0) is None
         assert language.split_bodies(broken, 0) is None
         assert language.count(broken, 0) == -1
 

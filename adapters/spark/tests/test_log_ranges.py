@@ -117,6 +117,24 @@ async def test_credit_is_never_more_than_what_is_left_of_the_range(monkeypatch: 
     assert publisher.most <= 695
 
 
+async def test_messages_of_a_delivery_behind_the_range_wait_for_the_next_one() -> None:
+    async with Node() as node:
+        node.log("log", retention_items=10_000)
+        async with opened(node, *numbered(900)) as to:
+            reader = to.reader(0, 100)
+            assert await offsets(reader) == list(range(100))
+            link = reader._link
+            assert link is not None
+            waiting = link._subscription.counts().buffered  # type: ignore[union-attr]
+            assert 0 < waiting < links.PACK_ITEMS, "the second delivery has more than the range"
+            reader.leave()
+            for first, end in ((100, 101), (101, 900)):
+                reader = to.reader(first, end)
+                assert await offsets(reader) == list(range(first, end))
+                assert reader._link is link
+                reader.leave()
+
+
 async def test_a_range_goes_on_after_a_loss_of_the_connection() -> None:
     async with Node() as node:
         node.log("log", retention_items=100_000)

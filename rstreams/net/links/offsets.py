@@ -11,15 +11,16 @@ Both sides of a link use this module.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from rstreams._checks.names import require_name
 from rstreams._checks.refusals import refuse_value
 from rstreams._codec import Described, Symbol
 from rstreams._codec.annotations import with_annotations
+from rstreams._codec.data_sections import numbered
 from rstreams._codec.decode import Malformed
 from rstreams._codec.encode import encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, START
@@ -27,8 +28,6 @@ from rstreams.errors import ConfigError
 from rstreams.net.dialects import Offset, require_offset
 from rstreams.net.dialects.stream_offsets import OFFSET, START_AT
 from rstreams.net.links.effectively_once import read_annotations
-
-T = TypeVar("T")
 
 GROUP: Final = "rstreams:consumer-group"
 """The filter that names the consumer group that a link is a member of."""
@@ -56,13 +55,10 @@ def with_offset(encoded: bytes, offset: int) -> bytes:
         return encoded  # the receiver that decodes it gets the error
 
 
-def with_offsets(messages: Iterable[bytes], offsets: Iterable[int]) -> list[bytes]:
+def with_offsets(messages: Sequence[bytes], offsets: Sequence[int]) -> list[bytes]:
     """Return many encoded messages with their offsets; see `with_offset`."""
-    head, pack = _HEAD, _pack
-    return [
-        head + pack(offset) + encoded if encoded[2:3] > b"r" else with_offset(encoded, offset)
-        for encoded, offset in zip(messages, offsets, strict=True)
-    ]
+    made = numbered(_HEAD, list(messages), offsets)
+    return list(map(with_offset, messages, offsets)) if made is None else made
 
 
 def read_offset(encoded: bytes) -> int | None:
@@ -146,7 +142,7 @@ def read_group(filters: Mapping[str, Any]) -> str | None:
 
 
 class Position:
-    """The place in a log that a receiver has got to: it notes the offset of each message that is decoded.
+    """The place in a log that a receiver has got to: it notes the offset of the last message of each run.
 
     Attributes:
         following: The offset behind the last message that was handed over. Before the first one it is the offset at
@@ -166,13 +162,8 @@ class Position:
                 start = read_start(filters)
                 self.following = start if isinstance(start, int) else None
 
-    def noting(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-        """Return a function that decodes a message, which is handed over then, and notes its offset."""
-
-        def note_and_decode(encoded: bytes) -> T:
-            offset = read_offset(encoded)
-            if offset is not None:
-                self.following = offset + 1
-            return decode(encoded)
-
-        return note_and_decode
+    def note(self, encoded: bytes) -> None:
+        """Note the offset of a message that was handed over, the last one so far."""
+        offset = read_offset(encoded)
+        if offset is not None:
+            self.following = offset + 1

@@ -128,8 +128,10 @@ class Resuming(LinkSubscription[T]):
             self.position.begin(frame.filters)
 
     def next_attach(self, frame: Attach) -> Attach:
-        """Return the first attach, or one that goes on behind the items that were handed over."""
-        position = self.position
+        """Return the first attach, or one that goes on behind the items that have come and are not dropped."""
+        position, kept = self.position, self.last_kept
+        if position is not None and kept is not None:
+            position.note(kept)  # it came settled, and is handed over later
         if position is not None and position.following is not None:
             frame = replace(frame, filters={**frame.filters, **self.begin_at(position.following)})
         if self.once and self.counts().delivered:
@@ -173,8 +175,6 @@ class LinkPublisher(Watched, Generic[T]):
             )
             decode = once.decode
         position = None if options.start is None or options.group is not None else Position()
-        if position is not None:
-            decode = position.noting(decode)
         resumes = position is not None or options.remembered > 0
         make = _end_for(options, resumes=resumes)
         end = make(
@@ -190,6 +190,7 @@ class LinkPublisher(Watched, Generic[T]):
             answers_drain=dialect.answers_drain,
             label=label_of(options.address, dialect),
             oldest=oldest,
+            on_handed_over=None if position is None else position.note,
         )
         self._begins(end)
         if isinstance(end, Resuming):

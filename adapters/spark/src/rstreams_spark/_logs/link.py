@@ -36,6 +36,10 @@ WINDOW: Final = 20_000
 WINDOW_BYTES: Final = 32 * 1024 * 1024
 """The most bytes of these messages, if the next ones are as large as the last ones."""
 
+PACK_ITEMS: Final = 64
+"""The most messages in a delivery, from a peer that knows packs. The last delivery of a range may have messages behind
+the range. They wait in the link for the next range."""
+
 QUIET_S: Final = 0.05
 """How long to wait for requested messages before a drain."""
 
@@ -133,6 +137,7 @@ class LogLink:
             decode=bytes,
             settlement="at_most_once",
             window=WINDOW,
+            pack_items=PACK_ITEMS,
             filters=connection.dialect.offset(self.position),
         ).subscribe(self)
 
