@@ -23,13 +23,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -46,6 +44,7 @@ from benchmarks._processes import wait_until
 from benchmarks._report import Row, bigger_is_better, interleaved, options, publish, smaller_is_better
 from benchmarks._spark_log import log_rows
 from benchmarks._spark_peers import BODY_BYTES, CountingSink, MemorySource
+from benchmarks._spark_sender import running_sender
 from benchmarks._spark_socket import SocketSource
 from rstreams import Message, Stream
 
@@ -269,13 +268,13 @@ def _median_ms(batches: list[dict[str, Any]]) -> float:
     return float(median(each["batchDuration"] for each in batches[5:]))
 
 
-def _latency(rows: DataFrame, column: str, warm: threading.Event, messages: int) -> float:
+def _latency(rows: DataFrame, column: str, follow: Callable[[], None], messages: int) -> float:
     """Return the median milliseconds from sending to `foreachBatch`.
 
     Args:
-        rows: The source, which has one message at once and the others after `warm`.
+        rows: The source, which has one message at once and the others after `follow`.
         column: The column with the time of sending.
-        warm: Is set when the first message has come: the first batch takes seconds.
+        follow: Is called when the first message has come: the first batch takes seconds.
         messages: How many messages follow.
     """
     delays: list[float] = []
@@ -289,68 +288,25 @@ def _latency(rows: DataFrame, column: str, warm: threading.Event, messages: int)
         query = rows.writeStream.foreachBatch(take).option("checkpointLocation", folder).start()
         try:
             wait_until(lambda: delays and _progress(query), "the first batch", _SPARK_WAIT_S)
-            warm.set()
+            follow()
             wait_until(lambda: len(delays) > messages or query.exception() is not None, "messages", _SPARK_WAIT_S)
         finally:
             query.stop()
     return float(median(delays[messages // 4 :]))
 
 
-def _stamp() -> bytes:
-    return b"%.6f" % time.time()
-
-
-def _paced(messages: int) -> Iterator[bytes]:
-    """Yield the time, as text, `RATE` times a second."""
-    began = time.time()
-    for number in range(messages):
-        due = began + number / RATE
-        while (wait := due - time.time()) > 0:
-            time.sleep(wait)
-        yield _stamp()
-
-
 def _our_latency(spark: SparkSession, messages: int) -> float:
-    warm = threading.Event()
     with running_node() as node:
         address = node.queue()
-
-        async def paced() -> AsyncIterator[bytes]:
-            yield _stamp()
-            await trio.to_thread.run_sync(warm.wait, abandon_on_cancel=True)
-            began = trio.current_time()
-            for number in range(messages):
-                await trio.sleep_until(began + number / RATE)
-                yield _stamp()
-
-        async def send() -> None:
-            async with rstreams.connect(node.url) as connection:
-                await connection.publish(address, Stream.from_async_iterable(paced()))
-
-        threading.Thread(target=trio.run, args=(send,), daemon=True).start()
-        return _latency(
-            _ours(spark, node, address, 10_000, maxTriggerDelay="0ms", numPartitions=1), "body", warm, messages
-        )
+        with running_sender(messages, RATE, node.url, address) as (_, follow):
+            rows = _ours(spark, node, address, 10_000, maxTriggerDelay="0ms", numPartitions=1)
+            return _latency(rows, "body", follow, messages)
 
 
 def _socket_latency(spark: SparkSession, messages: int) -> float:
-    warm = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            with suppress(OSError), server.accept()[0] as peer:
-                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                peer.sendall(_stamp() + b"\n")
-                warm.wait(_SPARK_WAIT_S)
-                for line in _paced(messages):
-                    peer.sendall(line + b"\n")
-                peer.recv(1)  # the query ends before the connection
-
-        threading.Thread(target=serve, daemon=True).start()
-        rows = spark.readStream.format("socket").option("host", "127.0.0.1")
-        return _latency(
-            rows.option("port", server.getsockname()[1]).option("numPartitions", 1).load(), "value", warm, messages
-        )
+    with running_sender(messages, RATE) as (port, follow):
+        rows = spark.readStream.format("socket").option("host", "127.0.0.1").option("port", port)
+        return _latency(rows.option("numPartitions", 1).load(), "value", follow, messages)
 
 
 # ------------------------------------------------------------------------------------------------------------- the sink

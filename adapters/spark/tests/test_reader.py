@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
 import pickle
 import signal
 import threading
@@ -14,10 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pytest
-from pyspark.serializers import read_int, write_with_length
 from pyspark.sql import datasource_internal
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
-from pyspark.sql.streaming import python_streaming_source_runner as runner
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
 from rstreams_spark import _reader, _receiver
 from rstreams_spark._intake import BatchLost
@@ -29,6 +24,7 @@ from rstreams_spark._spool import SpooledRange
 from rstreams_spark.errors import SourceFailed
 from rstreams_spark.source import RStreamsDataSource
 
+from adapters.spark.tests.planned import planned as planned_batch
 from adapters.spark.tests.played_link import record_batch_of
 from rstreams.errors import ConfigError
 from rstreams.message import Message
@@ -311,21 +307,7 @@ def test_a_batch_that_is_lost_while_it_comes_is_written_anew(
 
 
 def planned(reader: AddressReader, start: int, end: int) -> tuple[int, list[pa.RecordBatch]]:
-    """Return how many parts PySpark's own runner gets of a batch, and the rows that it gets with them."""
-    came, told = io.BytesIO(), io.BytesIO()
-    for offset in (at(start), at(end)):
-        write_with_length(json.dumps(offset).encode(), came)
-    came.seek(0)
-    runner.partitions_func(reader, RStreamsDataSource({}), SOURCE_SCHEMA, 10_000, came, told)
-    told.seek(0)
-    parts = read_int(told)
-    for _ in range(parts):
-        told.seek(read_int(told), os.SEEK_CUR)
-    if read_int(told) != runner.NON_EMPTY_PYARROW_RECORD_BATCHES:
-        return parts, []
-    read_int(told)  # the mark of a stream
-    with pa.ipc.open_stream(told) as stream:
-        return parts, list(stream)
+    return planned_batch(reader, at(start), at(end), SOURCE_SCHEMA)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ messages the batch has.
 
     latestOffset(start)    Spark has committed everything up to start: settle it, collect, spool, answer start + rows
     partitions(start, end) the spool file of that batch, in parts
-    rows_with_plan(parts)  the rows of a small batch, see `_short_way`
+    rows_with_plan(part)   the rows of a small batch, see `_short_way`
     read(part)             in an executor: the file's record batches
 
 `commit(end)` comes too late to settle by, and for the last batch never. `latestOffset(start)` comes after every batch,
@@ -115,9 +115,17 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first, last = self._position(start), self._position(end)
             return self._in_runner().partitions(first, last, logged=_WAL in end)
 
-    def rows_with_plan(self, parts: Sequence[InputPartition]) -> Iterator[pa.RecordBatch] | None:
-        """Return the rows of a batch that goes the short way; None if tasks read its parts."""
-        return self.read(parts[0]) if self._in_runner().may_hand_over(parts) else None
+    def rows_with_plan(self, part: InputPartition) -> Iterator[pa.RecordBatch] | None:
+        """Return the rows of a batch with one part that goes the short way; None if a task reads it.
+
+        A batch in a write-ahead log goes the usual way: it is settled when executors are known to see the log.
+        """
+        from rstreams_spark._spool import SpooledRange
+
+        assert isinstance(part, SpooledRange)
+        if self._options.wal_dir is not None or Path(part.path).stat().st_size > MOST_BYTES:
+            return None
+        return self.read(part)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of a part of a batch."""
@@ -233,7 +241,6 @@ class _Runner:
         self._checked = False
         self._receiver: Receiver | None = None
         self._begun = False
-        self._reads_first = True  # no batch has been planned
         self._witness: Witness | None = None
         self._ahead: Ahead | None = None  # the next batch, which comes before Spark asks for it
         self._base = 0  # the position of the first message of the receiver
@@ -335,20 +342,6 @@ class _Runner:
             "committed: it stays empty, and its messages, which were never settled, come again in a later batch"
         )
         return []
-
-    def may_hand_over(self, parts: Sequence[InputPartition]) -> bool:
-        """Return whether a batch may go the short way; executors read the first one, to show that they see the spool.
-
-        Batches of a log go the usual way: it is settled when executors are known to see it.
-        """
-        from rstreams_spark._spool import SpooledRange
-
-        is_first, self._reads_first = self._reads_first, self._reads_first and not parts
-        if is_first or self._wal is not None or len(parts) != 1:
-            return False
-        (part,) = parts
-        assert isinstance(part, SpooledRange)
-        return Path(part.path).stat().st_size <= MOST_BYTES
 
     def latest(self) -> dict[str, Any] | None:
         receiver = self._receiver

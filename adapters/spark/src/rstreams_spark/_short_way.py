@@ -2,13 +2,14 @@
 
 Usually a task reads a part of a batch, in a Python worker of its executor. That takes tens of milliseconds, however few
 rows there are. PySpark's runner has a shorter way, for readers of another kind: when Spark has asked for the parts of a
-batch, the runner asks the reader for the rows (`getCache`). Spark keeps them as a block, and its tasks read that.
+batch, the runner asks the reader for the rows (`getCache`). Spark keeps them as a block, and its task reads that.
 
 PySpark knows readers of that kind by a class, and does not ask them for their latest offset. Therefore a reader has
 that class only while rows wait to be asked for.
 
 The class is private to PySpark. The rows are an extra: Spark always gets the parts also, and its tasks can read them.
-All batches go the usual way if one of these is true:
+The first batch of a runner goes the usual way, because it shows that executors can read parts. So does a batch of more
+than one part. All batches go the usual way if one of these is true:
 
 - PySpark has no such class, or its `getCache` takes other arguments.
 - PySpark did not ask for rows that waited.
@@ -16,12 +17,12 @@ All batches go the usual way if one of these is true:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import datasource_internal
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +37,13 @@ class ShortWay(DataSourceStreamReader):
     _waiting: Iterator[pa.RecordBatch] | None = None
     _is_open = True
     """Whether PySpark has asked for all rows that waited."""
+    _reads_first = True
+    """Whether no batch with parts has been planned."""
+
+    def may_hand_over(self, parts: Sequence[InputPartition]) -> bool:
+        """Return whether the batch of these parts may go the short way; called once for each batch."""
+        is_first, self._reads_first = self._reads_first, self._reads_first and not parts
+        return not is_first and len(parts) == 1
 
     def hand_over(self, rows: Iterator[pa.RecordBatch] | None) -> None:
         """Have PySpark take these rows, which are those of the only part that it is given now; None: there are none."""

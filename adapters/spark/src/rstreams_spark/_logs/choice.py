@@ -60,15 +60,15 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         return self._reader(start).latestOffset(start, limit)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the parts of a batch; the rows of a small batch of a queue wait for Spark then.
+        """Return the parts of a batch; the rows of a small batch wait for Spark then.
 
         Errors: As `latestOffset`.
         """
         self.end_hand_over()
         reader = self._reader(end)
         parts = reader.partitions(start, end)
-        if isinstance(reader, QueueReader):
-            self.hand_over(reader.rows_with_plan(parts))
+        if self.may_hand_over(parts):
+            self.hand_over(reader.rows_with_plan(parts[0]))
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -3,16 +3,19 @@
     initialOffset()         where the options say that a new query begins
     latestOffset(start)     the ends of the partitions, as far as the limits of a batch allow
     partitions(start, end)  the ranges of a batch, one for each task
+    rows_with_plan(range)   the rows of a small batch with one range, see `_short_way`
     read(range)             in an executor: the messages of the range, over a link of its own
 
-No message passes the driver. It only asks the peer where each partition ends. Nothing is settled, therefore `commit`
-has nothing to do: the offsets in Spark's checkpoint are all that there is.
+The driver asks the peer where each partition ends. No message passes it, except those of small batches. Nothing is
+settled, therefore `commit` has nothing to do: the offsets in Spark's checkpoint are all that there is. A range has the
+same rows wherever it is read.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -33,6 +36,7 @@ from rstreams_spark._logs.plan import (
 from rstreams_spark._logs.ranges import LogRange
 from rstreams_spark._logs.survey import Survey
 from rstreams_spark._options import SourceOptions
+from rstreams_spark._short_way import MOST_BYTES
 from rstreams_spark.errors import SourceFailed
 
 if TYPE_CHECKING:
@@ -43,6 +47,9 @@ if TYPE_CHECKING:
 
 _Gap: TypeAlias = tuple[int, int | None]
 """A position of the query and the first offset of its partition, with messages between that may be gone."""
+
+_ROW_BYTES: Final = 64
+"""How many bytes a row has about beyond those of its message."""
 
 _LONGEST_DELAY_S: Final = 15 * 60.0
 """How long a batch waits for minMessagesPerTrigger, if option maxTriggerDelay does not say it: as Kafka's source."""
@@ -127,6 +134,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks = tasks_of(ranges_between(begin | read_firsts(end), until), split)
             return self._survey.ranges(tasks)
 
+    def rows_with_plan(self, part: InputPartition) -> Iterator[pa.RecordBatch] | None:
+        """Return the rows of a small batch with one range; None if its task reads it.
+
+        If they cannot be read here, the task tries also. It has Spark's retries, and fails with the reason.
+        """
+        assert isinstance(part, LogRange)
+        if not part.mean_bytes or (part.end - part.first) * (part.mean_bytes + _ROW_BYTES) > MOST_BYTES:
+            return None
+        rows: list[pa.RecordBatch] = []
+        with suppress(Exception), closing(read_rows(self._options, self._schema, part)) as batches:
+            for batch in batches:
+                rows.append(batch)
+                if sum(each.nbytes for each in rows) > MOST_BYTES:
+                    return None
+            return iter(rows) if rows else None
+        return None
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range."""
         assert isinstance(partition, LogRange)
@@ -196,7 +220,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         say(f"{self._survey.where}: {text}. The query goes on without them (option failOnDataLoss=false)")
 
 
-def read_rows(options: SourceOptions, schema: StructType | None, part: LogRange) -> Iterator[pa.RecordBatch]:
+def read_rows(options: SourceOptions, schema: StructType | None, part: LogRange) -> Generator[pa.RecordBatch]:
     """Yield the rows of a range in the columns that Spark wants."""
     from rstreams_spark._logs.ranges import read_range
     from rstreams_spark._logs.rows import with_log_columns
