@@ -145,13 +145,23 @@ class Sender:
         *,
         settled: bool = False,
         streams: bool = False,
+        encoded: bool = False,
         encode: Callable[[Any], object] | None = None,
     ) -> None:
-        """Wait for a link to subscribe; if `settled`, messages are sent settled, and so are their receipts."""
+        """Wait for a link to subscribe.
+
+        Args:
+            address: The peer's name for the target.
+            settled: Whether messages are sent settled; so are their receipts then.
+            streams: Whether bodies may be sent in parts.
+            encoded: Whether messages come encoded.
+            encode: Called with each item; None: an item is sent as it is.
+        """
         self.address = address
         self._home = Home()
         self._settled = settled
         self._streams = streams
+        self._is_encoded = encoded
         self._encode = None if encode is None else Encoding(encode)
         self._subscriber: Subscriber[Any] | None = None
         self._demand = 0
@@ -209,7 +219,7 @@ class Sender:
         error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
         if error is not None:
             raise error
-        return self._encoded(item)
+        return item if self._is_encoded else self._encoded(item)
 
     def _sent(self, encoded: object) -> Receipt:
         receipt = self._current = MessageHold()
@@ -284,6 +294,11 @@ class SenderPublisher(Sender):
             return None
         self._demand -= 1
         return self._sent(encoded)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a message can be sent at once."""
+        return self._closed is None and self._demand > 0 and not self._waiters
 
     def turn_is_over(self) -> bool:
         """Tell whether other tasks are to run before the next message; then a new turn begins."""
