@@ -21,7 +21,6 @@ from rstreams.net.request_reply.answers import Answering, Rest
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
 from rstreams.net.transport.accounts import Client
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
-from rstreams.node.temporary import ReplyQueue
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.node")
@@ -182,7 +181,7 @@ class LocalReplies:
     def send_now(self, address: str, reply: Message) -> bool:
         """Send one reply to a requester's own queue, if there is room."""
         target = self._find(address)
-        return isinstance(target, ReplyQueue) and target.store_now(encode_item(reply))
+        return target is not None and target.store_now(encode_item(reply))
 
     async def send(self, address: str, reply: Message) -> None:
         """Send one reply."""

@@ -40,7 +40,7 @@ class ReplyQueue(Queue):
         return self.supply_consumer(link)
 
     def store_now(self, encoded: bytes) -> bool:
-        """Store a reply of the node itself, which needs no credit; return False if a place is not free for it."""
+        """Store a reply of the node itself, if a place is free."""
         room = self._room
         if room.places <= 0:
             return False

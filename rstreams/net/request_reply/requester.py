@@ -9,18 +9,17 @@ Credit for replies is never less than the number of requests that wait. When it 
 `max_in_flight` requests need. A flow frame for each request would cost a twentieth of the request. A reply that nobody
 waits for uses one up.
 
-A request that can be sent at once is encoded once, with all its fields. One timer keeps the time limits of all such
-requests, because a cancel scope for each costs a tenth of the request.
+A request on an open route is encoded once, with all its fields, and its task waits once: if there is no credit, the
+sender keeps the request. One timer keeps the time limits of all such requests, because a cancel scope for each costs a
+tenth of the request.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import uuid
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import trio
@@ -28,7 +27,6 @@ import trio
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
-from rstreams._codec.message_fields import check_properties
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
 from rstreams.errors import (
@@ -41,12 +39,12 @@ from rstreams.errors import (
     SessionEnded,
     StreamTimeout,
 )
-from rstreams.message import Message, MessageId, encode_item
+from rstreams.message import Message, MessageId
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.sender import Receipt, SenderPublisher
 from rstreams.net.request_reply.pending import Pending, TimeLimits
-from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
+from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLY, decoded, encode_request, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.protocol.credit import require_window
@@ -60,8 +58,6 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 DEFAULT_MAX_IN_FLIGHT: Final = 256
-
-_MAX_TTL_S: Final = (2**32 - 1) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +137,13 @@ class Requester(Generic[T]):
             require_seconds("request", "timeout_s", timeout_s)
         item, key = self._with_key(item)
         deadline, route = trio.current_time() + timeout_s, self._route
-        if route.is_ready and self._free.value:
+        if route.is_open and self._free.value:
             encoded = self._encoded(item, key, ONE, reply_to=route.reply_to, left_s=timeout_s)
             await trio.lowlevel.checkpoint_if_cancelled()
-            pending = await self._ask_now(route, key, encoded, deadline)
+            pending, was_sent = await self._ask_now(route, key, encoded, deadline)
             if pending.too_late:
                 raise self._too_late(timeout_s)
-            if not pending.lost or not retry_lost:
+            if not pending.lost or (was_sent and not retry_lost):
                 return pending.result()
         else:
             self._encoded(item, key, ONE)  # an item that cannot be encoded is refused before the wait
@@ -243,20 +239,10 @@ class Requester(Generic[T]):
             return item, item.id
         return item, f"{self._prefix}/{next(self._numbers)}"
 
-    def _encoded(
-        self, item: object, key: MessageId, wants: str = "", *, reply_to: str | None = None, left_s: float | None = None
-    ) -> bytes:
-        """Return the request, encoded."""
-        fields: dict[str, Any] = {} if left_s is None else _expiry(item, left_s)
+    def _encoded(self, item: object, key: MessageId, wants: str = "", **sent: Any) -> bytes:  # noqa: ANN401
+        """Return the request, encoded; `sent` is known when it is about to be sent: see `encode_request`."""
         try:
-            if isinstance(item, Message):
-                check_properties(item.properties)
-                fields["properties"] = {**item.properties, REPLIES: wants}
-                message = replace(item, id=key, correlation_id=key, reply_to=reply_to, **fields)
-            else:
-                fields["properties"] = {REPLIES: wants}
-                message = Message(item, id=key, correlation_id=key, reply_to=reply_to, **fields)
-            return encode_item(message)
+            return encode_request(item, key, wants, **sent)
         except ConfigError as error:
             raise self._refused(error) from error
 
@@ -275,22 +261,25 @@ class Requester(Generic[T]):
                 return route
         raise self._over
 
-    async def _ask_now(self, route: _Route[T], key: MessageId, encoded: bytes, deadline: float) -> Pending[T]:
-        """Send a request on a route that is ready, and wait for its reply until `deadline`."""
+    async def _ask_now(
+        self, route: _Route[T], key: MessageId, encoded: bytes, deadline: float
+    ) -> tuple[Pending[T], bool]:
+        """Send a request on an open route, and wait for its reply until `deadline`; return also whether it was sent."""
         pending = route.expect(key)
         self._free.acquire_nowait()
         self._limits.begin(pending, deadline)
         try:
-            receipt = route.sender.submit_now(encoded)
-            assert receipt is not None, "the route is ready"
-            receipt.when_settled(pending.on_settled)
-            await pending.came.wait()
+            waiter = route.sender.submit_soon(encoded, pending.on_settled)
+            try:
+                await pending.came.wait()
+            finally:
+                route.sender.withdraw(waiter)
         finally:
             self._limits.end(pending)
             route.forget(key)
             pending.hold.done()
             self._free.release()
-        return pending
+        return pending, waiter.receipt is not None
 
     async def _ask(self, item: object, key: MessageId, deadline: float, *, retry_lost: bool) -> T:
         while True:
@@ -366,9 +355,9 @@ class _Route(Generic[T]):
         links.attach(self._requests, frame)
 
     @property
-    def is_ready(self) -> bool:
-        """Whether a request can be sent without a wait."""
-        return self.was_open and self.ended is None and self.sender.is_ready
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self.was_open and self.ended is None
 
     def expect(self, key: MessageId) -> Pending[T]:
         """Let the reply come."""
@@ -477,19 +466,6 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
         finally:
             requester.close()
             nursery.cancel_scope.cancel()
-
-
-def _expiry(item: object, left_s: float) -> dict[str, Any]:
-    """Return the fields that tell when nobody waits for the reply any more, unless a message has its own."""
-    left_s = max(left_s, 0.0)
-    fields: dict[str, Any] = {}
-    message = item if isinstance(item, Message) else None
-    if left_s <= _MAX_TTL_S:
-        if message is None or message.ttl_s is None:
-            fields["ttl_s"] = math.ceil(left_s * 1000) / 1000
-        if message is None or message.expiry_time is None:
-            fields["expiry_time"] = datetime.now(UTC) + timedelta(seconds=left_s)
-    return fields
 
 
 def _tell_refused(receipt: Receipt, tell: Callable[[BaseException], None]) -> None:
