@@ -32,6 +32,9 @@ Find: TypeAlias = Callable[[str], Address | None]
 class RequestAddress(Address):
     """An address whose requests go to a handler.
 
+    The handler is called inside of `on_next`. If its reply needs no wait, the request costs no task and no turn of the
+    scheduler, and the reply leaves together with the disposition.
+
     Args:
         answering: The handler, and how it is called.
         concurrency: The most requests in the handler at a time, and granted to one requester.

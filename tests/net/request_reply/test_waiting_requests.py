@@ -105,15 +105,17 @@ async def test_a_request_that_waits_for_its_place_is_refused_before_if_it_cannot
 
 
 async def test_a_place_is_free_again_after_each_end_of_a_request() -> None:
-    async with answered(lambda item: item) as (_, connection, _):
-        async with connection.requester("service", max_in_flight=1) as requester:
-            with pytest.raises(ConfigError):
-                await requester.request(object())
-            with trio.CancelScope() as scope:
-                scope.cancel()
-                await requester.request("cancelled")
-            assert [await requester.request(number) for number in range(3)] == [0, 1, 2]
-            assert requester.in_flight == requester.late == 0
+    async with (
+        answered(lambda item: item) as (_, connection, _),
+        connection.requester("service", max_in_flight=1) as requester,
+    ):
+        with pytest.raises(ConfigError):
+            await requester.request(object())
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await requester.request("cancelled")
+        assert [await requester.request(number) for number in range(3)] == [0, 1, 2]
+        assert requester.in_flight == requester.late == 0
 
 
 # --------------------------------------------------------------------------------------------------------- time limits
