@@ -251,6 +251,10 @@ class Address:
         """
         return self.producer()
 
+    def store_now(self, encoded: bytes) -> bool:  # noqa: ARG002 - for queues of replies
+        """Store a message of the node itself without a producer; return False if that is not possible now."""
+        return False
+
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - for those that send messages
         """Return the supply of a link on which a peer receives.
 

@@ -306,7 +306,8 @@ class NodeAddresses:
 
         Args:
             address: The name that requesters attach to.
-            handler: As for `Connection.respond`. It runs in the node's scope.
+            handler: As for `Connection.respond`. It is called in the turn of the requester's connection, in a context
+                of its own. An awaitable or a stream that it returns is run in a task of the node's scope.
             concurrency: The most requests in the handler at a time, and granted to one requester.
             decode: As for `Connection.respond`.
             encode: As for `Connection.respond`.

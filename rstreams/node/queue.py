@@ -249,6 +249,13 @@ class Queue(Address):
 
     def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
         self._room.store(producer, len(run))
+        self._enqueue(run)
+        self._room.top_up(producer)
+        if self._room.is_short:
+            self._ask_for_room()
+
+    def _enqueue(self, run: Sequence[bytes]) -> None:
+        """Let messages that are stored wait for a consumer, or hand them over."""
         self._enqueued += len(run)
         if may_expire(run):
             for encoded in run:
@@ -257,9 +264,6 @@ class Queue(Address):
         else:
             self._fresh.extend(run)
         self._dispatch()
-        self._room.top_up(producer)
-        if self._room.is_short:
-            self._ask_for_room()
 
     def _leave(self, producer: Producer) -> None:
         self._room.leave(producer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from typing import TypeAlias
 
@@ -16,11 +17,10 @@ from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError, RStreamsError
 from rstreams.message import Message, encode_item
 from rstreams.net.links.sender import SenderPublisher
-from rstreams.net.request_reply.answers import Answering
+from rstreams.net.request_reply.answers import Answering, Rest
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
 from rstreams.net.transport.accounts import Client
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
-from rstreams.runtime.places import take_place
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.node")
@@ -31,6 +31,9 @@ Find: TypeAlias = Callable[[str], Address | None]
 
 class RequestAddress(Address):
     """An address whose requests go to a handler.
+
+    The handler is called inside of `on_next`. If its reply needs no wait, the request costs no task and no turn of the
+    scheduler, and the reply leaves together with the disposition.
 
     Args:
         answering: The handler, and how it is called.
@@ -77,36 +80,65 @@ class RequestAddress(Address):
         """Return an empty line: requests are not stored."""
         return ""
 
-    def take(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None], find: Find) -> None:
-        """Answer a request as soon as fewer than `concurrency` are in the handler."""
-        self._services.start_soon(self._answer, encoded, hold, on_answered, find)
+    def begin_answer(self, encoded: bytes, replies: LocalReplies) -> Rest | None:
+        """Answer a request as far as that needs no wait; return the rest, None if it is answered.
 
-    async def _answer(self, encoded: bytes, hold: Hold, on_answered: Callable[[], None], find: Find) -> None:
+        The handler is called at once if fewer than `concurrency` requests are in it. The rest keeps the request's place
+        until it has ended.
+
+        Errors: An exception that fails the request.
+        """
+        if not self._free.value:
+            return partial(self._answer_later, encoded, replies)
+        self._free.acquire_nowait()
+        rest = None
         try:
-            await take_place(self._free)
-            try:
-                await self._answering.answer(encoded, LocalReplies(find))
-            finally:
+            # A task of its own would have a context of its own.
+            rest = copy_context().run(self._answering.begin, encoded, replies)
+        finally:
+            if rest is None:
                 self._free.release()
-        except Exception as error:
-            logger.warning("a request to %r could not be answered", self.name, exc_info=error)
-            hold.fail(error)
+        return None if rest is None else partial(self._keep_place, rest)
+
+    def start(self, rest: Rest, hold: Hold, on_answered: Callable[[], None]) -> None:
+        """Do the rest of an answer in a task of the node's scope."""
+        self._services.start_soon(self._finish, rest, hold, on_answered)
+
+    async def _answer_later(self, encoded: bytes, replies: LocalReplies) -> None:
+        await self._free.acquire()
+        await self._keep_place(partial(self._answering.answer, encoded, replies))
+
+    async def _keep_place(self, rest: Rest) -> None:
+        try:
+            await rest()
+        finally:
+            self._free.release()
+
+    async def _finish(self, rest: Rest, hold: Hold, on_answered: Callable[[], None]) -> None:
+        try:
+            await rest()
         except BaseException as error:
             hold.fail(error)
-            raise
+            if not isinstance(error, Exception):
+                raise
+            self.log_failure(error)
         else:
             hold.done()
         on_answered()
+
+    def log_failure(self, error: Exception) -> None:
+        """Log that a request has failed whose requester is not told."""
+        logger.warning("a request to %r could not be answered", self.name, exc_info=error)
 
 
 class _Requests:
     """The node's end of one requester's link."""
 
-    __slots__ = ("_address", "_find", "_subscription")
+    __slots__ = ("_address", "_replies", "_subscription")
 
     def __init__(self, address: RequestAddress, find: Find) -> None:
         self._address = address
-        self._find = find
+        self._replies = LocalReplies(find)
         self._subscription: Subscription = ENDED
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -117,7 +149,20 @@ class _Requests:
         subscription.request(self._address.concurrency)
 
     def on_next(self, item: bytes) -> None:
-        self._address.take(item, self._subscription.hold(), self._on_answered, self._find)
+        """Answer a request; without a hold it is accepted when this returns."""
+        address, subscription = self._address, self._subscription
+        try:
+            rest = address.begin_answer(item, self._replies)
+        except BaseException as error:
+            subscription.hold().fail(error)
+            if not isinstance(error, Exception):
+                raise
+            address.log_failure(error)
+        else:
+            if rest is not None:
+                address.start(rest, subscription.hold(), self._on_answered)
+                return
+        self._on_answered()
 
     def on_error(self, error: BaseException) -> None:
         """Do nothing: the requester has gone, but its requests are still answered."""
@@ -135,6 +180,11 @@ class LocalReplies:
     def __init__(self, find: Find) -> None:
         """Send to the addresses that `find` returns by name."""
         self._find = find
+
+    def send_now(self, address: str, reply: Message) -> bool:
+        """Send one reply to a requester's own queue, if there is room."""
+        target = self._find(address)
+        return target is not None and target.store_now(encode_item(reply))
 
     async def send(self, address: str, reply: Message) -> None:
         """Send one reply."""

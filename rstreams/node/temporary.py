@@ -39,6 +39,15 @@ class ReplyQueue(Queue):
         """Return the replies, for the one receiver: it cannot leave copies to others."""
         return self.supply_consumer(link)
 
+    def store_now(self, encoded: bytes) -> bool:
+        """Store a reply of the node itself, if a place is free."""
+        room = self._room
+        if room.places <= 0:
+            return False
+        room.stored += 1
+        self._enqueue((encoded,))
+        return True
+
 
 class ReplyStream(Address):
     """The replies to one request: messages from one sender to one receiver, whose demand is the sender's credit.

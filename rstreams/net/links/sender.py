@@ -110,21 +110,50 @@ def _nobody(receipt: Receipt) -> None:
     """Do nothing, because no function was given."""
 
 
-class _Waiter:
-    """A task whose message waits for credit.
+class Waiter:
+    """A message that waits for credit.
 
     Attributes:
         message: The message.
         receipt: Its receipt, when it has been sent.
+    """
+
+    __slots__ = ("_tell", "message", "receipt")
+
+    def __init__(self, message: object, tell: Callable[[Receipt], object]) -> None:
+        """Wait; `tell` is called when the outcome is known."""
+        self.message = message
+        self.receipt: Receipt | None = None
+        self._tell = tell
+
+    def sent(self, receipt: Receipt) -> None:
+        """Hear that the message has been sent."""
+        self.receipt = receipt
+        receipt.when_settled(self._tell)
+
+    def give_up(self) -> None:
+        """Hear that the message will not be sent."""
+
+
+class _WaitingTask(Waiter):
+    """A task whose message waits for credit.
+
+    Attributes:
         turn: Set when it has been sent, or never will be.
     """
 
-    __slots__ = ("message", "receipt", "turn")
+    __slots__ = ("turn",)
 
     def __init__(self, message: object) -> None:
-        self.message = message
-        self.receipt: Receipt | None = None
+        super().__init__(message, _nobody)
         self.turn = trio.Event()
+
+    def sent(self, receipt: Receipt) -> None:
+        self.receipt = receipt
+        self.turn.set()
+
+    def give_up(self) -> None:
+        self.turn.set()
 
 
 class Sender:
@@ -145,17 +174,27 @@ class Sender:
         *,
         settled: bool = False,
         streams: bool = False,
+        encoded: bool = False,
         encode: Callable[[Any], object] | None = None,
     ) -> None:
-        """Wait for a link to subscribe; if `settled`, messages are sent settled, and so are their receipts."""
+        """Wait for a link to subscribe.
+
+        Args:
+            address: The peer's name for the target.
+            settled: Whether messages are sent settled; so are their receipts then.
+            streams: Whether bodies may be sent in parts.
+            encoded: Whether messages come encoded.
+            encode: Called with each item; None: an item is sent as it is.
+        """
         self.address = address
         self._home = Home()
         self._settled = settled
         self._streams = streams
+        self._is_encoded = encoded
         self._encode = None if encode is None else Encoding(encode)
         self._subscriber: Subscriber[Any] | None = None
         self._demand = 0
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: deque[Waiter] = deque()
         self._current = MessageHold()
         self._closed: BaseException | None = None
         self._on_wait: Callable[[], None] | None = None
@@ -209,7 +248,7 @@ class Sender:
         error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
         if error is not None:
             raise error
-        return self._encoded(item)
+        return item if self._is_encoded else self._encoded(item)
 
     def _sent(self, encoded: object) -> Receipt:
         receipt = self._current = MessageHold()
@@ -234,15 +273,12 @@ class Sender:
 
     async def _sent_in_turn(self, encoded: object) -> Receipt:
         """Wait until the message has been sent, behind those that waited before."""
-        waiter = _Waiter(encoded)
-        self._waiters.append(waiter)
-        if self._on_wait is not None:
-            self._on_wait()
+        waiter = _WaitingTask(encoded)
+        self._line_up(waiter)
         try:
             await waiter.turn.wait()
         except trio.Cancelled:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            self._withdraw(waiter)
             raise
         self._begin_turn()
         if waiter.receipt is None:
@@ -250,13 +286,21 @@ class Sender:
         assert waiter.receipt is not None, "it was sent, or the sender is closed"
         return waiter.receipt
 
+    def _line_up(self, waiter: Waiter) -> None:
+        self._waiters.append(waiter)
+        if self._on_wait is not None:
+            self._on_wait()
+
+    def _withdraw(self, waiter: Waiter) -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+
     def _serve(self) -> None:
         """Send messages that wait. Their tasks could run in any order, therefore no task sends its own."""
         while self._demand and self._waiters:
             self._demand -= 1
             waiter = self._waiters.popleft()
-            waiter.receipt = self._sent(waiter.message)
-            waiter.turn.set()
+            waiter.sent(self._sent(waiter.message))
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -267,7 +311,7 @@ class Sender:
             self._closed = error
             waiters, self._waiters = self._waiters, deque()
             for waiter in waiters:
-                waiter.turn.set()
+                waiter.give_up()
 
 
 class SenderPublisher(Sender):
@@ -284,6 +328,30 @@ class SenderPublisher(Sender):
             return None
         self._demand -= 1
         return self._sent(encoded)
+
+    def submit_soon(self, item: Any, tell: Callable[[Receipt], object]) -> Waiter:  # noqa: ANN401 - likewise
+        """Send one message now, or as soon as there is credit, behind those that wait; no task has to wait for that.
+
+        Args:
+            item: As for `submit`.
+            tell: Called with the receipt when the outcome is known. It is not called if the sender is closed before the
+                message is sent.
+
+        Errors: As `submit`.
+        """
+        waiter = Waiter(self._checked(item), tell)
+        self._check_open()
+        if self._demand and not self._waiters:
+            self._demand -= 1
+            waiter.sent(self._sent(waiter.message))
+        else:
+            self._line_up(waiter)
+        return waiter
+
+    def withdraw(self, waiter: Waiter) -> None:
+        """Do not send a message any more, if it still waits."""
+        if waiter.receipt is None:
+            self._withdraw(waiter)
 
     def turn_is_over(self) -> bool:
         """Tell whether other tasks are to run before the next message; then a new turn begins."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from rstreams._checks.functions import is_generator
-from rstreams.abc import Publisher
+from rstreams._checks.publishers import is_publisher
 from rstreams.errors import RequestFailed
 from rstreams.message import Message, decode_message
 from rstreams.net.request_reply.properties import (
@@ -31,8 +32,16 @@ Handler: TypeAlias = Callable[[Any], object]
 """A function of a request: returns the reply, an awaitable of it, or a stream or async iterable of several."""
 
 
+Rest: TypeAlias = Callable[[], Awaitable[None]]
+"""The part of an answer that has to wait, to be called once in a task of its own."""
+
+
 class Way(Protocol):
     """Sends replies to the addresses that requests name."""
+
+    def send_now(self, address: str, reply: Message) -> bool:
+        """Send one reply if that needs no wait; return whether nothing is left to do for it, else send nothing."""
+        ...
 
     async def send(self, address: str, reply: Message) -> None:
         """Send one reply; return when it is settled, or when it cannot be sent because the requester has gone."""
@@ -69,40 +78,60 @@ class Answering:
     async def answer(self, payload: bytes, way: Way) -> None:
         """Answer one request; return when its replies are settled.
 
+        Errors: As `begin`.
+        """
+        rest = self.begin(payload, way)
+        if rest is not None:
+            await rest()
+
+    def begin(self, payload: bytes, way: Way) -> Rest | None:
+        """Answer one request as far as that needs no wait; return the rest, None if the request is answered.
+
         Errors: `RemoteProtocolError` for bytes that are not a message. The handler's exception, if the request names no
-            address for it.
+            address for it; `rest` raises it likewise.
         """
         request = decode_message(payload)
         if has_expired(request):
-            return  # the requester does not wait any more
-        address = request.reply_to
+            return None  # the requester does not wait any more
         try:
-            result: Any = self.handler(self.decode(payload))
+            result = self.handler(self.decode(payload))
             replies = _several(result)
-            if replies is None and inspect.isawaitable(result):
-                result = await result
-                replies = _several(result)
-            if address is None:
-                if replies is not None:
-                    await replies.for_each(_nothing)
-                return
             if replies is not None:
-                await self._send_several(request, address, replies, way)
-                return
-            wants = request.properties.get(REPLIES)
-            reply = reply_to(request, self._encoded(result), last=wants not in (None, ONE, STREAM))
+                return partial(self._send_several, request, replies, way)
+            if inspect.isawaitable(result):
+                return partial(self._await, request, result, way)
+            return self._send_result(request, result, way)
         except Exception as error:
-            if address is None:
-                raise
-            logger.warning("the handler of requests to %r failed", self.address, exc_info=error)
-            await self._send_failure(request, address, error, way)
-            return
-        if wants == STREAM:
-            await way.send_all(address, Stream.of(reply))
-        else:
-            await way.send(address, reply)
+            return self._send_failure(request, error, way)
 
-    async def _send_several(self, request: Message, address: str, replies: Stream[Any], way: Way) -> None:
+    async def _await(self, request: Message, result: Awaitable[Any], way: Way) -> None:
+        """Answer with the result of an async handler."""
+        try:
+            reply = await result
+            replies = _several(reply)
+            rest = None if replies is not None else self._send_result(request, reply, way)
+        except Exception as error:
+            replies, rest = None, self._send_failure(request, error, way)
+        if replies is not None:
+            await self._send_several(request, replies, way)
+        elif rest is not None:
+            await rest()
+
+    def _send_result(self, request: Message, result: object, way: Way) -> Rest | None:
+        address = request.reply_to
+        if address is None:
+            return None
+        wants = request.properties.get(REPLIES)
+        reply = reply_to(request, self._encoded(result), last=wants not in (None, ONE, STREAM))
+        if wants == STREAM:
+            return partial(way.send_all, address, Stream.of(reply))
+        return _send_one(address, reply, way)
+
+    async def _send_several(self, request: Message, replies: Stream[Any], way: Way) -> None:
+        address = request.reply_to
+        if address is None:
+            await replies.for_each(_nothing)
+            return
         wants = request.properties.get(REPLIES)
         messages: Stream[Message] = replies.map(lambda item: reply_to(request, self._encoded(item)))
         if wants == ONE:
@@ -118,11 +147,15 @@ class Answering:
     def _encoded(self, item: Any) -> Any:  # noqa: ANN401 - a reply
         return item if self.encode is None else self.encode(item)
 
-    async def _send_failure(self, request: Message, address: str, error: Exception, way: Way) -> None:
+    def _send_failure(self, request: Message, error: Exception, way: Way) -> Rest | None:
+        """Tell the requester that the handler has failed; raise the handler's exception if no address is named."""
+        address = request.reply_to
+        if address is None:
+            raise error
+        logger.warning("the handler of requests to %r failed", self.address, exc_info=error)
         if request.properties.get(REPLIES) == STREAM:
-            await way.send_all(address, Stream.fail(told(error, expose=self.expose_errors)))
-        else:
-            await way.send(address, failure_to(request, error, expose=self.expose_errors))
+            return partial(way.send_all, address, Stream.fail(told(error, expose=self.expose_errors)))
+        return _send_one(address, failure_to(request, error, expose=self.expose_errors), way)
 
     def _told(self, error: Exception) -> Exception:
         logger.warning("the stream of replies to a request to %r failed", self.address, exc_info=error)
@@ -141,11 +174,15 @@ def refuse_plain_generator(handler: object) -> None:
         raise TypeError(msg)
 
 
-def _several(result: object) -> Stream[Any] | None:
+def _send_one(address: str, reply: Message, way: Way) -> Rest | None:
+    return None if way.send_now(address, reply) else partial(way.send, address, reply)
+
+
+def _several(result: Any) -> Stream[Any] | None:  # noqa: ANN401 - what a handler has returned
     """Return the replies, if a handler has returned several."""
     if isinstance(result, Stream):
         return result
-    if isinstance(result, Publisher) and not isinstance(result, type):
+    if is_publisher(result) and not isinstance(result, type):
         return Stream(result)
     if isinstance(result, AsyncIterable):
         return Stream.from_async_iterable(result)

@@ -7,14 +7,17 @@ request without them gets all replies, and a reply without them is an ordinary o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from rstreams._codec.message_fields import check_properties
 from rstreams.errors import Condition, ConfigError, RequestFailed, condition_of
-from rstreams.message import Message, encode_item
+from rstreams.message import Message, MessageId, encode_item
+
+_MAX_TTL_S: Final = (2**32 - 1) / 1000
 
 REPLIES: Final = "rstreams-replies"
 """The property of a request that tells how it wants its replies: `ONE`, `STREAM` or `MARKED`."""
@@ -48,12 +51,40 @@ NO_REPLY: Final = "rstreams:no-reply"
 """The condition of a request without a reply."""
 
 
+def encode_request(
+    item: object, key: MessageId, wants: str, *, reply_to: str | None = None, left_s: float | None = None
+) -> bytes:
+    """Return an encoded request.
+
+    Args:
+        item: A `Message`, or a value.
+        key: Its id, and the correlation id of its replies.
+        wants: How it wants its replies; see `REPLIES`.
+        reply_to: The address for them.
+        left_s: How long somebody waits for the reply; None: for ever. A message's own fields go first.
+
+    Errors: `ConfigError` if it cannot be encoded.
+    """
+    fields: dict[str, Any] = {"id": key, "correlation_id": key, "reply_to": reply_to}
+    message = item if isinstance(item, Message) else None
+    if left_s is not None and left_s <= _MAX_TTL_S:
+        left_s = max(left_s, 0.0)
+        if message is None or message.ttl_s is None:
+            fields["ttl_s"] = math.ceil(left_s * 1000) / 1000
+        if message is None or message.expiry_time is None:
+            fields["expiry_time"] = datetime.now(UTC) + timedelta(seconds=left_s)
+    if message is None:
+        return encode_item(Message(item, properties={REPLIES: wants}, **fields))
+    check_properties(message.properties)
+    return encode_item(replace(message, properties={**message.properties, REPLIES: wants}, **fields))
+
+
 def reply_to(request: Message, item: object, *, last: bool = False) -> Message:
     """Return the reply that carries `item`, a `Message` or a value.
 
     Errors: `ConfigError` if it cannot be encoded.
     """
-    reply = _about(request, item if isinstance(item, Message) else Message(item))
+    reply = _about(request, item)
     try:
         if last:
             check_properties(reply.properties)
@@ -106,6 +137,8 @@ def has_expired(request: Message) -> bool:
     return request.expiry_time is not None and request.expiry_time <= datetime.now(UTC)
 
 
-def _about(request: Message, reply: Message) -> Message:
+def _about(request: Message, item: object) -> Message:
     correlation = request.id if request.correlation_id is None else request.correlation_id
-    return replace(reply, correlation_id=correlation, address=request.reply_to, reply_to=None)
+    if isinstance(item, Message):
+        return replace(item, correlation_id=correlation, address=request.reply_to, reply_to=None)
+    return Message(item, correlation_id=correlation, address=request.reply_to)

@@ -8,16 +8,18 @@ route fail, or are sent again on the new one if that was allowed.
 Credit for replies is never less than the number of requests that wait. When it would be less, as much is granted as
 `max_in_flight` requests need. A flow frame for each request would cost a twentieth of the request. A reply that nobody
 waits for uses one up.
+
+A request on an open route is encoded once, with all its fields, and its task waits once: if there is no credit, the
+sender keeps the request. One timer keeps the time limits of all such requests, because a cancel scope for each costs a
+tenth of the request.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import uuid
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import trio
@@ -25,10 +27,8 @@ import trio
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
-from rstreams._codec.message_fields import check_properties
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
-from rstreams.abc import Hold, Subscription
+from rstreams.abc import Subscription
 from rstreams.errors import (
     Condition,
     ConfigError,
@@ -39,11 +39,12 @@ from rstreams.errors import (
     SessionEnded,
     StreamTimeout,
 )
-from rstreams.message import Message, MessageId, encode_item
+from rstreams.message import Message, MessageId
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.sender import Receipt, SenderPublisher
-from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLIES, REPLY, decoded, failure_of
+from rstreams.net.request_reply.pending import Pending, TimeLimits
+from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLY, decoded, encode_request, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.protocol.credit import require_window
@@ -57,8 +58,6 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 DEFAULT_MAX_IN_FLIGHT: Final = 256
-
-_MAX_TTL_S: Final = (2**32 - 1) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,8 @@ class Requester(Generic[T]):
         self._prefix = uuid.uuid4().hex
         self._numbers = itertools.count(1)
         self._over: BaseException | None = None
+        self._limits = TimeLimits()
+        nursery.start_soon(self._limits.run)
         self._route = _Route(self, links, options)
 
     def __repr__(self) -> str:
@@ -134,16 +135,25 @@ class Requester(Generic[T]):
             timeout_s = self._options.timeout_s
         else:
             require_seconds("request", "timeout_s", timeout_s)
-        message, key = self._prepared(item, {REPLIES: ONE})
-        deadline = trio.current_time() + timeout_s
+        item, key = self._with_key(item)
+        deadline, route = trio.current_time() + timeout_s, self._route
+        if route.is_open and self._free.value:
+            encoded = self._encoded(item, key, ONE, reply_to=route.reply_to, left_s=timeout_s)
+            await trio.lowlevel.checkpoint_if_cancelled()
+            pending, was_sent = await self._ask_now(route, key, encoded, deadline)
+            if pending.too_late:
+                raise self._too_late(timeout_s)
+            if not pending.lost or (was_sent and not retry_lost):
+                return pending.result()
+        else:
+            self._encoded(item, key, ONE)  # an item that cannot be encoded is refused before the wait
         with trio.move_on_at(deadline):
             await take_place(self._free)
             try:
-                return await self._ask(message, key, deadline, retry_lost=retry_lost)
+                return await self._ask(item, key, deadline, retry_lost=retry_lost)
             finally:
                 self._free.release()
-        msg = f"the request to {self.address!r} has had no reply within {timeout_s:g} s"
-        raise StreamTimeout(msg)
+        raise self._too_late(timeout_s)
 
     def stream(
         self,
@@ -170,7 +180,7 @@ class Requester(Generic[T]):
             not know such streams. There is no time limit: see `Stream.timeout`.
         Cancels: The link and its address; a responder that sends there is told.
         """
-        self._prepared(item, {})  # an item that cannot be encoded is refused here
+        self._encoded(*self._with_key(item))  # an item that cannot be encoded is refused here
         require_window(window)
         if reply_address is not None:
             require_name("", "reply_address", reply_address)
@@ -201,9 +211,10 @@ class Requester(Generic[T]):
         self, item: object, reply_to: str, wants: str, on_failed: Callable[[BaseException], None]
     ) -> MessageId:
         """Send a request whose replies come to `reply_to`; return its id, which is their correlation id."""
-        message, key = self._prepared(item, {REPLIES: wants})
+        item, key = self._with_key(item)
+        encoded = self._encoded(item, key, wants, reply_to=reply_to)
         if self._over is None:
-            self._nursery.start_soon(self._send, replace(message, reply_to=reply_to), on_failed)
+            self._nursery.start_soon(self._send, encoded, on_failed)
         else:
             on_failed(self._over)
         return key
@@ -217,18 +228,29 @@ class Requester(Generic[T]):
         elif self._over is None:
             self._over = error
 
-    def _prepared(self, item: object, properties: dict[str, str]) -> tuple[Message, MessageId]:
+    def _with_key(self, item: object) -> tuple[object, MessageId]:
+        """Return the item as the user's `encode` makes it, and the id of its request."""
+        if self._encode is not None:
+            try:
+                item = self._encode.at_once(item)
+            except ConfigError as error:
+                raise self._refused(error) from error
+        if isinstance(item, Message) and item.id is not None:
+            return item, item.id
+        return item, f"{self._prefix}/{next(self._numbers)}"
+
+    def _encoded(self, item: object, key: MessageId, wants: str = "", **sent: Any) -> bytes:  # noqa: ANN401
+        """Return the request, encoded; `sent` is known when it is about to be sent: see `encode_request`."""
         try:
-            item = item if self._encode is None else self._encode.at_once(item)
-            message = item if isinstance(item, Message) else Message(item)
-            key: MessageId = f"{self._prefix}/{next(self._numbers)}" if message.id is None else message.id
-            check_properties(message.properties)
-            message = replace(message, id=key, correlation_id=key, properties={**message.properties, **properties})
-            encode_item(message)
+            return encode_request(item, key, wants, **sent)
         except ConfigError as error:
-            msg = f"a request to {self.address!r}: {error}"
-            raise ConfigError(msg) from error
-        return message, key
+            raise self._refused(error) from error
+
+    def _too_late(self, timeout_s: float) -> StreamTimeout:
+        return StreamTimeout(f"the request to {self.address!r} has had no reply within {timeout_s:g} s")
+
+    def _refused(self, error: ConfigError) -> ConfigError:
+        return ConfigError(f"a request to {self.address!r}: {error}")
 
     async def _open_route(self) -> _Route[T]:
         while self._over is None:
@@ -239,15 +261,35 @@ class Requester(Generic[T]):
                 return route
         raise self._over
 
-    async def _ask(self, message: Message, key: MessageId, deadline: float, *, retry_lost: bool) -> T:
+    async def _ask_now(
+        self, route: _Route[T], key: MessageId, encoded: bytes, deadline: float
+    ) -> tuple[Pending[T], bool]:
+        """Send a request on an open route, and wait for its reply until `deadline`; return also whether it was sent."""
+        pending = route.expect(key)
+        self._free.acquire_nowait()
+        self._limits.begin(pending, deadline)
+        try:
+            waiter = route.sender.submit_soon(encoded, pending.on_settled)
+            try:
+                await pending.came.wait()
+            finally:
+                route.sender.withdraw(waiter)
+        finally:
+            self._limits.end(pending)
+            route.forget(key)
+            pending.hold.done()
+            self._free.release()
+        return pending, waiter.receipt is not None
+
+    async def _ask(self, item: object, key: MessageId, deadline: float, *, retry_lost: bool) -> T:
         while True:
             route = await self._open_route()
             pending = route.expect(key)
             try:
-                expiry = _expiry(message, deadline - trio.current_time())
-                request = replace(message, reply_to=route.reply_to, **expiry)  # in one step, which checks all fields
+                left_s = deadline - trio.current_time()
+                encoded = self._encoded(item, key, ONE, reply_to=route.reply_to, left_s=left_s)
                 try:
-                    receipt = route.sender.submit_now(request) or await route.sender.submit(request)
+                    receipt = await route.sender.submit(encoded)
                 except RStreamsError:
                     if route.ended is None:
                         raise
@@ -260,50 +302,20 @@ class Requester(Generic[T]):
             if not pending.lost or not retry_lost:
                 return pending.result()
 
-    async def _send(self, message: Message, on_failed: Callable[[BaseException], None]) -> None:
+    async def _send(self, encoded: bytes, on_failed: Callable[[BaseException], None]) -> None:
         try:
             route = await self._open_route()
-            receipt = await route.sender.submit(message)  # a loss now takes the address for replies with it
+            receipt = await route.sender.submit(encoded)  # a loss now takes the address for replies with it
         except RStreamsError as error:
             on_failed(error)
         except trio.Cancelled:
             on_failed(RStreamsError(f"the requester of {self.address!r} is closed"))
             raise
         else:
-            receipt.when_settled(lambda receipt: _on_refused(receipt, on_failed))
+            receipt.when_settled(lambda receipt: _tell_refused(receipt, on_failed))
 
 
 name_arguments("Requester", Requester)
-
-
-class _Pending(Generic[T]):
-    """A request that waits for its reply.
-
-    The task that waits accepts the reply. What it sends next may then leave together with the disposition.
-    """
-
-    __slots__ = ("_error", "_item", "came", "hold", "lost")
-
-    def __init__(self) -> None:
-        self.came = trio.Event()
-        self.hold: Hold = NO_HOLD  # on the reply
-        self.lost = False
-        self._item: Any = None
-        self._error: BaseException | None = None
-
-    def finish(self, item: T | None, error: BaseException | None, *, lost: bool = False) -> None:
-        if not self.came.is_set():
-            self._item, self._error, self.lost = item, error, lost
-            self.came.set()
-
-    def on_settled(self, receipt: Receipt) -> None:
-        _on_refused(receipt, lambda error: self.finish(None, error))
-
-    def result(self) -> T:
-        if self._error is not None:
-            raise self._error
-        item: T = self._item
-        return item
 
 
 class _Route(Generic[T]):
@@ -313,9 +325,9 @@ class _Route(Generic[T]):
         self.settled = trio.Event()  # set when it is known whether it is open
         self.was_open = False
         self.ended: BaseException | None = None
-        self.pending: dict[MessageId, _Pending[T]] = {}
+        self.pending: dict[MessageId, Pending[T]] = {}
         self.reply_to = ""
-        self.sender = SenderPublisher(options.address)
+        self.sender = SenderPublisher(options.address, encoded=True)
         self._requester = requester
         self._decode = options.decode
         self._reply_address = options.reply_address
@@ -342,12 +354,17 @@ class _Route(Generic[T]):
         frame = Attach(links.new_name(), Role.SENDER, "", place.address, capabilities=capabilities)
         links.attach(self._requests, frame)
 
-    def expect(self, key: MessageId) -> _Pending[T]:
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self.was_open and self.ended is None
+
+    def expect(self, key: MessageId) -> Pending[T]:
         """Let the reply come."""
         if key in self.pending:
             msg = f"request(Message(id={key!r:.80})): a request with this id is under way already"
             raise ConfigError(msg)
-        pending = self.pending[key] = _Pending[T]()
+        pending = self.pending[key] = Pending[T]()
         self._ask_for_replies()
         return pending
 
@@ -451,19 +468,7 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
             nursery.cancel_scope.cancel()
 
 
-def _expiry(message: Message, left_s: float) -> dict[str, Any]:
-    """Return the fields that tell when nobody waits for the reply any more, unless the message has its own."""
-    left_s = max(left_s, 0.0)
-    fields: dict[str, Any] = {}
-    if left_s <= _MAX_TTL_S:
-        if message.ttl_s is None:
-            fields["ttl_s"] = math.ceil(left_s * 1000) / 1000
-        if message.expiry_time is None:
-            fields["expiry_time"] = datetime.now(UTC) + timedelta(seconds=left_s)
-    return fields
-
-
-def _on_refused(receipt: Receipt, tell: Callable[[BaseException], None]) -> None:
+def _tell_refused(receipt: Receipt, tell: Callable[[BaseException], None]) -> None:
     """Call `tell` for a request that the peer does not take; the end of its link is handled elsewhere."""
     if isinstance(receipt.error, DeliveryFailed):
         tell(receipt.error)

@@ -51,6 +51,10 @@ class ReplySenders:
         self._links = links
         self._open: OrderedDict[str, _Open] = OrderedDict()  # the one used last at the end
 
+    def send_now(self, address: str, reply: Message) -> bool:  # noqa: ARG002 - the parameters of a way
+        """Send nothing: the peer's outcome is always waited for; see `Way`."""
+        return False
+
     async def send(self, address: str, reply: Message) -> None:
         """Send one reply; see `Way`."""
         try:
