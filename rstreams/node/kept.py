@@ -12,7 +12,7 @@ While it is away, nothing more is asked of the publisher. The bytes that it hold
 unsettled deliveries. One owner, which is a user or the container of a client without a user, has a part of the places.
 Beyond its part, its own subscription that has been away longest is ended. If all places are taken, or there is no room
 in bytes, the one that has been away longest is ended of the owner that has the most. Therefore a stranger who leaves
-many subscriptions pushes out its own.
+many subscriptions pushes out its own. A subscription that has no room even without the others is ended alone.
 
 If the same link is attached while the old one seems to live, the node has not noticed yet that the old connection is
 lost. The new link gets the subscription, and the old one is ended with `amqp:link:stolen` (AMQP 1.0 section 2.6.1).
@@ -37,7 +37,7 @@ from rstreams.protocol.frames import Attach, Detach, Lost
 from rstreams.protocol.link import Link
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
-from rstreams.protocol.unsettled import OVERHEAD_BYTES, Budget, Share
+from rstreams.protocol.unsettled import GUARANTEED_BYTES, OVERHEAD_BYTES, Budget, Share
 
 T = TypeVar("T")
 
@@ -110,6 +110,12 @@ class KeptSubscriber(StealableSubscriber[T]):
     def steal(self) -> None:
         """End the link that it has, because the peer has attached the same one elsewhere; the end stays (2.6.1)."""
         self.take_away(stolen())
+
+    @property
+    def connection_bytes(self) -> int:
+        """The bytes that the connection of its last link keeps of the budget; it gives them back when it has ended."""
+        share = self._bound.share
+        return 0 if share is None else share.kept
 
     @property
     def is_away(self) -> bool:
@@ -206,26 +212,40 @@ class KeptSubscriptions:
             end.give_up(self._over)
             return
         self._return(name)
-        share = Share(self._budget)
         items, size = end.held
         cost = size + OVERHEAD_BYTES * items
+        if cost > self._largest(end):
+            self._end(name, "there was no room to keep it")
+            return
         if sum(each.owner == name.owner for each in self._away) >= MAX_AWAY_OF_ONE:
             self._end_oldest_of(name.owner)
         if len(self._away) >= MAX_AWAY:
             self._end_oldest_of(_most(Counter(each.owner for each in self._away)))
-        while self._away and share.room() < cost:
-            costs: Counter[Owner] = Counter()
-            for each, away in self._away.items():
-                costs[each.owner] += away.cost
-            self._end_oldest_of(_most(costs))
+        self._make_room(cost, end)
+        share = Share(self._budget)
         share.take(cost)
         told = end.supply.on_away
         self._away[name] = _Away(trio.current_time() + end.supply.keep_s, share, cost, told)
         if told is not None:
             told(1)
         self._bell.set()
-        if share.room() < 0:
-            self._end(name, "there was no room to keep it")
+
+    def _free(self, end: KeptSubscriber[Any]) -> int:
+        """Return the bytes of the budget that are free for `end`, when its connection has given its own back."""
+        return self._budget.most - self._budget.taken + end.connection_bytes
+
+    def _largest(self, end: KeptSubscriber[Any]) -> int:
+        """Return the highest cost at which `end` can be kept, if all others that are away are ended."""
+        return max(GUARANTEED_BYTES, self._free(end) + sum(away.cost for away in self._away.values()))
+
+    def _make_room(self, cost: int, end: KeptSubscriber[Any]) -> None:
+        """End others until `end` takes at most half of what is free, or, if that cannot be, until it fits."""
+        needed = 2 * cost if 2 * cost <= self._largest(end) else cost
+        while self._away and cost > GUARANTEED_BYTES and self._free(end) < needed:
+            costs: Counter[Owner] = Counter()
+            for each, away in self._away.items():
+                costs[each.owner] += away.cost
+            self._end_oldest_of(_most(costs))
 
     def _end_oldest_of(self, owner: Owner) -> None:
         name = next(each for each in self._away if each.owner == owner)

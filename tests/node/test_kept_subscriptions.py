@@ -216,6 +216,34 @@ async def test_what_is_kept_stays_within_the_budget_for_unsettled_deliveries() -
     assert node._options.budget.taken == 0
 
 
+@pytest.mark.parametrize(
+    ("sizes", "stays"),
+    [
+        pytest.param([300_000, 2_000_000], [True, False], id="one that has no room at all ends alone"),
+        pytest.param([300_000, 300_000, 1_000_000], [False, True, True], id="no more are ended than it needs"),
+        pytest.param([1_400_000], [True], id="one that takes nearly all of the room is kept"),
+    ],
+)
+async def test_a_large_subscription_ends_no_more_of_the_others_than_it_must(
+    sizes: list[int], stays: list[bool]
+) -> None:
+    sources = [ManualPublisher[bytes]() for _ in sizes]
+    async with Node(total_unsettled_bytes=1_500_000) as node:
+        listener = await node.listen("127.0.0.1:0")
+        for number, (source, size) in enumerate(zip(sources, sizes, strict=True)):
+            node.serve(f"items{number}", source, keep_s=3600)
+            async with rstreams.connect(listener.url) as connection:
+                probe = ProbeSubscriber[bytes](1, hold=True)
+                connection.stream(f"items{number}").subscribe(probe)
+                await until(lambda: source.requested)  # noqa: B023
+                source.next(b"x" * size)
+                await until(lambda: probe.items)  # noqa: B023
+            await until(lambda: node.statistics().connections == 0)
+            assert node._options.budget.taken <= 1_500_000
+        assert [not source.cancelled for source in sources] == stays
+    assert node._options.budget.taken == 0
+
+
 # the identity of a subscription
 
 
