@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
 from benchmarks._report import Row
-
-BEGIN: Final = "<!-- tables of benchmarks.node: begin -->\n"
-END: Final = "<!-- tables of benchmarks.node: end -->\n"
 
 _TITLES: Final = {
     "publish": "published and accepted",
@@ -17,13 +13,6 @@ _TITLES: Final = {
     "append": "appended",
     "replay": "read again",
 }
-
-
-def refresh(page: Path, rows: Sequence[Row]) -> None:
-    """Write the tables into a page, between its two comments."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n{tables(rows)}\n{END}{after}", encoding="utf-8")
 
 
 def tables(rows: Sequence[Row]) -> str:

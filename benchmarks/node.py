@@ -35,11 +35,11 @@ from typing import Final
 import trio
 
 import rstreams
-from benchmarks import _servers
+from benchmarks import _page, _servers
 from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, StartServer
 from benchmarks._node_rstreams import IN_MEMORY, QUEUES
 from benchmarks._node_store import opened_store
-from benchmarks._node_tables import refresh
+from benchmarks._node_tables import tables
 from benchmarks._processes import Load, Settlement
 from benchmarks._report import Row, options, publish, smaller_is_better
 from benchmarks.network import OURS, PACKS
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--items", type=int, default=ITEMS, metavar="N", help="messages of one run (%(default)s)")
     parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help="runs of each candidate (%(default)s)")
     parser.add_argument("--folder", type=Path, help="where the stores are made; by default in the system's folder")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="also write tables into a page, between its comments")
+    _page.add_option(parser, "benchmarks.node")
     given = parser.parse_args(arguments)
     for name, value, most in (("items", given.items, IN_MEMORY // 2), ("runs", given.runs, 1_000)):
         if not 1 <= value <= most:
@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--only {given.only}: no case that can be run here")
     publish(title, rows, given.json)
     if given.page is not None:
-        refresh(given.page, rows)
+        given.page.refresh(tables(rows))
 
 
 if __name__ == "__main__":

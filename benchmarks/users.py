@@ -1,6 +1,6 @@
 """The ways in which people send and receive messages, beside the shortest way and beside other libraries.
 
-python -m benchmarks.users [--json FILE] [--plot FILE.svg] [--only PATTERN] [--seconds S] [--runs N]
+python -m benchmarks.users [--json FILE] [--plot FILE.svg] [--only PATTERN] [--seconds S] [--runs N] [--page FILE]
 
 `docs/guides/performance.md` says what is measured, how, and how to read it.
 """
@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from benchmarks import network
+from benchmarks import _page, _users_tables, network
 from benchmarks._cases import (
     Candidate,
     Group,
@@ -30,15 +30,12 @@ from benchmarks._cases import (
 from benchmarks._payloads import KIB
 from benchmarks._processes import Figures, Load, Shape
 from benchmarks._report import Row, publish, smaller_is_better
+from benchmarks._users_tables import SHAPES, SHORTEST
 
 RUNS: Final = 3
 SECONDS: Final = 0.3
 """How long one run takes about; as many items as that needs."""
 
-SHORTEST: Final = "shortest"
-"""The peer that every case stands beside: bytes through a served stream, and `for_each` right on the link."""
-
-SHAPES: Final[tuple[Shape, ...]] = ("bytes", "str", "dict", "full")
 SOME: Final[tuple[Shape, ...]] = ("bytes", "dict", "full")
 """Where text would show nothing that the other shapes do not."""
 FAN_OUT: Final = 8
@@ -277,6 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--runs", type=int, default=RUNS, metavar="N", help="how often each candidate runs (%(default)s)"
     )
+    _page.add_option(parser, "benchmarks.users")
     given = chosen(parser, arguments)
     if given.runs < 1:
         parser.error(f"--runs {given.runs}: 1 or more")
@@ -284,6 +282,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not rows:
         parser.error(f"--only {given.only}: no case that can be run here")
     publish(title, rows, given.json)
+    if given.page is not None:
+        given.page.refresh(_users_tables.tables(rows))
     if given.plot is not None:
         from benchmarks._users_plot import plot  # noqa: PLC0415 - only who wants a picture needs matplotlib
 

@@ -18,11 +18,10 @@ from benchmarks._payloads import FULL, KIB, RECORD, packed, plain, unpacking
 from benchmarks._processes import Counter, Figures, Load, Shape, Timer, free_port, run_pair
 from benchmarks._report import Row, bigger_is_better
 from benchmarks._users_plot import plot
+from benchmarks._users_tables import SHAPES, SHORTEST, tables
 from benchmarks.users import (
     CONSUMING,
     PUBLISHING,
-    SHAPES,
-    SHORTEST,
     consuming,
     fan_out,
     groups,
@@ -247,3 +246,29 @@ def test_a_wrong_option_is_named(arguments: list[str], said: str, capsys: pytest
     with pytest.raises(SystemExit):
         main(arguments)
     assert said in capsys.readouterr().err
+
+
+def test_the_tables_have_each_way_once() -> None:
+    def row(case: str, peer: str, ratio: float) -> Row:
+        return Row(case, 1.0, 1.0, peer, "items/s", ratio, 1, ours_cpu_us=9.96, peer_cpu_us=12.4)
+
+    text = tables(
+        [
+            row("dict/queue/async_for", "shortest", 0.5),
+            row("full/queue/async_for", "shortest", 0.0513),
+            row("dict/queue/publish", "shortest", 0.25),
+            row("dict/queue/async_for", "pyzmq", 0.9),
+            row("request/1", "rsocket", 0.4),
+        ]
+    )
+    lines = text.splitlines()
+    assert [line for line in lines if line.startswith("####")] == [
+        "#### Consuming a queue",
+        "#### Publishing to a queue",
+        "#### Other cases",
+        "#### Beside other libraries",
+    ]
+    assert "| `async_for` |  |  | 0.50x, 10.0 | 0.051x, 10.0 |" in lines
+    assert "| `publish` |  |  | 0.25x, 10.0 |  |" in lines
+    assert "| `request/1` | `rsocket` | 0.40x | 10.0 | 12 |" in lines
+    assert "| `dict/queue/async_for` | 0.90x |" in lines
