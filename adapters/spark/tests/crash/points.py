@@ -76,7 +76,13 @@ class PausingReader(AddressReader):
         return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        yield from super().read(partition)
+        yield from self._then_pausing(super().read(partition))
+
+    def hand_over(self, rows: Iterator[Any] | None) -> None:
+        super().hand_over(None if rows is None else self._then_pausing(rows))
+
+    def _then_pausing(self, rows: Iterator[Any]) -> Iterator[Any]:
+        yield from rows
         self._pause("commit.before")
 
     def _pause(self, place: str) -> None:
