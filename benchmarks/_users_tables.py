@@ -23,6 +23,7 @@ _PUBLISHING: Final = ("publish", "submit", "send")
 
 def tables(rows: Sequence[Row]) -> str:
     """Return a table of each place and direction, one of the other cases, and one of other libraries."""
+    rows = sorted(rows, key=lambda row: (row.case, row.peer_name))
     parts = [_ways(rows, title) for title in _TITLES]
     parts += [_others(rows), _libraries(rows)]
     return "\n".join(part for part in parts if part)
