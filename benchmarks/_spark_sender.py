@@ -9,7 +9,6 @@ line on the standard input; the process ends when that closes. The first line of
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -57,36 +56,34 @@ def _say_port(port: int) -> None:
     sys.stdout.flush()
 
 
-def _serve(messages: int, rate: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        _say_port(server.getsockname()[1])
-        with suppress(OSError), server.accept()[0] as peer:
-            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            peer.sendall(_stamp() + b"\n")
-            sys.stdin.readline()
-            began = time.monotonic()
-            for number in range(messages):
-                time.sleep(max(0.0, began + number / rate - time.monotonic()))
-                peer.sendall(_stamp() + b"\n")
-            sys.stdin.read()  # the query ends before the connection
+async def _paced(messages: int, rate: int) -> AsyncIterator[bytes]:
+    yield _stamp()
+    await trio.to_thread.run_sync(sys.stdin.readline)
+    began = trio.current_time()
+    for number in range(messages):
+        await trio.sleep_until(began + number / rate)
+        yield _stamp()
+
+
+async def _serve(messages: int, rate: int) -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    async with listener:
+        _say_port(listener.socket.getsockname()[1])
+        async with await listener.accept() as peer:
+            with suppress(trio.BrokenResourceError):
+                async for stamp in _paced(messages, rate):
+                    await peer.send_all(stamp + b"\n")
+            await trio.to_thread.run_sync(sys.stdin.read)  # the query ends before the connection
 
 
 async def _publish(messages: int, rate: int, url: str, address: str) -> None:
-    async def paced() -> AsyncIterator[bytes]:
-        yield _stamp()
-        await trio.to_thread.run_sync(sys.stdin.readline)
-        began = trio.current_time()
-        for number in range(messages):
-            await trio.sleep_until(began + number / rate)
-            yield _stamp()
-
     _say_port(0)
     async with rstreams.connect(url) as connection:
-        await connection.publish(address, Stream.from_async_iterable(paced()))
+        await connection.publish(address, Stream.from_async_iterable(_paced(messages, rate)))
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
         trio.run(_publish, int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
     else:
-        _serve(int(sys.argv[1]), int(sys.argv[2]))
+        trio.run(_serve, int(sys.argv[1]), int(sys.argv[2]))

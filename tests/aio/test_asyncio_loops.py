@@ -6,39 +6,28 @@ import asyncio
 import contextvars
 import gc
 import importlib
-import logging
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from time import thread_time
 from typing import Any
 
 import pytest
-import trio
 
-import rstreams
-import rstreams.aio
 from rstreams.aio import Node, Scope, Stream, connect
 from rstreams.aio import _guest as guests
 from rstreams.aio._turns import Turns
 from rstreams.errors import ConfigError, ConnectFailed, RStreamsError
 from rstreams.testing import VirtualTimeLoop
-from tests.loops import in_thread, without_warnings
+from tests.aio.own_loops import connected, run
+from tests.loops import without_warnings
 
 FILES = Path("/proc/self/fd")
 Main = Callable[[], Awaitable[object]]
-
-
-@asynccontextmanager
-async def connected(**options: Any) -> AsyncIterator[tuple[Node, rstreams.aio.Connection]]:  # noqa: ANN401 - those of `Node`
-    async with Node(**options) as node:
-        listener = await node.listen("127.0.0.1:0")
-        async with connect(listener.url) as connection:
-            yield node, connection
 
 
 @contextmanager
@@ -51,14 +40,6 @@ def nothing_left() -> Iterator[None]:
     assert set(threading.enumerate()) <= threads  # threads of other tests may end
     assert len(list(FILES.iterdir())) <= files
     assert not guests._guests
-
-
-def run(main: Callable[[], Any], **options: Any) -> None:  # noqa: ANN401 - those of `asyncio.Runner`
-    def go() -> None:
-        with asyncio.Runner(**options) as runner:
-            runner.run(main())
-
-    in_thread(go)
 
 
 async def forever() -> None:
@@ -423,57 +404,7 @@ def test_a_context_is_that_of_the_call() -> None:
     assert seen == ["unset", "after the node"]
 
 
-# the wrong import
-
-OPENINGS: dict[str, Callable[[], Main]] = {
-    "to_list": lambda: Stream.of(1).to_list,
-    "first_or_none": lambda: Stream.of(1).first_or_none,
-    "for_each": lambda: lambda: Stream.of(1).for_each(print),
-    "open": lambda: lambda: enter(Stream.of(1).open()),
-    "Scope": lambda: lambda: enter(Scope()),
-    "connect": lambda: lambda: enter(connect("amqp://127.0.0.1:1")),
-    "Node": lambda: lambda: enter(Node()),
-}
-
-
-async def enter(manager: Any) -> None:  # noqa: ANN401 - any of them
-    async with manager:
-        pass
-
-
-@pytest.mark.parametrize("opening", OPENINGS.values(), ids=OPENINGS.keys())
-def test_inside_trio_it_says_what_to_import(opening: Callable[[], Main]) -> None:
-    with pytest.raises(
-        RuntimeError, match=r"^rstreams\.aio runs in asyncio, and this is a task of trio: use `import rst"
-    ):
-        trio.run(opening())
-
-
-def test_outside_of_both_it_says_how_to_begin() -> None:
-    coroutine = Stream.of(1).to_list()
-    with pytest.raises(RuntimeError, match=r"begin with `asyncio\.run\(main\(\)\)`"):
-        coroutine.send(None)
-
-
-def test_trios_names_inside_asyncio_also_beside_a_connection() -> None:
-    async def main() -> None:
-        async with connected() as (_, connection):
-            with pytest.raises(RuntimeError, match=r"this is a task of asyncio: use rstreams\.aio"):
-                await rstreams.Stream.of(1).to_list()
-            with pytest.raises(RuntimeError, match=r"this is a task of asyncio: use rstreams\.aio"):
-                await enter(rstreams.connect("amqp://127.0.0.1:1"))
-            assert await Stream(rstreams.Stream.of(1)).to_list() == [1]
-            with pytest.raises(TypeError, match="entered, not awaited"):
-                await connect("amqp://127.0.0.1:1")  # type: ignore[misc]
-            with pytest.raises(TypeError, match="unexpected"):
-                connection.stream("a", windw=3)  # type: ignore[call-overload]
-
-    run(main)
-
-
-def test_the_names_of_the_root_are_there() -> None:
-    assert set(rstreams.__all__) <= set(rstreams.aio.__all__)
-    assert logging.getLogger("rstreams.aio")
+# how asyncio wakes trio
 
 
 def test_asyncio_wakes_trio_without_a_socket(monkeypatch: pytest.MonkeyPatch) -> None:
