@@ -1,15 +1,21 @@
-"""A loop of asyncio in a thread of its own, and a node and a connection in it."""
+"""A loop of asyncio in a thread of its own, a node and a connection in it, and what they must not leave behind."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import gc
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import rstreams.aio
 from rstreams.aio import Node, connect
+from rstreams.aio import _guest as guests
 from tests.loops import in_thread
+
+FILES = Path("/proc/self/fd")
 
 
 @asynccontextmanager
@@ -26,3 +32,15 @@ def run(main: Callable[[], Any], **options: Any) -> None:  # noqa: ANN401 - thos
             runner.run(main())
 
     in_thread(go)
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Fail for a thread, file or guest run that was not there before."""
+    gc.collect()
+    threads, files = set(threading.enumerate()), len(list(FILES.iterdir()))
+    yield
+    gc.collect()
+    assert set(threading.enumerate()) <= threads  # threads of other tests may end
+    assert len(list(FILES.iterdir())) <= files
+    assert not guests._guests

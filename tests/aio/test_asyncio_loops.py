@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import gc
 import importlib
 import subprocess
 import sys
-import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -23,23 +20,10 @@ from rstreams.aio import _guest as guests
 from rstreams.aio._turns import Turns
 from rstreams.errors import ConfigError, ConnectFailed, RStreamsError
 from rstreams.testing import VirtualTimeLoop
-from tests.aio.own_loops import connected, run
+from tests.aio.own_loops import connected, nothing_left, run
 from tests.loops import without_warnings
 
-FILES = Path("/proc/self/fd")
 Main = Callable[[], Awaitable[object]]
-
-
-@contextmanager
-def nothing_left() -> Iterator[None]:
-    """Fail for a thread, file or guest run that was not there before."""
-    gc.collect()
-    threads, files = set(threading.enumerate()), len(list(FILES.iterdir()))
-    yield
-    gc.collect()
-    assert set(threading.enumerate()) <= threads  # threads of other tests may end
-    assert len(list(FILES.iterdir())) <= files
-    assert not guests._guests
 
 
 async def forever() -> None:

@@ -11,7 +11,7 @@ import rstreams.aio
 from rstreams import Reconnect
 from rstreams.errors import ConfigError, ConnectFailed, ConnectionLost
 from rstreams.testing import FaultyNetwork
-from tests.aio.test_asyncio_loops import nothing_left, run
+from tests.aio.own_loops import nothing_left, run
 from tests.loops import Loop, over_both_loops
 
 AGAIN = Reconnect(first_delay_s=0.1, max_delay_s=0.1)
