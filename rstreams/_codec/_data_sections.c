@@ -110,11 +110,9 @@ static PyObject *join_bodies(PyObject *Py_UNUSED(module), PyObject *args)
 PyDoc_STRVAR(numbered_doc, "numbered(start, messages, numbers): return each message of a list with `start` and its number in "
                            "8 bytes in front; None if one of them begins with a header or with annotations.");
 
-static PyObject *number_one(const char *start, Py_ssize_t size, const char *message, Py_ssize_t length, PyObject *number)
+static PyObject *number_one(const char *start, Py_ssize_t size, const char *message, Py_ssize_t length,
+                            unsigned long long value)
 {
-    unsigned long long value = PyLong_AsUnsignedLongLong(number);
-    if (PyErr_Occurred())
-        return NULL;
     if (length > PY_SSIZE_T_MAX - 8 - size)
         return PyErr_NoMemory();
     PyObject *made = PyBytes_FromStringAndSize(NULL, size + 8 + length);
@@ -127,6 +125,11 @@ static PyObject *number_one(const char *start, Py_ssize_t size, const char *mess
         *to++ = (char)(value >> shift);
     memcpy(to, message, (size_t)length);
     return made;
+}
+
+static bool may_be_numbered(const char *message, Py_ssize_t length)
+{
+    return length > 2 && (unsigned char)message[2] > ANNOTATIONS;
 }
 
 static PyObject *numbered(PyObject *Py_UNUSED(module), PyObject *args)
@@ -145,8 +148,11 @@ static PyObject *numbered(PyObject *Py_UNUSED(module), PyObject *args)
         PyObject *message = PyList_GetItem(messages, i), *item = NULL; /* borrowed */
         if (!PyBytes_Check(message))
             PyErr_SetString(PyExc_TypeError, "a message must be bytes");
-        else if (PyBytes_Size(message) > 2 && (unsigned char)PyBytes_AsString(message)[2] > ANNOTATIONS)
-            item = number_one(start, size, PyBytes_AsString(message), PyBytes_Size(message), number);
+        else if (may_be_numbered(PyBytes_AsString(message), PyBytes_Size(message))) {
+            unsigned long long value = PyLong_AsUnsignedLongLong(number);
+            if (!PyErr_Occurred())
+                item = number_one(start, size, PyBytes_AsString(message), PyBytes_Size(message), value);
+        }
         if (item == NULL || PyList_Append(made, item) < 0)
             Py_CLEAR(made);
         Py_XDECREF(item);
@@ -156,6 +162,39 @@ static PyObject *numbered(PyObject *Py_UNUSED(module), PyObject *args)
     if (PyErr_Occurred())
         Py_CLEAR(made);
     else if (made == NULL)
+        Py_RETURN_NONE;
+    return made;
+}
+
+PyDoc_STRVAR(cut_numbered_doc, "cut_numbered(start, stored, count, first): return the messages of a stored run, each with `start` "
+                               "and its number in 8 bytes in front, from `first` on; None if one of them begins with a header "
+                               "or with annotations.");
+
+/* The messages of a stored run: `count` sizes of 4 bytes each, the low byte first, then the messages. */
+static PyObject *cut_numbered(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *start, *stored;
+    Py_ssize_t size, total, count;
+    unsigned long long first;
+    if (!PyArg_ParseTuple(args, "y#y#nK:cut_numbered", &start, &size, &stored, &total, &count, &first))
+        return NULL;
+    if (count < 0 || count > total / 4)
+        return PyErr_Format(PyExc_ValueError, "%zd bytes do not have %zd sizes", total, count);
+    PyObject *made = PyList_New(count);
+    Py_ssize_t at = 4 * count;
+    for (Py_ssize_t i = 0; made != NULL && i < count; i++) {
+        const unsigned char *told = (const unsigned char *)stored + 4 * i;
+        uint32_t length = told[0] | (uint32_t)told[1] << 8 | (uint32_t)told[2] << 16 | (uint32_t)told[3] << 24;
+        PyObject *item = NULL;
+        if (length > total - at)
+            PyErr_SetString(PyExc_ValueError, "a stored run is shorter than its sizes say");
+        else if (may_be_numbered(stored + at, length))
+            item = number_one(start, size, stored + at, length, first + (unsigned long long)i);
+        if (item == NULL || PyList_SetItem(made, i, item) < 0) /* takes the reference */
+            Py_CLEAR(made);
+        at += length;
+    }
+    if (made == NULL && !PyErr_Occurred())
         Py_RETURN_NONE;
     return made;
 }
@@ -284,6 +323,7 @@ static PyMethodDef methods[] = {
     {"join_bodies", join_bodies, METH_VARARGS, join_bodies_doc},
     {"largest_body", largest_body, METH_O, largest_body_doc},
     {"last", last, METH_VARARGS, last_doc},
+    {"cut_numbered", cut_numbered, METH_VARARGS, cut_numbered_doc},
     {"numbered", numbered, METH_VARARGS, numbered_doc},
     {"split", split, METH_VARARGS, split_doc},
     {"split_bodies", split_bodies, METH_VARARGS, split_bodies_doc},
@@ -292,7 +332,7 @@ static PyMethodDef methods[] = {
 };
 
 /* data_sections.py compares this number; it changes with the functions and their meanings. */
-enum { INTERFACE = 3 };
+enum { INTERFACE = 4 };
 
 static int add_constants(PyObject *module)
 {

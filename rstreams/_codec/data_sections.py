@@ -13,7 +13,7 @@ from typing import Any, Final
 from rstreams._codec import data_sections_in_python
 from rstreams._codec.c_modules import load
 
-_compiled: Final = load("_data_sections", 3)
+_compiled: Final = load("_data_sections", 4)
 
 _chosen: Final = data_sections_in_python if _compiled is None else _compiled
 
@@ -25,4 +25,5 @@ count: Final[Callable[[bytes, int], int]] = _chosen.count
 last: Final[Callable[[bytes, int], bytes | None]] = _chosen.last
 split: Final[Callable[[bytes, int], list[bytes] | None]] = _chosen.split
 split_bodies: Final[Callable[[bytes, int], list[bytes] | None]] = _chosen.split_bodies
+cut_numbered: Final[Callable[[bytes, bytes, int, int], list[bytes] | None]] = _chosen.cut_numbered
 numbered: Final[Callable[[bytes, list[bytes], Sequence[int]], list[bytes] | None]] = _chosen.numbered

@@ -19,6 +19,7 @@ _SHORT_HEAD: Final = len(_SHORT_DATA) + 1
 _NOTES: Final = b"\x00\x53\x72\xc1"  # message annotations, a map with a length of one byte
 _pack_number: Final = struct.Struct(">Q").pack
 _write_length: Final = struct.Struct(">I").pack
+_stored_sizes: Final = struct.Struct("<I").iter_unpack
 _read_length: Final = struct.Struct(">I").unpack_from
 
 
@@ -89,6 +90,34 @@ def _body_of(message: bytes) -> bytes | None:
     if start == _SHORT_DATA and size >= _SHORT_HEAD and message[4] == size - _SHORT_HEAD:
         return message[_SHORT_HEAD:]
     return None
+
+
+def cut_numbered(start: bytes, stored: bytes, count: int, first: int) -> list[bytes] | None:
+    """Return the messages of a stored run, each with `start` and its number in 8 bytes in front.
+
+    A stored run is `count` sizes of 4 bytes each, the low byte first, and then the messages.
+
+    Args:
+        start: The bytes in front.
+        stored: The run.
+        count: How many messages it has.
+        first: The number of the first one.
+
+    Returns: None if one of the messages begins with a header or with annotations.
+    Errors: `ValueError` if the run is shorter than its sizes say.
+    """
+    at = 4 * count
+    if not 0 <= at <= len(stored):
+        msg = f"{len(stored)} bytes do not have {count} sizes"
+        raise ValueError(msg)
+    messages: list[bytes] = []
+    for (size,) in _stored_sizes(memoryview(stored)[:at]):
+        if size > len(stored) - at:
+            msg = "a stored run is shorter than its sizes say"
+            raise ValueError(msg)
+        messages.append(stored[at : at + size])
+        at += size
+    return numbered(start, messages, range(first, first + count))
 
 
 def numbered(start: bytes, messages: list[bytes], numbers: Sequence[int]) -> list[bytes] | None:

@@ -120,18 +120,18 @@ class GroupPartition:
         first = self.partition.kept.first
         logger.warning(text, self._key.removeprefix(_RECORD), self.partition.name, self.cursor.position, first - 1)
 
-    def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
+    def take(self, most: int) -> tuple[Sequence[int], list[bytes]]:
         """Take messages for the owner; none while some wait to be handed out again, or the partition changes hands."""
         if self.heir is not None or self._lowest_back is not None or self._finding:
-            return (), ()
+            return (), []
         while True:
             room = self.committed + MOST_AHEAD - self.cursor.position
             if room <= 0:
-                return (), ()
+                return (), []
             offsets, messages = self.cursor.take(min(most, room))
             if not offsets:
                 self._commit()  # it may have passed over settled or deleted messages
-                return (), ()
+                return (), []
             if self._settled:
                 fresh = [each for each in zip(offsets, messages, strict=True) if each[0] not in self._settled]
                 if not fresh:
@@ -348,7 +348,7 @@ class GroupMember(TakesOffsets):
             part = parts[self._turn]
             offsets, messages = part.take(min(self.demand, SLICE))
             if messages:
-                self._hand_over_offsets(offsets, messages, _OffsetHolds(part, offsets, part.owning))
+                self._hand_over_all(messages, _OffsetHolds(part, offsets, part.owning))
                 return True
             if part.cursor.error is not None:
                 self.fail(part.cursor.error)

@@ -18,8 +18,9 @@ from itertools import chain
 from typing import Final
 
 from rstreams.errors import Condition, ProtocolError, StoreError
+from rstreams.net.links.offsets import cut_with_offsets, with_offsets
 from rstreams.node.memory_partition import AnyPartition
-from rstreams.store import Chain, Chunk, Done
+from rstreams.store import Chain, Chunk, Done, split
 
 RECENT_BYTES: Final = 1024 * 1024
 """The bytes of the newest messages of a partition that stay in memory, about; at least the last run stays."""
@@ -195,6 +196,7 @@ class LogCursor:
         "_ahead",
         "_at",
         "_chunk_bytes",
+        "_have_offsets",
         "_held",
         "_lose",
         "_messages",
@@ -221,6 +223,7 @@ class LogCursor:
         self._lose = lose
         self._positions: Sequence[int] = ()
         self._messages: Sequence[bytes] = ()
+        self._have_offsets = False  # whether the messages have their offsets already
         self._at = 0
         self._ahead: Chunk | StoreError | None = None  # the next chunk, which was read ahead
         self._held = 0  # the bytes of both chunks
@@ -275,8 +278,11 @@ class LogCursor:
         self._partition.read_ahead += size - self._held
         self._held = size
 
-    def take(self, most: int) -> tuple[Sequence[int], Sequence[bytes]]:
-        """Take up to `most` messages with their offsets; none if there are no more now, or `error` is set."""
+    def take(self, most: int) -> tuple[Sequence[int], list[bytes]]:
+        """Take up to `most` messages; none if there are no more now, or `error` is set.
+
+        Returns: Their offsets, and the messages, each with its offset in its annotations.
+        """
         while not self.comes_later and self.error is None:
             at, end = self._at, min(self._at + most, len(self._messages))
             if at < end:
@@ -284,13 +290,14 @@ class LogCursor:
                 self.position = self._positions[end - 1] + 1
                 if 2 * end >= len(self._messages):
                     self._read_ahead()
-                return self._positions[at:end], self._messages[at:end]
+                offsets, messages = self._positions[at:end], self._messages[at:end]
+                return offsets, list(messages) if self._have_offsets else with_offsets(messages, offsets)
             self.position = self._next
             if self.position >= self._partition.safe_end:
                 self._drop_chunks()
                 break
             self._get_more()
-        return (), ()
+        return (), []
 
     def _get_more(self) -> None:
         """Get the next run from memory, or the chunk that was read ahead, or one from the disk, which comes later."""
@@ -301,6 +308,7 @@ class LogCursor:
             begin = max(0, self.position - first)
             self._next = first + len(run)
             self._positions, self._messages = range(first + begin, self._next), run[begin:] if begin else run
+            self._have_offsets = False
         elif ahead is not None:
             self._use(ahead)
         else:
@@ -327,7 +335,8 @@ class LogCursor:
         if partition.read_ahead > READ_AHEAD_BYTES // 2:
             most = _FIRST_CHUNK
         self._chunk_bytes = min(2 * most, _LARGEST_CHUNK)
-        partition.kept.read(self._next, partial(self._on_read, self._next), most_bytes=most)
+        answer = partial(self._on_read, self._next)
+        partition.kept.read(self._next, answer, most_bytes=most, cut=_cut)
 
     def _on_read(self, asked: int, answer: Chunk | StoreError) -> None:
         self._reading = False
@@ -361,6 +370,7 @@ class LogCursor:
                     self._positions = range(first, end)
                 else:
                     self._positions = list(chain.from_iterable(run.positions for run in answer.runs))
+            self._have_offsets = answer.is_cut
             self._next = answer.following
             self._hold(_bytes_of(answer))
         else:  # all that was there has been deleted
@@ -374,5 +384,11 @@ class LogCursor:
         self.go_back(self.position)
 
 
+def _cut(body: bytes, count: int, first: int) -> list[bytes]:
+    """Return the messages of a run on disk, each with its offset."""
+    messages = cut_with_offsets(body, count, first)
+    return with_offsets(split(body, count), range(first, first + count)) if messages is None else messages
+
+
 def _bytes_of(answer: Chunk | StoreError) -> int:
-    return 0 if isinstance(answer, StoreError) else sum(sum(map(len, run.messages)) for run in answer.runs)
+    return 0 if isinstance(answer, StoreError) else answer.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +11,6 @@ from rstreams._core.holds import HoldRun, NoHolds
 from rstreams.abc import Subscriber
 from rstreams.errors import ProtocolError
 from rstreams.net.dialects import Offset
-from rstreams.net.links.offsets import with_offsets
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.subscription import OwnDemand
 
@@ -34,9 +33,8 @@ class TakesOffsets(OwnDemand):
         if not self.demand and not self.ended and not self._emitting:
             self._rest()
 
-    def _hand_over_offsets(self, offsets: Sequence[int], messages: Sequence[bytes], holds: HoldRun) -> None:
-        """Hand over messages, which count as demanded."""
-        items = with_offsets(messages, offsets)
+    def _hand_over_all(self, items: list[bytes], holds: HoldRun) -> None:
+        """Hand over messages with their offsets, which count as demanded."""
         if self._on_held_run is not None:
             self._hand_over_run(self._on_held_run, items, holds)
             return
@@ -98,10 +96,10 @@ class LogReader(TakesOffsets):
         return self._partition.safe_end - max(self._cursor.position, 0)
 
     def _emit_some(self) -> bool:
-        offsets, messages = self._cursor.take(min(self.demand, SLICE))
+        _, messages = self._cursor.take(min(self.demand, SLICE))
         if messages:
             self._began = True
-            self._hand_over_offsets(offsets, messages, NoHolds(len(messages)))
+            self._hand_over_all(messages, NoHolds(len(messages)))
         elif self._cursor.error is not None:
             self.fail(self._cursor.error)
         return bool(messages)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from rstreams.errors import StoreError
-from rstreams.store import Chain, Chunk, Done, Partition, Run
+from rstreams.store import Chain, Chunk, Cut, Done, Partition, Run
 
 
 class MemoryPartition:
@@ -132,7 +132,12 @@ class MemoryPartition:
             done(None)
 
     def read(
-        self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 256 * 1024
+        self,
+        position: int,
+        answer: Callable[[Chunk | StoreError], None],
+        *,
+        most_bytes: int = 256 * 1024,
+        cut: Cut | None = None,  # noqa: ARG002 - they are messages already
     ) -> None:
         """Read messages from a position on."""
         runs: list[Run] = []
@@ -147,7 +152,7 @@ class MemoryPartition:
                 size += sum(map(len, run.messages))
             if size >= most_bytes:
                 break
-        answer(Chunk(runs, following))
+        answer(Chunk(runs, following, size))
 
     def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
         """Find the position of the first run that was appended at a time or later; `next` if there is none."""

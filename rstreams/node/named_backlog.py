@@ -12,7 +12,7 @@ from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.durable_queue import DurableQueue, WhenFull
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.node.stored_message import Lasting, Stored
-from rstreams.store import Chain, Chunk, Done, Partition
+from rstreams.store import Chain, Chunk, Cut, Done, Partition
 
 ANY_NUMBER: Final = 2**62
 
@@ -62,6 +62,7 @@ class UnstoredPartition(MemoryPartition):
         answer: Callable[[Chunk | StoreError], None],
         *,
         most_bytes: int = 256 * 1024,  # noqa: ARG002 - there are no messages here
+        cut: Cut | None = None,  # noqa: ARG002
     ) -> None:
         """Answer with nothing."""
         answer(Chunk([], position))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 from rstreams.errors import StoreError
-from rstreams.store.entries import Chunk, Done
+from rstreams.store.entries import Chunk, Cut, Done
 from rstreams.store.ledger import Ledger
 
 A = TypeVar("A")
@@ -122,6 +122,7 @@ class Read(_Asking[Chunk]):
 
     position: int
     most_bytes: int
+    cut: Cut | None = None
 
 
 @dataclass(slots=True)

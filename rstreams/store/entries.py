@@ -13,6 +13,9 @@ from rstreams.errors import StoreError
 Done: TypeAlias = Callable[[StoreError | None], None]
 """Called once in the owner's thread: with None when a change is as safe as it asked for, or with the reason why not."""
 
+Cut: TypeAlias = Callable[[bytes, int, int], list[bytes]]
+"""Makes the messages of a run from its body: see `split`. It gets the body, their number, and the first position."""
+
 MOST_ITEMS: Final = 1024
 """The most messages of one run on disk."""
 
@@ -43,11 +46,15 @@ class Chunk:
         runs: The messages, in their order.
         following: The position at which reading goes on. If it is not behind the position that was asked for, there
             are no more messages that are safe.
+        size: The bytes of the runs on disk, or of the messages in memory.
+        is_cut: Whether the messages were made by the reader's own function `cut`.
         notes: What was noted of single messages, by position.
     """
 
     runs: Sequence[Run]
     following: int
+    size: int = 0
+    is_cut: bool = False
     notes: Mapping[int, bytes] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Chain, Change, Delete, Drop, Note, Put, Read, Seek, Shrink, Trim
-from rstreams.store.entries import Chunk, Done, as_ranges
+from rstreams.store.entries import Chunk, Cut, Done, as_ranges
 from rstreams.store.ledger import Ledger
 
 
@@ -188,7 +188,12 @@ class Partition:
         self._store.take(Note(self._committed, done, sync_s, position, value))
 
     def read(
-        self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 256 * 1024
+        self,
+        position: int,
+        answer: Callable[[Chunk | StoreError], None],
+        *,
+        most_bytes: int = 256 * 1024,
+        cut: Cut | None = None,
     ) -> None:
         """Read messages that are safe, from a position.
 
@@ -197,8 +202,9 @@ class Partition:
             answer: Called in the owner's thread with the messages, or with an error if the store is damaged.
             most_bytes: The most bytes read, except that one run on disk (at most 128 KiB, or a single message) is
                 always read.
+            cut: Makes the messages of a run, in the store's thread; None: they are as they were appended.
         """
-        self._store.take(Read(self._committed, answer, position, most_bytes))
+        self._store.take(Read(self._committed, answer, position, most_bytes, cut))
 
     def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
         """Find the position of the first run that was appended at a time or later; `next` if there is none."""

@@ -282,7 +282,7 @@ class Store:
             if self._error is not None:
                 answer = self._error
             elif isinstance(question, Read):
-                answer = self._tables.read(name, question.position, question.most_bytes)
+                answer = self._tables.read(name, question.position, question.most_bytes, question.cut)
             else:
                 answer = self._tables.seek(name, question.time_s)
         except StoreError as error:

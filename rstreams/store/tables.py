@@ -23,7 +23,7 @@ from typing import Final
 
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Trim
-from rstreams.store.entries import Chunk, Run, as_ranges, checksum, cut, join, split
+from rstreams.store.entries import Chunk, Cut, Run, as_ranges, checksum, cut, join, split
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.sparse_runs import smaller_parts
 
@@ -140,7 +140,7 @@ class Tables:
         )
         return ledger
 
-    def read(self, name: str, position: int, most_bytes: int) -> Chunk:
+    def read(self, name: str, position: int, most_bytes: int, cut: Cut | None = None) -> Chunk:
         """Return the messages from a position on; see `Partition.read`.
 
         Errors: `StoreError` if they are damaged.
@@ -156,7 +156,7 @@ class Tables:
                 msg = f"the messages {first} to {first + count - 1} of {name!r} are not readable"
                 raise self.damaged(msg)
             following = max(following, first + count)
-            messages = split(body, count)
+            messages = split(body, count) if cut is None else cut(body, count, first)
             positions: Sequence[int] = range(first, first + count)
             if gone is not None or first < position:
                 mask = int.from_bytes(gone or b"", "little")
@@ -169,7 +169,7 @@ class Tables:
                     break
         rows.close()
         notes = self._notes(ledger, position, following) if ledger.notes else {}
-        return Chunk(found, following, notes)
+        return Chunk(found, following, size, cut is not None, notes)
 
     def seek(self, name: str, time_s: float) -> int:
         """Return the first position of a run that was appended at a time or later."""

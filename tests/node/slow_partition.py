@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rstreams.errors import StoreError
 from rstreams.message import encode_item
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.memory_partition import MemoryPartition
-from rstreams.store import Chunk
+from rstreams.store import Chunk, Cut
+from rstreams.store.entries import join
 
 
 class SlowPartition(MemoryPartition):
@@ -26,9 +28,19 @@ class SlowPartition(MemoryPartition):
         self.asked: list[int] = []
         self.puts = 0
 
-    def read(self, position: int, answer: Callable[[Chunk | StoreError], None], *, most_bytes: int = 0) -> None:
+    def read(
+        self,
+        position: int,
+        answer: Callable[[Chunk | StoreError], None],
+        *,
+        most_bytes: int = 0,
+        cut: Cut | None = None,
+    ) -> None:
+        def answer_cut(chunk: Chunk | StoreError) -> None:
+            answer(chunk if cut is None or isinstance(chunk, StoreError) else _cut(chunk, cut))
+
         self.asked.append(most_bytes)
-        self.waiting.append(lambda: MemoryPartition.read(self, position, answer, most_bytes=1))
+        self.waiting.append(lambda: MemoryPartition.read(self, position, answer_cut, most_bytes=1))
 
     def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
         self.waiting.append(lambda: MemoryPartition.seek(self, time_s, answer))
@@ -44,6 +56,18 @@ class SlowPartition(MemoryPartition):
         """Answer all questions, also those that come meanwhile."""
         while self.answer():
             pass
+
+
+def _cut(chunk: Chunk, cut: Cut) -> Chunk:
+    """Return what a store answers: its messages are made by `cut`."""
+    runs = [
+        replace(
+            run,
+            messages=[cut(join([message]), 1, at)[0] for at, message in zip(run.positions, run.messages, strict=True)],
+        )
+        for run in chunk.runs
+    ]
+    return replace(chunk, runs=runs, is_cut=True)
 
 
 def slow_log(*, retention: Retention | None = None, has_gaps: bool = False) -> tuple[LogPartition, SlowPartition]:

@@ -390,6 +390,27 @@ async def test_a_member_that_settles_when_its_log_has_been_removed_leaves_nothin
         assert dict(partition.kept.records) == {}
 
 
+async def test_messages_of_any_form_are_read_from_the_disk_with_their_offsets(tmp_path: Path) -> None:
+    messages = [
+        Message(b"plain"),
+        Message("with a header", durable=True),
+        Message(b"annotated", annotations={"x-opt-kind": "own"}),
+    ]
+    async with Node(store=tmp_path) as node:
+        node.log("events", retention_items=100)
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            await connection.publish("events", Stream.from_iterable(messages))
+    async with Node(store=tmp_path) as node:  # they are not in memory any more
+        node.log("events", retention_items=100)
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            found = await connection.messages("events", start="first").take(3).to_list()
+    assert [message.body for message in found] == [message.body for message in messages]
+    offsets = [message.annotations["x-stream-offset"] for message in found]
+    assert (offsets, found[2].annotations["x-opt-kind"]) == ([0, 1, 2], "own")
+
+
 async def test_a_node_that_starts_again_shows_its_groups(tmp_path: Path) -> None:
     async with Node(store=tmp_path / "store") as node:
         log = node.log("events", partitions=2)

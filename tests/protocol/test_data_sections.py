@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rstreams._codec import data_sections
 from rstreams._codec import data_sections_in_python as in_python
 from rstreams.message import encode_item
+from rstreams.store.entries import join
 from tests.compiled import compiled
 
 bodies = st.one_of(st.binary(max_size=9), st.sampled_from([b"x" * size for size in (254, 255, 256, 300)]))
@@ -161,3 +162,33 @@ def test_what_has_no_size_has_no_total(language: Any) -> None:  # noqa: ANN401
 
 def test_there_is_nothing_behind_the_end(language: Any) -> None:  # noqa: ANN401
     assert (language.count(b"ab", 3), language.split(b"ab", 3), language.split_bodies(b"ab", 3)) == (-1, None, None)
+
+
+@given(
+    messages=st.lists(st.one_of(bodies.map(encode_item), st.binary(max_size=4)), max_size=9),
+    start=st.binary(max_size=9),
+    first=st.integers(0, 2**63),
+)
+def test_a_stored_run_is_cut_into_the_numbered_messages(
+    language: Any,  # noqa: ANN401
+    messages: list[bytes],
+    start: bytes,
+    first: int,
+) -> None:
+    count = len(messages)
+    cut = language.cut_numbered(start, join(messages), count, first)
+    assert cut == in_python.numbered(start, messages, range(first, first + count))
+
+
+@given(messages=st.lists(bodies.map(encode_item), min_size=1, max_size=9), data=st.data())
+def test_a_stored_run_that_is_too_short_is_refused(
+    language: Any,  # noqa: ANN401
+    messages: list[bytes],
+    data: st.DataObject,
+) -> None:
+    stored = join(messages)
+    shorter = stored[: data.draw(st.integers(0, len(stored) - 1))]
+    with pytest.raises(ValueError, match=r"sizes"):
+        language.cut_numbered(b"", shorter, len(messages), 0)
+    with pytest.raises(ValueError, match=r"sizes"):
+        language.cut_numbered(b"", stored, -1, 0)

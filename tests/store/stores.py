@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rstreams.errors import StoreError
-from rstreams.store import Chunk, Partition, Store
+from rstreams.store import Chunk, Cut, Partition, Store
 
 
 class Waiting:
@@ -49,8 +49,8 @@ class Used:
         error = self.wait(lambda done: self.partition(name).delete(positions, done))
         assert error is None, error
 
-    def read(self, position: int = 0, name: str = "q", most_bytes: int = 256 * 1024) -> Chunk:
-        chunk = self.wait(lambda answer: self.partition(name).read(position, answer, most_bytes=most_bytes))
+    def read(self, position: int = 0, name: str = "q", most_bytes: int = 256 * 1024, cut: Cut | None = None) -> Chunk:
+        chunk = self.wait(lambda answer: self.partition(name).read(position, answer, most_bytes=most_bytes, cut=cut))
         if isinstance(chunk, StoreError):
             raise chunk
         assert isinstance(chunk, Chunk)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rstreams.errors import StoreError
-from rstreams.store import Store
+from rstreams.store import Store, split
 from tests.store.stores import opened
 
 
@@ -39,6 +39,20 @@ def test_deleted_messages_are_gone_and_the_others_keep_their_positions(tmp_path:
         assert (used.partition().count, used.partition().size, used.partition().first) == (0, 0, 10)
         assert used.all() == []
         assert used.partition().append([b"next"]) == 10
+
+
+def test_a_reader_may_make_its_messages_itself_with_their_positions(tmp_path: Path) -> None:
+    def cut(body: bytes, count: int, first: int) -> list[bytes]:
+        return [b"%d:%b" % (first + at, message) for at, message in enumerate(split(body, count))]
+
+    with opened(tmp_path / "s") as used:
+        used.append([b"a", b"b", b"c", b"d", b"e"])
+        used.append([b"f"])
+        used.delete([2])
+        chunk = used.read(1, cut=cut)
+        assert list(chunk) == [(1, b"1:b"), (3, b"3:d"), (4, b"4:e"), (5, b"5:f")]
+        assert chunk.is_cut
+        assert not used.read(1).is_cut
 
 
 def test_reading_is_bounded_by_bytes_but_returns_a_message_at_least(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from rstreams._checks.names import require_name
 from rstreams._checks.refusals import refuse_value
 from rstreams._codec import Described, Symbol
 from rstreams._codec.annotations import with_annotations
-from rstreams._codec.data_sections import numbered
+from rstreams._codec.data_sections import cut_numbered, numbered
 from rstreams._codec.decode import Malformed
 from rstreams._codec.encode import encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, START
@@ -59,6 +59,19 @@ def with_offsets(messages: Sequence[bytes], offsets: Sequence[int]) -> list[byte
     """Return many encoded messages with their offsets; see `with_offset`."""
     made = numbered(_HEAD, list(messages), offsets)
     return list(map(with_offset, messages, offsets)) if made is None else made
+
+
+def cut_with_offsets(stored: bytes, count: int, first: int) -> list[bytes] | None:
+    """Return the messages of a stored run with their offsets, from `first` on.
+
+    Args:
+        stored: The run: see `rstreams._codec.data_sections_in_python.cut_numbered`.
+        count: How many messages it has.
+        first: The offset of the first one.
+
+    Returns: None if one of the messages begins with a header or with annotations.
+    """
+    return cut_numbered(_HEAD, stored, count, first)
 
 
 def read_offset(encoded: bytes) -> int | None:
