@@ -32,6 +32,7 @@ class MemoryPartition:
         self._today = today
         self._runs: list[Run] = []  # those with messages; deleted ones are not in them
         self._firsts: list[int] = []  # the first position of each run
+        self._sizes: list[int] = []  # the bytes of each run
 
     @property
     def first(self) -> int:
@@ -51,10 +52,12 @@ class MemoryPartition:
         first = self.next
         self.next += len(messages)
         self.count += len(messages)
-        self.size += sum(map(len, messages))
+        size = sum(map(len, messages))
+        self.size += size
         self.records.update(records)
         self._runs.append(Run(range(first, self.next), messages, self._today()))
         self._firsts.append(first)
+        self._sizes.append(size)
         if done is not None:
             done(None)
         return first
@@ -86,7 +89,9 @@ class MemoryPartition:
         run = self._runs[at]
         live = [each for each in zip(run.positions, run.messages, strict=True) if each[0] not in gone]
         self.count -= len(run.messages) - len(live)
-        self.size -= sum(map(len, run.messages)) - sum(len(message) for _, message in live)
+        size = sum(len(message) for _, message in live)
+        self.size -= self._sizes[at] - size
+        self._sizes[at] = size
         if live:
             self._runs[at] = Run([each[0] for each in live], [each[1] for each in live], run.time_s)
         else:
@@ -105,7 +110,7 @@ class MemoryPartition:
         """Delete the oldest messages; see `rstreams.store.Partition.trim`."""
         while self._runs:
             run = self._runs[0]
-            count, size = len(run.messages), sum(map(len, run.messages))
+            count, size = len(run.messages), self._sizes[0]
             too_old = run.time_s < before_s or run.positions[-1] < below
             too_many = keep_items is not None and self.count - count >= keep_items
             too_large = keep_bytes is not None and self.size - size >= keep_bytes
@@ -149,7 +154,7 @@ class MemoryPartition:
             if begin < len(run.positions):
                 run = Run(run.positions[begin:], run.messages[begin:], run.time_s) if begin else run
                 runs.append(run)
-                size += sum(map(len, run.messages))
+                size += self._sizes[at]
             if size >= most_bytes:
                 break
         answer(Chunk(runs, following, size))
@@ -160,7 +165,7 @@ class MemoryPartition:
         answer(self._firsts[at] if at < len(self._runs) else self.next)
 
     def _remove(self, at: int) -> None:
-        del self._runs[at], self._firsts[at]
+        del self._runs[at], self._firsts[at], self._sizes[at]
 
 
 AnyPartition: TypeAlias = Partition | MemoryPartition
