@@ -1,7 +1,8 @@
 """A partition of a log, as the node uses it: appended to by producers, read by cursors, cut off by its limits.
 
 Theory of operation. A message can be read when it is safe. A `LogCursor` has a position and takes the messages behind
-it. Cursors at the end of the partition share the newest runs, which stay in memory up to `RECENT_BYTES`. A cursor
+it. Cursors at the end of the partition share the newest runs, which stay in memory up to `RECENT_BYTES`. The first
+cursor that takes such a run puts the offsets into its messages, for all of them. A cursor
 further behind reads from the disk, a chunk at a time; each chunk is larger than the one before, up to
 `_LARGEST_CHUNK`. When half of a chunk has been taken, the store's thread reads the
 next one; a cursor keeps no more than these two. If all cursors together keep more than `READ_AHEAD_BYTES`, none reads
@@ -53,6 +54,32 @@ class Retention:
     items: int | None = None
 
 
+class _RecentRun:
+    """Messages that were appended together, and are still in memory.
+
+    Attributes:
+        first: The position of the first one.
+        end: The position behind the last one.
+        size: Their bytes.
+    """
+
+    __slots__ = ("_has_offsets", "_messages", "end", "first", "size")
+
+    def __init__(self, first: int, messages: Sequence[bytes], size: int) -> None:
+        self._messages = messages
+        self._has_offsets = False
+        self.first = first
+        self.end = first + len(messages)
+        self.size = size
+
+    def numbered(self) -> Sequence[bytes]:
+        """Return the messages with their offsets."""
+        if not self._has_offsets:
+            self._has_offsets = True
+            self._messages = with_offsets(self._messages, range(self.first, self.end))
+        return self._messages
+
+
 class LogPartition:
     """One partition of a log.
 
@@ -78,7 +105,7 @@ class LogPartition:
         self._retention = retention
         self._trimming = False
         self._removed: list[int] = []  # their room on the disk may not be free yet
-        self._recent: deque[tuple[int, Sequence[bytes], int]] = deque()
+        self._recent: deque[_RecentRun] = deque()
         self._recent_bytes = 0
         self._cursors: dict[LogCursor, None] = {}
 
@@ -96,10 +123,10 @@ class LogPartition:
     def _come(self, first: int, run: Sequence[bytes]) -> None:
         self.safe_end = first + len(run)
         size = sum(map(len, run))
-        self._recent.append((first, run, size))
+        self._recent.append(_RecentRun(first, run, size))
         self._recent_bytes += size
         while self._recent_bytes > RECENT_BYTES and len(self._recent) > 1:
-            self._recent_bytes -= self._recent.popleft()[2]
+            self._recent_bytes -= self._recent.popleft().size
         for cursor in list(self._cursors):
             cursor.wake()
         retention = self._retention
@@ -107,18 +134,18 @@ class LogPartition:
         if too_many or (retention.size is not None and self.kept.size > retention.size):
             self._trim(0.0)
 
-    def recent(self, position: int) -> tuple[int, Sequence[bytes]] | None:
-        """Return the run in memory that has a position or comes next, with the position of its first message.
+    def recent(self, position: int) -> _RecentRun | None:
+        """Return the run in memory that has a position or comes next.
 
         Positions are missing between two runs if messages were refused, because the disk was full.
         """
-        if not self._recent or position < self._recent[0][0]:
+        if not self._recent or position < self._recent[0].first:
             return None
         found = None
-        for first, run, _ in reversed(self._recent):
-            if first + len(run) <= position:
+        for run in reversed(self._recent):
+            if run.end <= position:
                 break
-            found = first, run
+            found = run
         return found
 
     def expire(self, today_s: float) -> None:
@@ -154,8 +181,8 @@ class LogPartition:
         self.kept.shrink(range(self.kept.first, self.safe_end), sync_s=self.sync_s)
 
     def _forget_recent(self, below: int) -> None:
-        while self._recent and self._recent[0][0] < below:
-            self._recent_bytes -= self._recent.popleft()[2]
+        while self._recent and self._recent[0].first < below:
+            self._recent_bytes -= self._recent.popleft().size
 
     # cursors
 
@@ -304,11 +331,11 @@ class LogCursor:
         found, ahead = self._partition.recent(self.position), self._ahead
         if found is not None:
             self._drop_chunks()
-            first, run = found
+            first, messages = found.first, found.numbered()
             begin = max(0, self.position - first)
-            self._next = first + len(run)
-            self._positions, self._messages = range(first + begin, self._next), run[begin:] if begin else run
-            self._have_offsets = False
+            self._next = found.end
+            self._positions, self._messages = range(first + begin, self._next), messages[begin:] if begin else messages
+            self._have_offsets = True
         elif ahead is not None:
             self._use(ahead)
         else:

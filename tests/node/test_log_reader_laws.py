@@ -13,7 +13,7 @@ from rstreams.node import log_partition
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader
 from rstreams.testing import ProbeSubscriber
-from tests.node.slow_partition import SlowPartition
+from tests.node.slow_partition import SlowPartition, append, slow_log
 from tests.seeds import seeds
 
 
@@ -113,3 +113,17 @@ def test_random_readers(monkeypatch: pytest.MonkeyPatch, seed: int, *, compacted
         script.random.choice(rare if script.random.random() < 0.15 else steps)()
         script.check()
     script.finish()
+
+
+def test_readers_at_the_end_share_the_messages_with_their_offsets() -> None:
+    partition, _ = slow_log()
+    probes = [ProbeSubscriber[bytes]() for _ in range(2)]
+    for probe in probes:
+        reader = LogReader(partition, probe, "next", lambda _: None)
+        probe.on_subscribe(reader)
+        reader.request(3)
+    append(partition, range(2), in_memory=True)
+    append(partition, range(2, 3), in_memory=True)
+    ours, theirs = (probe.items for probe in probes)
+    assert [read_offset(item) for item in ours] == [0, 1, 2]
+    assert all(one is other for one, other in zip(ours, theirs, strict=True))
