@@ -14,7 +14,7 @@ Done: TypeAlias = Callable[[StoreError | None], None]
 """Called once in the owner's thread: with None when a change is as safe as it asked for, or with the reason why not."""
 
 Cut: TypeAlias = Callable[[bytes, int, int], list[bytes]]
-"""Makes the messages of a run from its body: see `split`. It gets the body, their number, and the first position."""
+"""Makes messages of the body of a run on disk, as `split` does. It gets the body, their number, and the first position."""
 
 MOST_ITEMS: Final = 1024
 """The most messages of one run on disk."""
@@ -69,7 +69,10 @@ def join(messages: Sequence[bytes]) -> bytes:
 
 
 def split(body: bytes, count: int) -> list[bytes]:
-    """Return the messages of a body."""
+    """Return the messages of the body of a run on disk.
+
+    The body has their sizes, in 4 bytes each with the low byte first, and then the messages.
+    """
     at = 4 * count
     messages: list[bytes] = []
     for size in struct.unpack_from(f"<{count}I", body):
