@@ -14,7 +14,10 @@ Done: TypeAlias = Callable[[StoreError | None], None]
 """Called once in the owner's thread: with None when a change is as safe as it asked for, or with the reason why not."""
 
 Cut: TypeAlias = Callable[[bytes, int, int], list[bytes]]
-"""Makes messages of the body of a run on disk, as `split` does. It gets the body, their number, and the first position."""
+"""Makes messages of the body of a run on disk, as `split` does.
+
+It gets the body, the number of messages, and the position of the first one.
+"""
 
 MOST_ITEMS: Final = 1024
 """The most messages of one run on disk."""
