@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from cproton_ffi import lib
 
+from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.pointers import Pointer
 
 
@@ -21,10 +22,11 @@ class UnsentBytes:
     Context: Only the task that owns the connection.
     """
 
-    __slots__ = ("_never_sent", "_sending", "_uncounted")
+    __slots__ = ("_loops", "_never_sent", "_sending", "_uncounted")
 
-    def __init__(self) -> None:
-        """Have no links."""
+    def __init__(self, loops: Loops) -> None:
+        """Have no links; `loops` keep the messages that go beside the engine."""
+        self._loops = loops
         self._sending: dict[Pointer, set[Pointer]] = {}  # the links of each session on which this side sends
         self._uncounted: set[Pointer] = set()  # sessions in which a link has ended since the last count
         self._never_sent: dict[Pointer, int] = {}
@@ -34,7 +36,7 @@ class UnsentBytes:
         waiting = int(lib.pn_session_outgoing_bytes(session))
         if waiting and session in self._uncounted:
             self._count(session, waiting)
-        return waiting - self._never_sent.get(session, 0)
+        return waiting - self._never_sent.get(session, 0) + self._loops.waiting(session)
 
     def _count(self, session: Pointer, waiting: int) -> None:
         links = self._sending.get(session, ())
