@@ -22,6 +22,9 @@ from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
 _HEAD_BYTES: Final = 128
 """More than the head of a transfer takes."""
 
+_PARTS_OF_ROOM: Final = 4
+"""A link waits until this part of a session's room is free: it would send a few items each time."""
+
 _MIN_FRAME_BYTES: Final = 4096
 """A peer that takes only smaller frames gets no parts beside the engine: there would be many."""
 
@@ -80,15 +83,22 @@ class SendingDriver(LinkDriver):
         if self._large.waits:
             host.turns.wait(self)
             return 0
-        room = 0 if host.output_waits else host.session_bytes - host.unsent.of(self._session)
-        if room <= 0:
+        room = self._room()
+        if not room:
             host.turns.wait_for_room(self, self._session)
         return room
 
     def has_room(self) -> bool:
         """See `TakesTurns`."""
+        return self._room() > 0
+
+    def _room(self) -> int:
+        """Return how many bytes the session takes; 0 if there is so little room that a run of items would be short."""
         host = self._host
-        return not host.output_waits and host.session_bytes > host.unsent.of(self._session)
+        if host.output_waits:
+            return 0
+        room = host.session_bytes - host.unsent.of(self._session)
+        return room if room * _PARTS_OF_ROOM >= host.session_bytes else 0
 
     @property
     def _unfinished(self) -> bool:
