@@ -3,7 +3,8 @@
    The engine copies each byte of a message three times, and keeps a buffer of the message's size with each delivery
    until that is settled. Therefore it gets a placeholder for a message that fits into one frame. In the output the
    message takes the place of the placeholder, and is copied once. The engine counts frames, and not bytes, against the
-   window of the peer's session. Therefore its numbers stay right.
+   window of the peer's session. Therefore its numbers stay right. For each tag the engine would take memory of its own.
+   Therefore these deliveries have no tag in the engine, and get theirs in the output, too.
 
    A placeholder begins with random bytes of the connection, which the peer does not know. The number of a slot and how
    often the slot was used come behind them. */
@@ -13,6 +14,8 @@ enum {
     PLACEHOLDER = SECRET + 8,
     SMALLEST = 128,                     /* a smaller message goes through the engine */
     MOST_FRAME = 128,                   /* more than a transfer takes that has a placeholder */
+    TAG = 4,
+    TAG_FIELD = 2 + TAG,                /* its type and its size come before it */
     LEAST_FRAME = 8 + 3 + PLACEHOLDER,  /* its header, the performative's descriptor and the placeholder */
     ROOM = 32 * 1024,                   /* output of the engine that is looked at together */
 };
@@ -22,6 +25,7 @@ struct slot {
     PyObject *message; /* NULL: the slot is free */
     void *link;        /* NULL: the link is gone */
     uint32_t account, uses, next_free;
+    char tag[TAG];
     bool is_body;
 };
 
@@ -38,7 +42,7 @@ struct beside {
     uint32_t gone;                   /* messages of links that are gone */
     uint32_t account_count;
     /* The output of the engine that has not gone out: first what a frame begins with, then its message, then `engine`. */
-    char head[MOST_FRAME + BODY_HEAD];
+    char head[MOST_FRAME + TAG_FIELD + BODY_HEAD];
     size_t head_at, head_end;
     PyObject *message;
     size_t message_at;
@@ -123,7 +127,8 @@ static bool add_slots(struct beside *beside)
 }
 
 /* Keep a message and write its placeholder; false if there is no memory: the message then goes through the engine. */
-static bool put(struct beside *beside, void *link, uint32_t account, PyObject *message, bool is_body, char *placeholder)
+static bool put(struct beside *beside, void *link, uint32_t account, PyObject *message, const char *tag, bool is_body,
+                char *placeholder)
 {
     if (beside->free == beside->slot_count && !add_slots(beside))
         return false;
@@ -134,6 +139,7 @@ static bool put(struct beside *beside, void *link, uint32_t account, PyObject *m
     slot->link = link;
     slot->account = account;
     slot->is_body = is_body;
+    memcpy(slot->tag, tag, TAG);
     slot->uses++;
     beside->used++;
     beside->accounts[account].bytes += (size_t)PyBytes_Size(message);
@@ -224,6 +230,27 @@ static uint32_t size_of_frame(const char *at)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
+/* Skip a uint of the engine. */
+static size_t skip_field(const char *frame, size_t at)
+{
+    return at + (frame[at] == 0x70 ? 5 : frame[at] == 0x52 ? 2 : 1);
+}
+
+/* Copy the first `size` bytes of a transfer, with the tag in the place of an empty one or of none; return how many. */
+static size_t copy_with_tag(char *to, const char *frame, size_t size, const char *tag)
+{
+    bool is_short = frame[11] == (char)0xc0; /* a list whose size has one byte, and not four */
+    size_t at = skip_field(frame, skip_field(frame, is_short ? 14 : 20)); /* behind the handle and the delivery-id */
+    size_t behind = at + (frame[at] == 0x40 ? 1 : 2);
+    memcpy(to, frame, at);
+    to[at] = (char)0xa0;
+    to[at + 1] = TAG;
+    memcpy(to + at + 2, tag, TAG);
+    memcpy(to + at + TAG_FIELD, frame + behind, size - behind);
+    to[is_short ? 12 : 15] += (char)(TAG_FIELD - (behind - at)); /* below 256: the whole frame is */
+    return size + TAG_FIELD - (behind - at);
+}
+
 /* Put the message of a frame in the place of its placeholder: fill `head` and `message`. The frame of a message that
    was forgotten goes out empty. */
 static void replace(struct beside *beside, const char *frame, size_t size)
@@ -232,19 +259,21 @@ static void replace(struct beside *beside, const char *frame, size_t size)
     memcpy(&number, frame + size - 8, 4);
     memcpy(&uses, frame + size - 4, 4);
     size -= PLACEHOLDER;
-    memcpy(beside->head, frame, size);
-    beside->head_at = 0;
-    beside->head_end = size;
     size_t whole = size;
     if (number < beside->slot_count && beside->slots[number].message != NULL && beside->slots[number].uses == uses) {
-        bool is_body = beside->slots[number].is_body;
+        const struct slot *slot = &beside->slots[number];
+        size = copy_with_tag(beside->head, frame, size, slot->tag);
         beside->message = empty(beside, number);
         beside->message_at = 0;
         Py_ssize_t bytes = PyBytes_Size(beside->message);
-        if (is_body)
-            beside->head_end = (size_t)(write_body_head(beside->head + size, bytes) - beside->head);
-        whole = beside->head_end + (size_t)bytes;
+        if (slot->is_body)
+            size = (size_t)(write_body_head(beside->head + size, bytes) - beside->head);
+        whole = size + (size_t)bytes;
+    } else {
+        memcpy(beside->head, frame, size);
     }
+    beside->head_at = 0;
+    beside->head_end = size;
     const char told[4] = {(char)(whole >> 24), (char)(whole >> 16), (char)(whole >> 8), (char)whole};
     memcpy(beside->head, told, 4);
 }

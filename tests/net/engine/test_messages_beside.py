@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Iterator
 from unittest.mock import ANY
 
 import pytest
-from cproton_ffi import lib
+from cproton_ffi import ffi, lib
 
 from rstreams.message import encode_item
 from tests.net.engine.test_loops import Pair
@@ -47,6 +48,20 @@ def test_bodies_arrive_as_their_encoded_messages(pair: Pair, *, settled: bool) -
     send(pair, made(), settled=settled, are_bodies=True)
     pair.move()
     assert pair.read() == (ANY, list(map(encode_item, made())), settled)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_each_delivery_has_its_tag(pair: Pair, *, settled: bool) -> None:
+    numbers = [0, 1, 255, 256, 2**31, 2**32 + 7, *range(1000, 1300)]
+    messages = [bytes(1000 if number % 3 else 10) for number in numbers]
+    pair.sending.send(pair.sender, numbers, messages, settled=settled, most_beside=MOST)
+    pair.move()
+    tags = []
+    while delivery := lib.pn_link_current(pair.receiver):
+        tag = lib.pn_delivery_tag(delivery)
+        tags.append(bytes(ffi.buffer(tag.start, tag.size)))
+        lib.pn_link_advance(pair.receiver)
+    assert tags == [struct.pack(">I", number % 2**32) for number in numbers]
 
 
 @pytest.mark.parametrize("room", [1, 2, 7, 26, 127, 128, 1000, 32 * 1024 + 1])
