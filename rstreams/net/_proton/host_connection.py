@@ -62,7 +62,7 @@ class HostConnection:
         self.outgoing = OutgoingFrames(self.loops, transport, output)
         self.turns = LinkTurns(on_wake, on_item)
         self.calls = DelayedCalls()
-        self.unsent = UnsentBytes(self.loops)
+        self.unsent = UnsentBytes(self.loops.waiting)
         self.unfinished = unfinished
         self.share = share
         self._on_misuse = on_misuse

@@ -10,9 +10,10 @@ not tell how many bytes they have. Therefore the bytes are counted when nothing 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cproton_ffi import lib
 
-from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.pointers import Pointer
 
 
@@ -22,11 +23,11 @@ class UnsentBytes:
     Context: Only the task that owns the connection.
     """
 
-    __slots__ = ("_loops", "_never_sent", "_sending", "_uncounted")
+    __slots__ = ("_beside", "_never_sent", "_sending", "_uncounted")
 
-    def __init__(self, loops: Loops) -> None:
-        """Have no links; `loops` keep the messages that go beside the engine."""
-        self._loops = loops
+    def __init__(self, beside: Callable[[Pointer], int]) -> None:
+        """Have no links; `beside` returns how many bytes wait beside the engine in a session."""
+        self._beside = beside
         self._sending: dict[Pointer, set[Pointer]] = {}  # the links of each session on which this side sends
         self._uncounted: set[Pointer] = set()  # sessions in which a link has ended since the last count
         self._never_sent: dict[Pointer, int] = {}
@@ -36,7 +37,7 @@ class UnsentBytes:
         waiting = int(lib.pn_session_outgoing_bytes(session))
         if waiting and session in self._uncounted:
             self._count(session, waiting)
-        return waiting - self._never_sent.get(session, 0) + self._loops.waiting(session)
+        return waiting - self._never_sent.get(session, 0) + self._beside(session)
 
     def _count(self, session: Pointer, waiting: int) -> None:
         links = self._sending.get(session, ())
