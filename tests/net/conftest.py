@@ -17,6 +17,7 @@ BOTH_WAYS = {
     "test_hostile_peers",
     "test_loops",
     "test_message_formats",
+    "test_messages_beside",
     "test_odd_frames",
     "test_random_frames",
     "test_refused_frames",

@@ -42,6 +42,7 @@ static struct {
     void *(*link_current)(void *link);
     ptrdiff_t (*link_recv)(void *link, char *bytes, size_t size);
     ptrdiff_t (*link_send)(void *link, const char *bytes, size_t size);
+    void *(*link_session)(void *link);
     ptrdiff_t (*transport_capacity)(void *transport);
     ptrdiff_t (*transport_peek)(void *transport, char *to, size_t size);
     ptrdiff_t (*transport_pending)(void *transport);
@@ -67,6 +68,7 @@ static const char *const FUNCTIONS[][2] = {
     {"pn_link_current", "struct pn_delivery_t *(*)(struct pn_link_t *)"},
     {"pn_link_recv", "ssize_t(*)(struct pn_link_t *, char *, size_t)"},
     {"pn_link_send", "ssize_t(*)(struct pn_link_t *, char *, size_t)"},
+    {"pn_link_session", "struct pn_session_t *(*)(struct pn_link_t *)"},
     {"pn_transport_capacity", "ssize_t(*)(struct pn_transport_t *)"},
     {"pn_transport_peek", "ssize_t(*)(struct pn_transport_t *, char *, size_t)"},
     {"pn_transport_pending", "ssize_t(*)(struct pn_transport_t *)"},
@@ -135,6 +137,8 @@ static bool is_bound(void)
         PyErr_SetString(PyExc_RuntimeError, "bind comes first");
     return pn.delivery != NULL;
 }
+
+#include "_beside.h"
 
 /* -------------------------------------------------------------------------------------------------------- receiving */
 
@@ -248,72 +252,7 @@ static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* ---------------------------------------------------------------------------------------------------------- sending */
 
-static bool send_one(void *link, PyObject *number, PyObject *message, bool is_body, bool settled, void **sent)
-{
-    char *start;
-    Py_ssize_t size;
-    unsigned long tag = PyLong_AsUnsignedLongMask(number);
-    if (tag == (unsigned long)-1 && PyErr_Occurred())
-        return false;
-    if (PyBytes_AsStringAndSize(message, &start, &size) < 0)
-        return false;
-    if (is_body && !is_body_size(size))
-        return PyErr_Format(PyExc_OverflowError, "a body of %zd bytes is too large", size) != NULL;
-    const char raw_tag[4] = {(char)(tag >> 24), (char)(tag >> 16), (char)(tag >> 8), (char)tag};
-    void *delivery = pn.delivery(link, (bytes_t){sizeof(raw_tag), raw_tag}); /* copies the tag */
-    if (delivery == NULL) {
-        PyErr_NoMemory();
-        return false;
-    }
-    if (is_body) {
-        char head[BODY_HEAD];
-        pn.link_send(link, head, (size_t)(write_body_head(head, size) - head));
-    }
-    pn.link_send(link, start, (size_t)size);
-    pn.link_advance(link);
-    if (settled)
-        pn.delivery_settle(delivery);
-    *sent = delivery;
-    return true;
-}
-
-PyDoc_STRVAR(send_doc, "send(link, numbers, messages, settled, are_bodies): send messages, or those with these bodies, tagged "
-                       "with the low 32 bits of their numbers; return the deliveries' addresses, as bytes.");
-
-static PyObject *send_run(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    void *link;
-    PyObject *numbers, *messages, *sent = NULL, *number = NULL, *message = NULL;
-    int settled, are_bodies;
-    if (!PyArg_ParseTuple(args, "O&OO!pp:send", take_address, &link, &numbers, &PyList_Type, &messages, &settled, &are_bodies) ||
-        !is_bound())
-        return NULL;
-    Py_ssize_t count = PyList_Size(messages), numbered = PyObject_Size(numbers);
-    if (numbered >= 0 && numbered != count)
-        PyErr_SetString(PyExc_ValueError, "as many numbers as messages are needed");
-    if (numbered != count)
-        return NULL;
-    PyObject *each = PyObject_GetIter(numbers);
-    if (each == NULL || (sent = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(void *))) == NULL)
-        goto failed;
-    void **to = (void **)PyBytes_AsString(sent); /* aligned: behind the head of a bytes object */
-    for (Py_ssize_t i = 0; i < count; i++) {
-        number = PyIter_Next(each);
-        message = PyList_GetItem(messages, i); /* borrowed */
-        if (number == NULL && !PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "there are fewer numbers than their size says");
-        if (number == NULL || message == NULL || !send_one(link, number, message, are_bodies, settled, &to[i]))
-            goto failed;
-        Py_CLEAR(number);
-    }
-    Py_DECREF(each);
-    return sent;
-failed:
-    Py_XDECREF(number);
-    Py_XDECREF(each);
-    Py_XDECREF(sent);
-    return NULL;
-}
+#include "_sending.h"
 
 PyDoc_STRVAR(settle_accepted_doc, "settle_accepted(deliveries): settle, from the first on, what the peer has accepted; "
                                   "return how many. Takes what `send` returned, or a part of it from a view.");
@@ -423,48 +362,25 @@ static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(output_doc, "output(transport, buffer): take from the engine what is for the peer, as far as there is room; "
-                         "return how many bytes.");
-
-static PyObject *output(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    void *transport;
-    Py_buffer buffer;
-    if (!PyArg_ParseTuple(args, "O&w*:output", take_address, &transport, &buffer))
-        return NULL;
-    if (!is_bound()) {
-        PyBuffer_Release(&buffer);
-        return NULL;
-    }
-    size_t room = (size_t)buffer.len, total = 0;
-    ptrdiff_t size;
-    while (total < room && (size = pn.transport_pending(transport)) > 0) {
-        if ((size_t)size > room - total)
-            size = (ptrdiff_t)(room - total);
-        pn.transport_peek(transport, (char *)buffer.buf + total, (size_t)size);
-        pn.transport_pop(transport, (size_t)size);
-        total += (size_t)size;
-    }
-    PyBuffer_Release(&buffer);
-    return PyLong_FromSize_t(total);
-}
-
 /* ---------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS, bind_doc},
     {"feed", feed, METH_VARARGS, feed_doc},
+    {"forget", forget, METH_VARARGS, forget_doc},
+    {"new_beside", new_beside, METH_O, new_beside_doc},
     {"note_events", note_events, METH_VARARGS, note_events_doc},
     {"output", output, METH_VARARGS, output_doc},
     {"read", read_run, METH_VARARGS, read_doc},
     {"send", send_run, METH_VARARGS, send_doc},
     {"settle", settle, METH_VARARGS, settle_doc},
     {"settle_accepted", settle_accepted, METH_VARARGS, settle_accepted_doc},
+    {"waiting", waiting, METH_VARARGS, waiting_doc},
     {NULL, NULL, 0, NULL},
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 5 };
+enum { INTERFACE = 6 };
 
 static int add_constants(PyObject *module)
 {

@@ -126,7 +126,7 @@ class Engine:
         self.links = LinkTable(self._host, self._sessions)
         self._connects = False
         self._freed = False
-        self._trace_wanted = os.environ.get("RSTREAMS_TRACE") == "frames"
+        self._trace_wanted = self._host.is_traced = os.environ.get("RSTREAMS_TRACE") == "frames"
 
     # opening and closing
 
@@ -388,6 +388,7 @@ class Engine:
         self._share_out()
         self._outgoing.forget_session(session)
         dead = self.links.remove_session(session)
+        self._turns.forget_session(session)
         self._events.on_session_end(dead, error)
         for driver in dead:
             driver.let_go()

@@ -34,6 +34,7 @@ class HostConnection:
         outputs: The number of outputs so far.
         output_waits: Whether the network does not take the last output.
         session_bytes: The most bytes that wait in one session.
+        is_traced: Whether its frames are shown, with their messages: these go through the engine then.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
 
     Context: Only the task that owns the connection. Any task of its run may call `call_after` and fill the queues.
@@ -61,7 +62,7 @@ class HostConnection:
         self.outgoing = OutgoingFrames(self.loops, transport, output)
         self.turns = LinkTurns(on_wake, on_item)
         self.calls = DelayedCalls()
-        self.unsent = UnsentBytes()
+        self.unsent = UnsentBytes(self.loops.waiting)
         self.unfinished = unfinished
         self.share = share
         self._on_misuse = on_misuse
@@ -69,6 +70,7 @@ class HostConnection:
         self.outputs = 0
         self.output_waits = False
         self.session_bytes = BUFFER_BYTES
+        self.is_traced = False
         self.late_bytes = 0
 
     def flush(self) -> None:

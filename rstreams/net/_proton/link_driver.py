@@ -84,6 +84,10 @@ class LinkDriver(ABC):
     def room_bytes(self) -> int:
         """Return how many bytes the session takes; a sender that is told 0 or less is woken when there is room."""
 
+    def has_room(self) -> bool:
+        """See `TakesTurns`: a receiver needs no room."""
+        return True
+
     def wake(self, *, for_item: bool = False) -> None:
         """Have the link work in the connection's next turn; does nothing when the connection has ended.
 

@@ -14,7 +14,7 @@ from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net._proton.sending_driver import SendingDriver
-from rstreams.net._proton.sessions import Sessions
+from rstreams.net._proton.sessions import MAX_LINKS, Sessions
 from rstreams.protocol.frames import Attach, Lost, Role
 from rstreams.protocol.link import Link
 from rstreams.protocol.states import State
@@ -37,6 +37,7 @@ class LinkTable:
         self._host = host
         self._sessions = sessions
         self._drivers: dict[Pointer, LinkDriver] = {}
+        self._in_session: dict[Pointer, int] = {}  # how many of them; see `Sessions.one_for_link`
 
     def __len__(self) -> int:
         """Return how many links there are, those included that have ended and are not freed yet."""
@@ -80,10 +81,12 @@ class LinkTable:
         """
         make = cproton.pn_sender if role is Role.SENDER else cproton.pn_receiver
         session = (self._session_of(name) if paired else None) or self._sessions.one_for_link(
-            self._drivers.values(), window_bytes
+            self._in_session, window_bytes
         )
         driver = self.add(make(session, name))
-        driver.owns_session = window_bytes > 0 and isinstance(driver, ReceivingDriver) and driver.is_windowed
+        if window_bytes > 0 and isinstance(driver, ReceivingDriver) and driver.is_windowed:
+            driver.owns_session = True
+            self._in_session[session] += MAX_LINKS - 1
         return driver
 
     def add(self, pointer: Pointer) -> LinkDriver:
@@ -93,7 +96,18 @@ class LinkTable:
             lib.pn_link_set_max_message_size(pointer, limit)
         make = SendingDriver if lib.pn_link_is_sender(pointer) else ReceivingDriver
         driver = self._drivers[pointer] = make(self._host, pointer)
+        session = lib.pn_link_session(pointer)
+        self._in_session[session] = self._in_session.get(session, 0) + 1
         return driver
+
+    def _remove(self, driver: LinkDriver) -> None:
+        """Take out a link that is gone."""
+        del self._drivers[driver.pointer]
+        session = lib.pn_link_session(driver.pointer)
+        self._in_session[session] -= MAX_LINKS if driver.owns_session else 1
+        if not self._in_session[session]:
+            del self._in_session[session]
+        self._host.forget(driver)
 
     def _session_of(self, name: str) -> Pointer | None:
         for driver in self._drivers.values():
@@ -127,8 +141,7 @@ class LinkTable:
         for driver in dead:
             driver.hand_over_all()
         for driver in dead:
-            self._drivers.pop(driver.pointer, None)
-            self._host.forget(driver)
+            self._remove(driver)
         return dead
 
     def free_ended(self) -> None:
@@ -141,8 +154,7 @@ class LinkTable:
             if driver.settle_some(HEAVY):
                 turns.end_later(driver)
                 continue
-            del self._drivers[driver.pointer]
-            self._host.forget(driver)
+            self._remove(driver)
             driver.let_go()
             lib.pn_link_free(driver.pointer)
 
@@ -157,6 +169,7 @@ class LinkTable:
         for driver in self._drivers.values():
             driver.let_go()
         self._drivers.clear()
+        self._in_session.clear()
         del self._host
 
 

@@ -1,10 +1,11 @@
 """The turns of a connection's links: which links have something to do, and in which order they do it.
 
-A link is in up to four queues:
+A link is in up to five queues:
 
     noted      something has come for it, which it reads
     dirty      its end wants to work
     waiting    its end waits until output has gone; then it works
+    room       its end waits until its session has room; the ends of a session work one after the other while it has
     ended      it has ended on this side, and is freed when its last frame has gone and the peer's has come
 
 Context: Any task of the connection's trio run puts a link into a queue; only the owner task gives turns.
@@ -12,7 +13,8 @@ Context: Any task of the connection's trio run puts a link into a queue; only th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 from typing import Protocol
 
 from rstreams._core.turn import Turn
@@ -40,9 +42,36 @@ class TakesTurns(Protocol):
         """Read its news, at most `most` deliveries; tell whether there is more."""
         ...
 
+    def has_room(self) -> bool:
+        """Tell whether the link's session takes more of its items now."""
+        ...
+
     def work(self) -> None:
         """Let the link's end work."""
         ...
+
+
+class _Room:
+    """The links that wait for room in one session: the link that has waited longest comes first."""
+
+    __slots__ = ("_turns", "drivers")
+
+    def __init__(self, turns: LinkTurns) -> None:
+        self.drivers: dict[TakesTurns, None] = {}
+        self._turns = turns
+
+    def work(self) -> None:
+        """Let ends work while there is room: if all of a thousand did, most of them would find none."""
+        drivers, turns = self.drivers, self._turns
+        while drivers:
+            driver = next(iter(drivers))
+            if not driver.has_room():
+                return  # until more output has gone
+            del drivers[driver]
+            turns.work(driver)
+            if drivers and turns.slice_is_over():
+                turns.come_again(self)
+                return
 
 
 class LinkTurns:
@@ -58,8 +87,9 @@ class LinkTurns:
         self._on_wake = on_wake
         self._on_item = on_item
         self._noted: dict[TakesTurns, None] = {}
-        self._dirty: dict[TakesTurns, None] = {}
+        self._dirty: dict[TakesTurns | _Room, None] = {}
         self._waiting: set[TakesTurns] = set()
+        self._rooms: dict[Hashable, _Room] = {}  # by session
         self._ended: list[TakesTurns] = []
         self._turn = Turn(system_clock).begin()
 
@@ -91,6 +121,22 @@ class LinkTurns:
         """Have the link's end work when output has gone."""
         self._waiting.add(driver)
 
+    def wait_for_room(self, driver: TakesTurns, session: Hashable) -> None:
+        """Have the link's end work when output has gone, and links that came before have left room in its session."""
+        room = self._rooms.get(session)
+        if room is None:
+            room = self._rooms[session] = _Room(self)
+        room.drivers[driver] = None
+
+    def come_again(self, room: _Room) -> None:
+        """Have the links that wait for this room go on in the next turn."""
+        self._dirty[room] = None
+
+    def work(self, driver: TakesTurns) -> None:
+        """Let an end work that has waited for room, instead of a turn that it may have in this round."""
+        self._dirty.pop(driver, None)
+        driver.work()
+
     def wake_waiting(self) -> None:
         """Have the ends work that waited until output had gone.
 
@@ -101,11 +147,14 @@ class LinkTurns:
                 self._dirty.pop(driver, None)
                 self._dirty[driver] = None
             self._waiting.clear()
+        for room in self._rooms.values():
+            if room.drivers:
+                self._dirty[room] = None
 
     def is_alone(self, driver: TakesTurns) -> bool:
         """Tell whether no other end wants to work, now or when output has gone."""
-        others = len(self._dirty) + len(self._waiting)
-        return others == (driver in self._dirty) + (driver in self._waiting)
+        in_rooms = (room.drivers for room in self._rooms.values())
+        return all(each is driver or isinstance(each, _Room) for each in chain(self._dirty, self._waiting, *in_rooms))
 
     def end(self, driver: TakesTurns) -> None:
         """Have the link freed when its last frame has gone and the peer's has come."""
@@ -131,10 +180,18 @@ class LinkTurns:
         self._noted.pop(driver, None)
         self._dirty.pop(driver, None)
         self._waiting.discard(driver)
+        for room in self._rooms.values():
+            room.drivers.pop(driver, None)
+
+    def forget_session(self, session: Hashable) -> None:
+        """Forget a session that has ended, and whose links are gone."""
+        room = self._rooms.pop(session, None)
+        if room is not None:
+            self._dirty.pop(room, None)
 
     def clear(self) -> None:
         """Take every link out of the queues."""
-        for each in (self._noted, self._dirty, self._waiting, self._ended):
+        for each in (self._noted, self._dirty, self._waiting, self._rooms, self._ended):
             each.clear()
 
     # turns
@@ -165,10 +222,10 @@ class LinkTurns:
                     break
         if dirty:
             self._turn.begin(seconds=slice_s)
-            for driver in list(dirty):
-                if driver in dirty:
-                    del dirty[driver]
-                    driver.work()  # its end wakes itself if there is more
+            for each in list(dirty):
+                if each in dirty:
+                    del dirty[each]
+                    each.work()  # its end wakes itself if there is more
                     if dirty and self._turn.is_over():
                         break
         return bool(noted or dirty)

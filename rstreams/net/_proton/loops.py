@@ -23,7 +23,7 @@ from rstreams.net._proton.frame_walk import walk, walk_in_python
 from rstreams.net._proton.pointers import Delivery, Pointer
 
 _log: Final = logging.getLogger("rstreams.net")
-_INTERFACE: Final = 5  # of `_loops.c`
+_INTERFACE: Final = 6  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 _pack_tag: Final = struct.Struct(">I").pack
@@ -81,6 +81,7 @@ class Loops(Protocol):
         *,
         settled: bool,
         are_bodies: bool = False,
+        most_beside: int = 0,
     ) -> Sequence[Delivery]:
         """Send messages tagged with the low 32 bits of their numbers.
 
@@ -90,9 +91,19 @@ class Loops(Protocol):
             messages: The encoded messages.
             settled: Whether they are sent settled.
             are_bodies: Whether each of `messages` is not encoded: it is the body of a message.
+            most_beside: The largest message that may go beside the engine: its frame must not be too large for the
+                peer. The loops may send all of them through the engine.
 
         Returns: The deliveries, unless settled.
         """
+        ...
+
+    def waiting(self, session: Pointer) -> int:
+        """Return how many bytes of messages wait beside the engine in a session."""
+        ...
+
+    def forget(self, link: Pointer) -> None:
+        """Forget messages of a link that is gone; those that are in the output already go out."""
         ...
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
@@ -209,6 +220,7 @@ class PythonLoops:
         *,
         settled: bool,
         are_bodies: bool = False,
+        most_beside: int = 0,  # noqa: ARG002 - all messages go through the engine
     ) -> Sequence[Delivery]:
         """See `Loops`."""
         new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
@@ -224,6 +236,13 @@ class PythonLoops:
             else:
                 sent.append(delivery)
         return sent
+
+    def waiting(self, session: Pointer) -> int:  # noqa: ARG002 - all messages go through the engine
+        """See `Loops`."""
+        return 0
+
+    def forget(self, link: Pointer) -> None:
+        """See `Loops`."""
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
         """See `Loops`."""
@@ -287,9 +306,16 @@ def _begin(link: Pointer, number: Any) -> Pointer:  # noqa: ANN401 - a number
 
 
 class CompiledLoops:
-    """The loops in C: a delivery is its address."""
+    """The loops in C, for one connection: a delivery is its address.
+
+    A message that fits into one frame may go beside the engine, which then has a placeholder for it: see `_beside.h`.
+    """
 
     language = "C"
+
+    def __init__(self) -> None:
+        """Have no messages beside the engine."""
+        self._beside = _compiled.new_beside(os.urandom(8))
 
     def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
         """See `Loops`."""
@@ -309,10 +335,19 @@ class CompiledLoops:
         *,
         settled: bool,
         are_bodies: bool = False,
+        most_beside: int = 0,
     ) -> Sequence[Delivery]:
         """See `Loops`."""
-        sent = _compiled.send(_address(link), numbers, messages, settled, are_bodies)
+        sent = _compiled.send(self._beside, _address(link), numbers, messages, settled, are_bodies, most_beside)
         return memoryview(sent).cast("P")
+
+    def waiting(self, session: Pointer) -> int:
+        """See `Loops`."""
+        return int(_compiled.waiting(self._beside, _address(session)))
+
+    def forget(self, link: Pointer) -> None:
+        """See `Loops`."""
+        _compiled.forget(self._beside, _address(link))
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
         """See `Loops`."""
@@ -332,7 +367,7 @@ class CompiledLoops:
 
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """See `Loops`."""
-        return int(_compiled.output(_address(transport), buffer))
+        return int(_compiled.output(self._beside, _address(transport), buffer))
 
     def walk(
         self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0

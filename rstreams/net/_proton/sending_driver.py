@@ -22,6 +22,9 @@ from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
 _HEAD_BYTES: Final = 128
 """More than the head of a transfer takes."""
 
+_PARTS_OF_ROOM: Final = 4
+"""A link waits until this part of a session's room is free: it would send a few items each time."""
+
 _MIN_FRAME_BYTES: Final = 4096
 """A peer that takes only smaller frames gets no parts beside the engine: there would be many."""
 
@@ -49,6 +52,7 @@ class SendingDriver(LinkDriver):
         self._beside: tuple[Transfer, memoryview, bytes] | None = None  # a part of it, what is left, what comes before
         self._share_of = self._share_taken = 0  # an output's number, and the bytes of this link beside the engine in it
         self._known_credit = 0  # the credit that the end has heard of, less what was sent since
+        self._has_unsent = False  # some of its deliveries are never sent
         self._tells_starved = False  # when all sent deliveries are on the wire
 
     # Driver
@@ -76,12 +80,25 @@ class SendingDriver(LinkDriver):
     def room_bytes(self) -> int:
         """See `LinkDriver`."""
         host = self._host
-        room = host.session_bytes - host.unsent.of(self._session)
-        if self._large.waits or host.output_waits:
-            room = 0
-        if room <= 0:
+        if self._large.waits:
             host.turns.wait(self)
+            return 0
+        room = self._room()
+        if not room:
+            host.turns.wait_for_room(self, self._session)
         return room
+
+    def has_room(self) -> bool:
+        """See `TakesTurns`."""
+        return self._room() > 0
+
+    def _room(self) -> int:
+        """Return how many bytes the session takes; 0 if there is so little room that a run of items would be short."""
+        host = self._host
+        if host.output_waits:
+            return 0
+        room = host.session_bytes - host.unsent.of(self._session)
+        return room if room * _PARTS_OF_ROOM >= host.session_bytes else 0
 
     @property
     def _unfinished(self) -> bool:
@@ -156,6 +173,7 @@ class SendingDriver(LinkDriver):
 
     def settle_some(self, most: int) -> bool:
         """See `LinkDriver`."""
+        self._has_unsent = self._has_unsent or lib.pn_link_queued(self.pointer) > 0
         if lib.pn_session_outgoing_bytes(self._session):
             self._sent.take_back(most)
         if lib.pn_link_unsettled(self.pointer) <= most:
@@ -165,6 +183,8 @@ class SendingDriver(LinkDriver):
         return has_some
 
     def _forget(self) -> None:
+        if self._has_unsent or lib.pn_link_queued(self.pointer):
+            self._loops.forget(self.pointer)
         self._host.unsent.remove(self.pointer, self._session)
         self._large.drop()
         self._beside = None
@@ -249,7 +269,12 @@ class SendingDriver(LinkDriver):
             self._send_part(frame)
             return
         sent = self._loops.send(
-            self.pointer, frame.deliveries, frame.payloads, settled=frame.settled, are_bodies=frame.are_bodies
+            self.pointer,
+            frame.deliveries,
+            frame.payloads,
+            settled=frame.settled,
+            are_bodies=frame.are_bodies,
+            most_beside=0 if self._host.is_traced else self._frame_bytes,
         )
         self._known_credit -= len(sent)
         if not frame.settled:

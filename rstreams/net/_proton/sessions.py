@@ -14,12 +14,11 @@ session gets the same channel at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from cproton_ffi import lib
 
-from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.pointers import Pointer
 
@@ -83,22 +82,18 @@ class Sessions:
         self.free_closed()
         return kept
 
-    def one_for_link(self, drivers: Iterable[LinkDriver], window_bytes: int = 0) -> Pointer:
+    def one_for_link(self, links: Mapping[Pointer, int], window_bytes: int = 0) -> Pointer:
         """Return the session for one more link: a new one while the peer allows it, otherwise the least used.
 
         A session with a window is not shared as long as there is another session. A window is set only for a session
         that has no link.
 
         Args:
-            drivers: The drivers of all links alive.
+            links: How many links each session has; `MAX_LINKS` and more: one of them is to be alone.
             window_bytes: The bound of the link, in bytes; 0 for none.
         """
         self._free_channels()
-        load = dict.fromkeys(self._ours, 0)
-        for driver in drivers:
-            session = lib.pn_link_session(driver.pointer)
-            if session in load:  # otherwise it is the peer's
-                load[session] += MAX_LINKS if driver.owns_session else 1
+        load = {session: links.get(session, 0) for session in self._ours}
         limit = min(MAX_SESSIONS, len(self._ours) + self._channels)
         idle = [each for each, links in load.items() if not links and not lib.pn_session_incoming_bytes(each)]
         if window_bytes and idle:

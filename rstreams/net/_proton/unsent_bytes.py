@@ -10,6 +10,8 @@ not tell how many bytes they have. Therefore the bytes are counted when nothing 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cproton_ffi import lib
 
 from rstreams.net._proton.pointers import Pointer
@@ -21,10 +23,11 @@ class UnsentBytes:
     Context: Only the task that owns the connection.
     """
 
-    __slots__ = ("_never_sent", "_sending", "_uncounted")
+    __slots__ = ("_beside", "_never_sent", "_sending", "_uncounted")
 
-    def __init__(self) -> None:
-        """Have no links."""
+    def __init__(self, beside: Callable[[Pointer], int]) -> None:
+        """Have no links; `beside` returns how many bytes wait beside the engine in a session."""
+        self._beside = beside
         self._sending: dict[Pointer, set[Pointer]] = {}  # the links of each session on which this side sends
         self._uncounted: set[Pointer] = set()  # sessions in which a link has ended since the last count
         self._never_sent: dict[Pointer, int] = {}
@@ -34,7 +37,7 @@ class UnsentBytes:
         waiting = int(lib.pn_session_outgoing_bytes(session))
         if waiting and session in self._uncounted:
             self._count(session, waiting)
-        return waiting - self._never_sent.get(session, 0)
+        return waiting - self._never_sent.get(session, 0) + self._beside(session)
 
     def _count(self, session: Pointer, waiting: int) -> None:
         links = self._sending.get(session, ())

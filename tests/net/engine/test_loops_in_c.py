@@ -34,6 +34,19 @@ def test_a_delivery_that_is_no_pointer_is_refused() -> None:
             loops._compiled.settle(wrong, lib.PN_ACCEPTED)
 
 
+@pytest.mark.parametrize("secret", [b"", b"1234567", b"123456789", "12345678", None])
+def test_a_secret_of_another_size_is_refused(secret: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        loops._compiled.new_beside(secret)
+
+
+@pytest.mark.parametrize("beside", [0, 1, None, b"12345678"])
+def test_what_no_connection_has_beside_its_engine_is_refused(beside: object) -> None:
+    for call, arguments in (("send", (1, [], [], False, False, 0)), ("output", (1, bytearray(1))), ("forget", (1,))):
+        with pytest.raises((TypeError, ValueError)):
+            getattr(loops._compiled, call)(beside, *arguments)
+
+
 @pytest.mark.parametrize("addresses", [(), (1,) * 20, (0,) * COUNT, ("pn_link_recv",) * COUNT, [1] * COUNT])
 def test_a_table_that_does_not_fit_is_refused_and_the_old_one_stays(addresses: object) -> None:
     with pytest.raises((TypeError, ValueError)):
@@ -79,10 +92,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("_loops", {loops._compiled.__file__!r})
 module = module_from_spec(spec)
 spec.loader.exec_module(module)
+beside = module.new_beside(bytes(8))
 for call in (
-    lambda: module.read(1, 1, 0), lambda: module.send(1, [], [], False, False), lambda: module.settle([1], 1),
+    lambda: module.read(1, 1, 0), lambda: module.settle([1], 1),
+    lambda: module.send(beside, 1, [], [], False, False, 0),
     lambda: module.settle_accepted(b"12345678"), lambda: module.note_events(1),
-    lambda: module.feed(1, b"x"), lambda: module.output(1, bytearray(1)),
+    lambda: module.feed(1, b"x"), lambda: module.output(beside, 1, bytearray(1)),
 ):
     try:
         call()

@@ -154,7 +154,7 @@ def test_a_session_more_than_there_are_channels_ends_the_connection() -> None:
     side = Side("client", server=True, max_frame_bytes=65536, max_sessions=2)
     side.engine.feed(AMQP_HEADER + open_frame())
     side.output()
-    side.engine._sessions.one_for_link([])
+    side.engine._sessions.one_for_link({})
     side.output()
     side.engine.feed(begin_frame(None) + begin_frame(None, channel=1))
     output = side.output()

@@ -41,6 +41,18 @@ async def main(url):
 trio.run(main, sys.argv[1])
 """
 
+PUBLISH_A_KILOBYTE = """
+import sys
+import trio
+import rstreams
+
+async def main(url):
+    async with rstreams.connect(url) as connection:
+        print(await connection.publish("work", rstreams.Stream.of(b"kilo" * 256)))
+
+trio.run(main, sys.argv[1])
+"""
+
 LINK = ("attach", "flow", "transfer", "disposition", "detach")
 
 
@@ -86,6 +98,16 @@ async def test_the_trace_of_a_subscription_reads_like_the_mapping_table() -> Non
     assert everything[-1] == "<- close"
     flow = next(line for line in trace.splitlines() if "-> @flow" in line)
     assert "link-credit=0x3" in flow, "three items were asked for, and no more"
+
+
+async def test_a_trace_shows_the_messages_that_otherwise_go_beside_the_engine() -> None:
+    async with Node() as node:
+        node.queue("work")
+        listener = await node.listen("127.0.0.1:0")
+        printed, trace = await traced(listener.url, program=PUBLISH_A_KILOBYTE, RSTREAMS_TRACE="frames")
+    assert printed == "PublishResult(accepted=1)\n"
+    transfer = next(line for line in trace.splitlines() if "-> @transfer" in line)
+    assert "kilokilo" in transfer
 
 
 @pytest.mark.slow

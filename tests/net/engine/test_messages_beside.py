@@ -1,0 +1,132 @@
+"""Messages that go beside the engine, in C; the loops in Python give all messages to the engine (see conftest)."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator
+from unittest.mock import ANY
+
+import pytest
+from cproton_ffi import ffi, lib
+
+from rstreams.message import encode_item
+from tests.net.engine.test_loops import Pair
+
+MOST = 4000
+"""The largest message that may go beside the engine in these tests."""
+
+SIZES = (0, 1, 111, 112, 127, 128, 129, 255, 256, 257, 1024, MOST - 1, MOST, MOST + 1, 40_000)
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.engines.free()
+
+
+def send(pair: Pair, messages: list[bytes], first: int = 0, *, settled: bool = False, are_bodies: bool = False) -> None:
+    numbers = range(first, first + len(messages))
+    pair.sending.send(pair.sender, numbers, messages, settled=settled, are_bodies=are_bodies, most_beside=MOST)
+
+
+def made(sizes: tuple[int, ...] = SIZES) -> list[bytes]:
+    """Return different messages of these sizes."""
+    return [bytes((at + each) % 256 for each in range(size)) for at, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_messages_of_any_size_arrive_as_they_were_sent(pair: Pair, *, settled: bool) -> None:
+    send(pair, made(), settled=settled)
+    pair.move()
+    assert pair.read() == (ANY, made(), settled)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_bodies_arrive_as_their_encoded_messages(pair: Pair, *, settled: bool) -> None:
+    send(pair, made(), settled=settled, are_bodies=True)
+    pair.move()
+    assert pair.read() == (ANY, list(map(encode_item, made())), settled)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_each_delivery_has_its_tag(pair: Pair, *, settled: bool) -> None:
+    numbers = [0, 1, 255, 256, 2**31, 2**32 + 7, *range(1000, 1300)]
+    messages = [bytes(1000 if number % 3 else 10) for number in numbers]
+    pair.sending.send(pair.sender, numbers, messages, settled=settled, most_beside=MOST)
+    pair.move()
+    tags = []
+    while delivery := lib.pn_link_current(pair.receiver):
+        tag = lib.pn_delivery_tag(delivery)
+        tags.append(bytes(ffi.buffer(tag.start, tag.size)))
+        lib.pn_link_advance(pair.receiver)
+    assert tags == [struct.pack(">I", number % 2**32) for number in numbers]
+
+
+@pytest.mark.parametrize("room", [1, 2, 7, 26, 127, 128, 1000, 32 * 1024 + 1])
+def test_the_output_may_be_taken_in_pieces_of_any_size(pair: Pair, room: int) -> None:
+    transport, sent = pair.engines.other.engine._transport, made() * 3
+    send(pair, sent[:20])
+    buffer, pieces = bytearray(room), 0
+    while size := pair.sending.output(transport, buffer):
+        pair.engines.one.engine.feed(buffer[:size])
+        pieces += 1
+        if pieces == 2:
+            send(pair, sent[20:], first=20)
+    pair.move()
+    assert pair.read()[1] == sent
+
+
+def test_messages_that_have_no_credit_wait_and_go_out_in_their_order(pair: Pair) -> None:
+    sent = [b"%3d" % at + bytes(500) for at in range(600)]
+    lib.pn_link_flow(pair.receiver, -700)
+    pair.move()
+    for at in range(0, 600, 100):
+        send(pair, sent[at : at + 100], first=at)
+        pair.move()
+    assert pair.read()[1] == sent[:300]
+    lib.pn_link_flow(pair.receiver, 1000)
+    pair.move()  # the credit,
+    pair.move()  # and what it is used for
+    assert pair.read()[1] == sent[300:]
+
+
+def test_the_bytes_of_messages_wait_in_their_session_until_the_output_is_taken(pair: Pair) -> None:
+    unsent, session = pair.engines.other.engine._host.unsent, lib.pn_link_session(pair.sender)
+    send(pair, [bytes(1000)] * 50)
+    assert unsent.of(session) >= 50_000
+    pair.move()
+    assert unsent.of(session) == 0
+
+
+def test_messages_that_are_in_the_output_go_out_although_their_link_is_gone(pair: Pair) -> None:
+    send(pair, made())
+    lib.pn_transport_pending(pair.engines.other.engine._transport)  # now they are
+    pair.sending.forget(pair.sender)
+    pair.move()
+    assert pair.read()[1] == made()
+
+
+def test_messages_of_a_link_that_is_gone_are_not_kept(pair: Pair) -> None:
+    lib.pn_link_flow(pair.receiver, -1000)
+    pair.move()
+    message = bytes(1000)
+    before = sys.getrefcount(message)
+    send(pair, [message] * 10)
+    lib.pn_link_detach(pair.sender)
+    pair.move()
+    pair.sending.forget(pair.sender)
+    pair.move()
+    pair.sending.output(pair.engines.other.engine._transport, bytearray(1))
+    assert sys.getrefcount(message) == before
+    assert pair.sending.waiting(lib.pn_link_session(pair.sender)) == 0
+
+
+def test_messages_are_let_go_with_their_connection() -> None:
+    pair, message = Pair(), bytes(1000)
+    before = sys.getrefcount(message)
+    send(pair, [message] * 10)
+    pair.engines.free()
+    del pair
+    assert sys.getrefcount(message) == before
