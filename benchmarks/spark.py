@@ -384,6 +384,8 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
         ]
     if wanted("latency_p50/1000"):
         n = int(10 * RATE * scale)
+        for warm_up_latency in (_our_latency, _socket_latency):  # the first run of a source pays for Java's compiler
+            warm_up_latency(spark, n // 2)
         ms = interleaved(rounds, {"ours": partial(_our_latency, spark, n), "peer": partial(_socket_latency, spark, n)})
         rows.append(
             smaller_is_better(
