@@ -30,20 +30,18 @@ BOTH_WAYS = {
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__name__.rpartition(".")[2] in BOTH_WAYS:
-        metafunc.fixturenames.append("language")
         metafunc.parametrize("language", ["C", "Python"], indirect=True, scope="module")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def language(request: pytest.FixtureRequest) -> Iterator[str]:
     """Have every engine made here use the loops written in one language."""
-    if request.param == "C":
+    wanted = getattr(request, "param", loops.LOOPS)
+    if wanted == "C":
         compiled(loops._compiled)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            host_connection, "choose_loops", loops.CompiledLoops if request.param == "C" else loops.PythonLoops
-        )
-        yield request.param
+        patched.setattr(host_connection, "choose_loops", loops.CompiledLoops if wanted == "C" else loops.PythonLoops)
+        yield wanted
 
 
 @pytest.fixture

@@ -276,7 +276,7 @@ class SendingDriver(LinkDriver):
             are_bodies=frame.are_bodies,
             most_beside=0 if self._host.is_traced else self._frame_bytes,
         )
-        self._known_credit -= len(sent)
+        self._known_credit -= len(frame.payloads)
         if not frame.settled:
             self._sent.add(frame.deliveries, sent)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from rstreams._core.demand import UNBOUNDED
@@ -266,6 +266,15 @@ ENDS = st.one_of(
     before=st.lists(STEPS, max_size=20),
     end=ENDS,
     after=st.lists(STEPS, max_size=6),
+)
+@example(  # the same credit is granted again
+    window=1,
+    publish=False,
+    settlement=Settlement.AT_MOST_ONCE,
+    first=0,
+    before=[("request", UNBOUNDED), ("send", 1)],
+    end=("cancel",),
+    after=[],
 )
 def test_the_same_script_over_both_drivers(  # noqa: PLR0917
     window: int,
