@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=$PWD/.venv
 stamps=$venv/setup
 depends=(pyproject.toml adapters/spark/pyproject.toml constraints.txt tools/setup.sh hatch_build.py)
-depends+=(rstreams/_codec/*.[ch] rstreams/net/_proton/*.c rstreams/runtime/*.c)
+depends+=(rstreams/_codec/*.[ch] rstreams/net/_proton/*.[ch] rstreams/runtime/*.c)
 state=$(cat "${depends[@]}" | sha256sum)" $PWD"
 
 logs=build/setup

@@ -6,6 +6,10 @@ settled are aborted for this reason (`SentDeliveries.take_back`). Settled ones c
 not tell how many bytes they have. Therefore the bytes are counted when nothing else waits in the session:
 
     bytes never sent = all bytes that the engine counts - bytes of messages that are being sent in parts
+
+Until then the bytes that are never sent take up room of their session. This lasts as long as another of its links has
+deliveries in the engine for which the peer has withdrawn the credit. Messages beside the engine are always counted
+exactly.
 """
 
 from __future__ import annotations
