@@ -15,6 +15,15 @@ Spec: AMQP 1.0 section 3.2; Arrow columnar format 1.0.
 from __future__ import annotations
 
 from rstreams._codec.columns import FieldColumns, FilledColumn, encode_rows, field_columns
-from rstreams._codec.columns_in_python import FORMS_OF, ColumnForm, Part
+from rstreams._codec.columns_in_python import ANNOTATION, FORMS_OF, ColumnForm, Part
 
-__all__ = ["FORMS_OF", "ColumnForm", "FieldColumns", "FilledColumn", "Part", "encode_rows", "field_columns"]
+__all__ = [
+    "ANNOTATION",
+    "FORMS_OF",
+    "ColumnForm",
+    "FieldColumns",
+    "FilledColumn",
+    "Part",
+    "encode_rows",
+    "field_columns",
+]

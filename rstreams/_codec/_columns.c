@@ -14,7 +14,8 @@
 #include "_columns_text.h"
 
 enum Form { BYTES_FORM, TEXT_FORM, TIME_FORM, INT32_FORM, INT64_FORM, FLAG_FORM, MAP_FORM, FORMS };
-enum Source { OF_HEADER, OF_PROPERTIES, OF_BODY, OF_BODY_TYPE, OF_APPLICATION_PROPERTIES, OF_ANNOTATIONS, SOURCES };
+enum Source { OF_HEADER, OF_PROPERTIES, OF_BODY, OF_BODY_TYPE, OF_APPLICATION_PROPERTIES, OF_ANNOTATIONS, OF_ANNOTATION,
+              SOURCES };
 
 enum { MAX_COLUMNS = 64 };
 static const int64_t FIRST_MS = -62135596800000, LAST_MS = 253402300799999; /* of the years 1 and 9999 */
@@ -25,6 +26,7 @@ typedef struct {
     int source, index, form;
     int64_t absent; /* the number or flag of a field that is absent */
     int has_absent;
+    PyObject *key; /* of an annotation, in bytes */
     Vector main, keys, items;
 } Column;
 
@@ -92,6 +94,33 @@ static int put_body(Column *column, const Read *read)
     return put_valid(vector, 1);
 }
 
+/* Read the annotation of a column. Return 0 if it is no number that C reads, and 1 otherwise; then it may be absent. */
+static int read_annotation(const Column *column, const Read *read, Value *value)
+{
+    const size_t size = (size_t)PyBytes_Size(column->key);
+    const char *wanted = PyBytes_AsString(column->key);
+    const unsigned char *at = read->annotations.at;
+    Value key;
+    for (size_t i = 0; i < read->annotations.pairs; i++) {
+        if (!read_value(&at, read->annotations.end, &key) || !read_value(&at, read->annotations.end, value))
+            return 0;
+        if (key.size == size && memcmp(key.at, wanted, size) == 0)
+            return value->kind == ABSENT || value->kind == SIGNED || (value->kind == UNSIGNED && value->number >= 0);
+    }
+    value->kind = ABSENT;
+    return 1;
+}
+
+static int put_annotation(Column *column, const Read *read)
+{
+    Value value = {0};
+    if (!read_annotation(column, read, &value)) {
+        PyErr_SetString(PyExc_SystemError, "an annotation has changed while it was read");
+        return -1;
+    }
+    return put_64(&column->main, value.number, value.kind != ABSENT);
+}
+
 static int put_message(Columns *self, const Read *read)
 {
     static const char *const names[] = {"null", "binary", "string"};
@@ -106,7 +135,8 @@ static int put_message(Columns *self, const Read *read)
             done = put_bytes(&column->main, names[read->body_kind], strlen(names[read->body_kind]));
             break;
         case OF_APPLICATION_PROPERTIES: done = put_map(column, &read->application_properties); break;
-        default: done = put_map(column, &read->annotations); break;
+        case OF_ANNOTATIONS: done = put_map(column, &read->annotations); break;
+        default: done = put_annotation(column, read); break;
         }
         if (done < 0)
             return -1;
@@ -114,16 +144,18 @@ static int put_message(Columns *self, const Read *read)
     return 0;
 }
 
-/* Return whether the values of the maps that are asked for have texts that C makes. */
+/* Return whether C can make what is asked for of the maps: texts of their values, and numbers. */
 static int maps_are_plain(const Columns *self, const Read *read)
 {
     for (Py_ssize_t i = 0; i < self->count; i++) {
         const int source = self->columns[i].source;
         const Map *map = source == OF_APPLICATION_PROPERTIES ? &read->application_properties : &read->annotations;
+        Value key, value = {0};
+        if (source == OF_ANNOTATION && !read_annotation(self->columns + i, read, &value))
+            return 0;
         if (source != OF_APPLICATION_PROPERTIES && source != OF_ANNOTATIONS)
             continue;
         const unsigned char *at = map->at;
-        Value key, value;
         for (size_t pair = 0; pair < map->pairs; pair++)
             if (!read_value(&at, map->end, &key) || !read_value(&at, map->end, &value) || !has_text(&value))
                 return 0;
@@ -335,8 +367,11 @@ static PyObject *size_of(PyObject *self, void *Py_UNUSED(closure))
 static void columns_free(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    start((Columns *)object);
-    Py_CLEAR(((Columns *)object)->memory);
+    Columns *self = (Columns *)object;
+    start(self);
+    Py_CLEAR(self->memory);
+    for (Py_ssize_t i = 0; i < self->count; i++)
+        Py_CLEAR(self->columns[i].key);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
     free_object(object);
     Py_DECREF(type);
@@ -375,7 +410,8 @@ typedef struct {
 } State;
 
 PyDoc_STRVAR(make_doc, "make(header, properties, columns): return a `FieldColumns`. The first two are lists of the forms "
-                       "and largest numbers of fields; a column is a tuple of source, index, form and absent value.");
+                       "and largest numbers of fields; a column is a tuple of source, index, form and absent value, which is the key "
+                       "for an annotation.");
 
 static PyObject *make(PyObject *module, PyObject *args)
 {
@@ -400,6 +436,15 @@ static PyObject *make(PyObject *module, PyObject *args)
         if (!PyArg_ParseTuple(PyList_GetItem(columns, i), "iiiO:make", &column->source, &column->index, &column->form,
                               &absent))
             goto fail;
+        self->count++;
+        if (column->source == OF_ANNOTATION) {
+            if (column->form != INT64_FORM || !PyBytes_Check(absent)) {
+                PyErr_SetString(PyExc_ValueError, "an annotation has a key in bytes, and 64 bits");
+                goto fail;
+            }
+            column->key = Py_NewRef(absent);
+            continue;
+        }
         column->has_absent = absent != Py_None;
         if (column->has_absent && (column->absent = PyLong_AsLongLong(absent)) == -1 && PyErr_Occurred())
             goto fail;
@@ -409,7 +454,6 @@ static PyObject *make(PyObject *module, PyObject *args)
             PyErr_SetString(PyExc_ValueError, "no such source, field or form");
             goto fail;
         }
-        self->count++;
     }
     return (PyObject *)self;
 fail:
@@ -426,7 +470,7 @@ static int fill_module(PyObject *module)
     state->columns = PyType_FromModuleAndSpec(module, &columns_spec, NULL);
     if (state->memory == NULL || state->columns == NULL)
         return -1;
-    return PyModule_AddIntConstant(module, "INTERFACE", 2);
+    return PyModule_AddIntConstant(module, "INTERFACE", 3);
 }
 
 static int visit_state(PyObject *module, visitproc visit, void *arg)

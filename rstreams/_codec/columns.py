@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from rstreams._codec.c_modules import load
-from rstreams._codec.columns_in_python import FORMS_OF, ColumnForm, ColumnsInPython, Part
+from rstreams._codec.columns_in_python import ANNOTATION, FORMS_OF, ColumnForm, ColumnsInPython, Part, forms_of
 from rstreams._codec.message_fields import HEADER_FIELDS, PROPERTIES_FIELDS
 from rstreams.errors import ConfigError
 
-_compiled: Final = load("_columns", 2)
+_compiled: Final = load("_columns", 3)
 
 _HEADER: Final = HEADER_FIELDS.described()
 _PROPERTIES: Final = PROPERTIES_FIELDS.described()
 _KNOWN: Final = tuple([(form, limit) for _, form, limit, _ in section] for section in (_HEADER, _PROPERTIES))
 _PARTS: Final = {"body": 2, "body_type": 3, "properties": 4, "annotations": 5}
+_AN_ANNOTATION: Final = 6
 """The sources of `_columns.c` that are not fields of a list."""
 
 
@@ -58,13 +59,14 @@ def field_columns(fields: Sequence[tuple[str, ColumnForm]]) -> FieldColumns:
     Args:
         fields: The field of each column, and the form of its values: a field of a `Message`, or `body_type`. The forms
             of a field are in `FORMS_OF`. `ttl_s` comes in milliseconds. Ids and the values of maps come as text.
+            `annotation:KEY` is a single annotation that is a whole number, as `INT64`; null in messages without it.
 
     Errors: `ConfigError` for a field that has no such form.
     """
     for name, form in fields:
-        if form not in FORMS_OF.get(name, ()):
+        if form not in forms_of(name):
             allowed = ", ".join(f"{known} as {each.name}" for known in FORMS_OF for each in FORMS_OF[known])
-            msg = f"field_columns: {name!r} as {form!r} must be one of {allowed}"
+            msg = f"field_columns: {name!r} as {form!r} must be one of {allowed}, {ANNOTATION}KEY as INT64"
             raise ConfigError(msg)
     if _compiled is None:
         return ColumnsInPython([form for _, form in fields])
@@ -127,6 +129,8 @@ def encode_rows(
 
 
 def _described(name: str, form: ColumnForm) -> tuple[int, int, int, object]:
+    if name.startswith(ANNOTATION):
+        return _AN_ANNOTATION, 0, form, name.removeprefix(ANNOTATION).encode()
     if name in _PARTS:
         return _PARTS[name], 0, form, None
     for source, section in enumerate((_HEADER, _PROPERTIES)):

@@ -50,6 +50,15 @@ FORMS_OF: Final[dict[str, tuple[ColumnForm, ...]]] = {
 }
 """The forms that a field may have."""
 
+ANNOTATION: Final = "annotation:"
+"""The field of a single annotation that is a whole number begins with this; its key follows."""
+
+
+def forms_of(field: str) -> tuple[ColumnForm, ...]:
+    """Return the forms that a field, or a single annotation, may have."""
+    return (ColumnForm.INT64,) if field.startswith(ANNOTATION) else FORMS_OF.get(field, ())
+
+
 Part: TypeAlias = tuple[int, int, list[Any], list[Any]]
 """An Arrow array: its length, its nulls, its buffers, and for a map the arrays of its keys and its values."""
 

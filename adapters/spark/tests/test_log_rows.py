@@ -2,71 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from rstreams_spark._columns import ANNOTATIONS
-from rstreams_spark._logs.rows import LogRows
+from rstreams_spark._columns import COLUMNS
+from rstreams_spark._logs.rows import OFFSET, rows_within, with_an_offset, with_offset
+from rstreams_spark._record_batches import RecordBatches
 
-OFFSET = "x-opt-offset"
-MAPS = pa.map_(pa.string(), pa.string())
+from rstreams.message import Message, encode_item
 
-Entries = list[tuple[str, str | None]]
+KEY = "x-opt-offset"
 
-SAME_PLACE: list[list[Entries | None]] = [
-    [[(OFFSET, "7")], [(OFFSET, "8")], [(OFFSET, "10")]],
-    [[("a", "1"), (OFFSET, "7"), ("b", "2")], [("a", "1"), (OFFSET, "9"), ("b", "2")]],
-    [[("a", "1"), (OFFSET, "7")]],
-]
-OTHER_PLACES: list[list[Entries | None]] = [
+ROWS: list[list[dict[str, Any]]] = [
     [],
-    [[], []],
-    [None, [(OFFSET, "8")]],
-    [[(OFFSET, "7")], None, [(OFFSET, "9")]],
-    [[(OFFSET, "7")], [("a", "1")]],
-    [[("a", "1")], [("a", "1")]],
-    [[(OFFSET, "7"), ("a", "1")], [("a", "1"), (OFFSET, "8")]],
-    [[(OFFSET, "7"), (OFFSET, "70")], [("a", "1"), ("b", "1")]],
-    [[(OFFSET, "7"), ("a", "1")], [(OFFSET, "8")], [("a", "1"), (OFFSET, "9"), ("b", "1")]],
-    [[(OFFSET, "7"), ("a", "1")], [], [(OFFSET, "9"), ("a", "1")]],
-    [[(OFFSET, "7")], [(OFFSET, None)]],
+    [{}, {}],
+    [{KEY: 7}, {KEY: 8}, {KEY: 10}],
+    [{"a": 1, KEY: 7, "b": 2}, {"b": 3, "a": 1, KEY: 9}],
+    [{}, {KEY: 8}],
+    [{KEY: 7}, {}, {KEY: "9"}],
+    [{KEY: 7}, {"a": 1}],
+    [{KEY: "7"}, {KEY: None}, {KEY: "seven"}, {KEY: True}, {KEY: 1.5}, {KEY: b"8"}, {KEY: ["9"]}, {KEY: 11}],
+    [{KEY: 2**63 - 1}],
 ]
 
 
-def _expected(rows: list[Entries | None]) -> list[int]:
-    """Return the offsets of the rows that have one."""
-    found = (next((value for key, value in entries or () if key == OFFSET), None) for entries in rows)
-    return [int(value) for value in found if value is not None]
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Return messages with these annotations as they come from a link."""
+    made = RecordBatches("log", with_offset(COLUMNS[:1], KEY), keeps_ids=False)
+    for number, given in enumerate(rows):
+        encoded = encode_item(Message(b"%d" % number, id="an id", annotations=given))
+        rare = made.add(iter((encoded,)), 100, 10**6, 10**6)
+        if rare is not None:
+            made.add_rare(rare)
+    batch, ids = made.take()
+    assert len(ids) == ids.null_count == len(rows)
+    return batch
 
 
-@pytest.mark.parametrize("rows", SAME_PLACE + OTHER_PLACES, ids=str)
-def test_each_row_has_the_offset_of_its_annotations(rows: list[Entries | None]) -> None:
-    batch = pa.record_batch({ANNOTATIONS: pa.array(rows, MAPS), "row": pa.array(range(len(rows)), pa.int64())})
+@pytest.mark.parametrize("rows", ROWS, ids=str)
+def test_each_row_has_the_offset_of_its_annotations(rows: list[dict[str, Any]]) -> None:
+    texts = [str(each.get(KEY)) for each in rows]
+    numbers = {number: int(text) for number, text in enumerate(texts) if text.isdecimal()}
 
-    kept, offsets = LogRows("log", OFFSET).split_off_offsets(batch)
+    kept = with_an_offset(batch_of(rows))
 
-    assert offsets.to_pylist() == _expected(rows)
-    assert kept.num_rows == len(offsets)
-
-
-@pytest.mark.parametrize("rows", SAME_PLACE, ids=str)
-def test_a_part_of_rows_has_its_own_offsets(rows: list[Entries | None]) -> None:
-    batch = pa.record_batch({ANNOTATIONS: pa.array(rows, MAPS)})
-
-    for first in range(len(rows)):
-        _, offsets = LogRows("log", OFFSET).split_off_offsets(batch.slice(first))
-        assert offsets.to_pylist() == _expected(rows[first:])
+    assert kept.column(OFFSET).to_pylist() == list(numbers.values())
+    assert kept.column("body").to_pylist() == [b"%d" % number for number in numbers]
 
 
-@pytest.mark.parametrize("rows", SAME_PLACE, ids=str)
-def test_annotations_that_are_all_alike_need_no_lookup(
-    rows: list[Entries | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(name: str, *arguments: object) -> object:
-        assert name != "map_lookup"
-        return call(name, *arguments)
+@pytest.mark.parametrize(("first", "end"), [(0, 20), (7, 11), (8, 10), (9, 9), (11, 12), (0, 7)])
+def test_rows_within_a_range_are_those_with_its_offsets(first: int, end: int) -> None:
+    offsets = [7, 8, 10, 11]
 
-    call = pc.call_function
-    monkeypatch.setattr(pc, "call_function", refuse)
+    found = rows_within(batch_of([{KEY: offset} for offset in offsets]), first, end)
 
-    test_each_row_has_the_offset_of_its_annotations(rows)
+    assert found.column(OFFSET).to_pylist() == [offset for offset in offsets if first <= offset < end]

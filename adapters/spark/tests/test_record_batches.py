@@ -23,7 +23,7 @@ from rstreams_spark._columns import Column
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._waiting_rows import MAX_BYTES
 
-from rstreams.columns import FORMS_OF, ColumnForm, field_columns
+from rstreams.columns import ANNOTATION, FORMS_OF, ColumnForm, field_columns
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.message import Message, encode_item
 
@@ -37,7 +37,9 @@ TYPES: dict[ColumnForm, DataType] = {
     ColumnForm.MAP: MapType(StringType(), StringType()),
 }
 ALL = tuple(
-    Column(f"{field} as {form.name}", TYPES[form], field) for field, forms in FORMS_OF.items() for form in forms
+    Column(f"{field} as {form.name}", TYPES[form], field)
+    for field, forms in (FORMS_OF | dict.fromkeys((f"{ANNOTATION}n", f"{ANNOTATION}ab"), (ColumnForm.INT64,))).items()
+    for form in forms
 )
 TIMES = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)).map(  # noqa: DTZ001
     lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000)
@@ -52,6 +54,7 @@ SIMPLE = (
     | st.uuids()
     | TIMES
 )
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.integers(0, 10**20).map(str)
 IDS = st.none() | st.text(max_size=5) | st.binary(max_size=3) | st.integers(0, 2**64 - 1) | st.uuids()
 NAMES = st.text(st.characters(codec="ascii"), max_size=4)
 TEXTS = st.none() | st.text(max_size=5)
@@ -65,7 +68,7 @@ MESSAGES = st.builds(
     address=TEXTS,
     correlation_id=IDS,
     properties=st.dictionaries(st.text(max_size=3), SIMPLE, max_size=3),
-    annotations=st.dictionaries(NAMES, SIMPLE, max_size=2),
+    annotations=st.dictionaries(NAMES | st.sampled_from(("n", "ab")), SIMPLE | NUMBERS, max_size=3),
     durable=st.booleans(),
     priority=st.integers(0, 255),
     ttl_s=st.none() | st.integers(0, 2**32 - 1).map(lambda ms: ms / 1000),

@@ -14,7 +14,7 @@ of the column decides how the value is converted:
     map<string,string>     a map of simple values          the texts of its keys and values
 
 Three fields are not fields of `Message`: `BODY` and `BODY_TYPE` stand for the body (see `_bodies`), and `SOURCE` is the
-address received from.
+address received from. A field `annotation:KEY` is one annotation that is a whole number.
 """
 
 from __future__ import annotations

@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, BooleanType, DataType, IntegerType, LongType, StringType, TimestampType
 
-from rstreams.columns import ColumnForm, Part, field_columns
+from rstreams.columns import ANNOTATION, ColumnForm, Part, field_columns
 from rstreams.message import Message, decode_message
 from rstreams_spark._bodies import as_text, body_of
 from rstreams_spark._columns import BODY, BODY_TYPE, COLUMNS, SOURCE, Column, schema_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_MOST: Final = 2**63 - 1
 
 Convert = Callable[[Any], Any]
 
@@ -33,7 +34,7 @@ class Rows(NamedTuple):
 
     Attributes:
         batch: The rows.
-        ids: Their message ids as text, also if no column has them.
+        ids: Their message ids as text, also if no column has them; all null if they are not kept.
     """
 
     batch: pa.RecordBatch
@@ -51,17 +52,21 @@ class RecordBatches:
         schema: The schema of a record batch exactly as Spark expects it, with all flags.
     """
 
-    def __init__(self, address: str, columns: tuple[Column, ...] = COLUMNS) -> None:
+    def __init__(self, address: str, columns: tuple[Column, ...] = COLUMNS, *, keeps_ids: bool = True) -> None:
         """Have no messages yet.
 
         Args:
             address: Where the messages come from.
             columns: The columns to make.
+            keeps_ids: Whether the rows have their message ids beside them.
         """
         self.schema = to_arrow_schema(schema_of(columns), timezone="UTC")
         self._address = address
         self._is_source = [column.field == SOURCE for column in columns]
-        read = [*(column for column in columns if column.field != SOURCE), _ID]
+        read = [column for column in columns if column.field != SOURCE]
+        self._keeps_ids = keeps_ids
+        if keeps_ids:
+            read.append(_ID)
         self._fields = field_columns([(column.field, _form_of(column.type)) for column in read])
         self._reads = [_reader_of(column) for column in read]
 
@@ -100,7 +105,8 @@ class RecordBatches:
                 arrays.append(pa.repeat(pa.scalar(self._address, pa.string()), rows))
             else:
                 arrays.append(_array_of(field.type, next(parts)))
-        return Rows(pa.RecordBatch.from_arrays(arrays, schema=self.schema), _array_of(pa.string(), next(parts)))
+        ids = _array_of(pa.string(), next(parts)) if self._keeps_ids else pa.nulls(rows, pa.string())
+        return Rows(pa.RecordBatch.from_arrays(arrays, schema=self.schema), ids)
 
 
 def count_redelivered(batch: pa.RecordBatch) -> int:
@@ -147,10 +153,20 @@ def _reader_of(column: Column) -> Callable[[Message], Any]:
         return lambda message: body_of(message.body)[0]
     if column.field == BODY_TYPE:
         return lambda message: body_of(message.body)[1]
+    if column.field.startswith(ANNOTATION):
+        key = column.field.removeprefix(ANNOTATION)
+        return lambda message: _whole_number(message.annotations.get(key))
     name, convert = column.field, _CONVERTS[_form_of(column.type)]
     if name == "ttl_s":
         return lambda message: None if message.ttl_s is None else round(message.ttl_s * 1000)
     return lambda message: convert(getattr(message, name))
+
+
+def _whole_number(value: object) -> int | None:
+    """Return a number of an annotation, which some peers write as text; None for a value of another kind."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    return min(value, _MOST) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _microseconds(at: datetime | None) -> int | None:

@@ -25,7 +25,7 @@ from rstreams import Connection
 from rstreams.errors import RemoteProtocolError
 from rstreams_spark._columns import Column
 from rstreams_spark._logs.jumps import Jump, jumps_in
-from rstreams_spark._logs.rows import LogRows
+from rstreams_spark._logs.rows import OFFSET, rows_within, with_an_offset, with_offset
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._waiting_rows import MAX_ROWS, TooLarge, WaitingRows
 from rstreams_spark.errors import UnparsableMessage
@@ -116,8 +116,7 @@ class LogLink:
         self.position = position
         self.options = options
         self.skipped = 0
-        self._rows = LogRows(address, options.annotation)
-        maker = RecordBatches(address, self._rows.with_offset(options.columns))
+        maker = RecordBatches(address, with_offset(options.columns, options.annotation), keeps_ids=False)
         self._waiting = WaitingRows(maker, largest=options.max_message_bytes, most_rows=MAX_ROWS)
         self._window = FIRST_WINDOW
         self._mean_bytes = mean_bytes
@@ -215,11 +214,12 @@ class LogLink:
         made: list[pa.RecordBatch] = []
         jumps: list[Jump] = []
         for rows in self._waiting.take(self._waiting.count, whole_only=whole_only):
-            batch, offsets = self._rows.split_off_offsets(rows.batch)
-            if not len(offsets):
+            batch = with_an_offset(rows.batch)
+            if not batch.num_rows:
                 continue
+            offsets = batch.column(OFFSET)
             jumps += jumps_in(offsets, self.position, end)
-            here = self._rows.within(batch, offsets, self.position, end)
+            here = rows_within(batch, self.position, end)
             if here.num_rows:
                 made.append(here)
             self.position = max(self.position, offsets[len(offsets) - 1].as_py() + 1)

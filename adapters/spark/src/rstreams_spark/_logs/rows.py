@@ -8,12 +8,16 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import LongType
 
+from rstreams.columns import ANNOTATION
 from rstreams_spark._columns import ANNOTATIONS, MORE_COLUMNS, Column
 from rstreams_spark._schema import spooled_columns
 
 _TIMES: Final = ("x-opt-enqueued-time", "x-opt-rabbitmq-received-time")
 _CREATED: Final = "creation_time"
+
+OFFSET: Final = "offset"
 
 
 def link_columns(names: tuple[str, ...] | None) -> tuple[Column, ...]:
@@ -28,33 +32,24 @@ def link_columns(names: tuple[str, ...] | None) -> tuple[Column, ...]:
     )
 
 
-class LogRows:
-    """Finds the offsets of rows."""
+def with_offset(columns: tuple[Column, ...], annotation: str) -> tuple[Column, ...]:
+    """Return the columns and one more, `offset`, which is made of an annotation."""
+    return (*columns, Column(OFFSET, LongType(), ANNOTATION + annotation))
 
-    def __init__(self, address: str, annotation: str) -> None:
-        """Look for an annotation with the offset."""
-        self._address = address
-        self._annotation = annotation
 
-    def with_offset(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-        """Return the columns with the one that has the offset."""
-        rest = tuple(column for column in columns if column.name != ANNOTATIONS)
-        return (*rest, *(column for column in MORE_COLUMNS if column.name == ANNOTATIONS))
+def with_an_offset(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows that have an offset."""
+    offsets = batch.column(OFFSET)
+    return batch.filter(offsets.is_valid()) if offsets.null_count else batch
 
-    def split_off_offsets(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
-        """Return the rows that have an offset, and their offsets."""
-        offsets = _looked_up(batch.column(ANNOTATIONS), self._annotation).cast(pa.int64())
-        if offsets.null_count:
-            batch = batch.filter(offsets.is_valid())
-            offsets = offsets.drop_null()
-        return batch, offsets
 
-    def within(self, batch: pa.RecordBatch, offsets: pa.Array, first: int, end: int) -> pa.RecordBatch:
-        """Return the rows from an offset to another, with a column for their offsets."""
-        rows = range(len(offsets))
-        begin = bisect_left(rows, first, key=lambda row: offsets[row].as_py())
-        behind = bisect_left(rows, end, key=lambda row: offsets[row].as_py())
-        return batch.append_column("offset", offsets).slice(begin, behind - begin)
+def rows_within(batch: pa.RecordBatch, first: int, end: int) -> pa.RecordBatch:
+    """Return the rows from an offset to another; they are in the order of their offsets."""
+    offsets = batch.column(OFFSET)
+    rows = range(len(offsets))
+    begin = bisect_left(rows, first, key=lambda row: offsets[row].as_py())
+    behind = bisect_left(rows, end, key=lambda row: offsets[row].as_py())
+    return batch.slice(begin, behind - begin)
 
 
 def with_log_columns(batch: pa.RecordBatch, names: list[str], partition: int) -> pa.RecordBatch:
