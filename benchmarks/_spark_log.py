@@ -7,13 +7,15 @@ input closes.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -28,6 +30,7 @@ from benchmarks._spark_socket import running_socket
 from rstreams import Message, Stream
 
 BATCHES: Final = {1_000: 25, 100_000: 5}
+_LARGE: Final = 100_000
 SMALL: Final = 10
 SMALL_BATCHES: Final = 40
 PARTITIONS: Final = 2
@@ -50,8 +53,8 @@ class Run:
 
 
 @contextmanager
-def running_log(messages: int, partitions: int) -> Iterator[str]:
-    """Have a node with a log of so many messages of 1 KB for a block; the value is its url."""
+def running_log(messages: int, partitions: int, core: int | None = None) -> Iterator[str]:
+    """Have a node with a log of so many messages of 1 KB for a block, perhaps on a core of its own; return its url."""
     command = [sys.executable, "-m", "benchmarks._spark_log", str(partitions)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -65,6 +68,8 @@ def running_log(messages: int, partitions: int) -> Iterator[str]:
                     await connection.publish("log", stream)
 
             trio.run(send)
+            if core is not None:
+                _pin([process.pid], {core})
             yield url
         finally:
             process.kill()
@@ -100,10 +105,16 @@ def measured(spark: SparkSession, rows: DataFrame) -> Run:
 
 
 def run_log(
-    spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS, columns: str | None = None
+    spark: SparkSession,
+    limit: int,
+    batches: int,
+    partitions: int = PARTITIONS,
+    *,
+    columns: str | None = None,
+    core: int | None = None,
 ) -> Run:
-    """Read a log of so many batches."""
-    with running_log(limit * batches, partitions) as url:
+    """Read a log of so many batches, from a node on the core that is given or on any."""
+    with running_log(limit * batches, partitions, core) as url:
         return measured(spark, log_of(spark, url, limit, columns))
 
 
@@ -151,6 +162,8 @@ def log_rows(
                 for case in (f"log/{limit}", f"log_body/{limit}")
                 for peer in ("api_limit", "receiving")
             ]
+    if wanted(f"log_one_core/{_LARGE}") and len(os.sched_getaffinity(0)) > 1:
+        rows += _rows_of_one_core(spark, rounds, max(3, int(BATCHES[_LARGE] * scale)))
     if wanted(f"log_batch_ms/{SMALL}"):
         small = partial(run_log, spark, SMALL, SMALL_BATCHES, 1)
         from_memory = partial(run_from_memory, spark, SMALL, SMALL_BATCHES, 1)
@@ -169,6 +182,44 @@ def log_rows(
     return rows
 
 
+def _rows_of_one_core(spark: SparkSession, rounds: int, batches: int) -> list[Row]:
+    """Measure large batches where Spark has one core, and the node, which is another machine elsewhere, another one."""
+    for_spark, for_node, *_ = sorted(os.sched_getaffinity(0))
+    cases = {f"log_one_core/{_LARGE}": None, f"log_body_one_core/{_LARGE}": "body"}
+    with _on_one_core(spark, for_spark):
+        found = in_turns(
+            rounds,
+            {
+                **{
+                    case: partial(run_log, spark, _LARGE, batches, columns=columns, core=for_node)
+                    for case, columns in cases.items()
+                },
+                "api_limit": partial(run_from_memory, spark, _LARGE, batches),
+            },
+        )
+    runs = {name: _middle(each) for name, each in found.items()}
+    return [_compared(case, runs[case], "api_limit", runs["api_limit"], _LARGE * (batches - 1)) for case in cases]
+
+
+@contextmanager
+def _on_one_core(spark: SparkSession, core: int) -> Iterator[None]:
+    """Let all processes of a session run on one core only, for a block."""
+    all_cores = os.sched_getaffinity(0)
+    _pin(_processes(spark), {core})
+    try:
+        yield
+    finally:
+        _pin(_processes(spark), all_cores)
+
+
+def _pin(processes: Iterable[int], cores: set[int]) -> None:
+    """Let all threads of processes run on these cores only; later threads and children inherit it."""
+    for pid in processes:
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), cores)
+
+
 def _compared(case: str, ours: Run, peer_name: str, peer: Run, n: int) -> Row:
     row = bigger_is_better(case, ours=ours.rate, peer=peer.rate, peer_name=peer_name, n=n, unit="rows/s")
     return replace(row, ours_cpu_us=ours.cpu_us, peer_cpu_us=peer.cpu_us)
@@ -181,11 +232,16 @@ def _middle(runs: list[Run]) -> Run:
 def _spark_cpu_s(spark: SparkSession) -> float:
     """Return the processor time of the JVM of a session and of all processes below it."""
     total = 0.0
-    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - Spark tells it nowhere else
-    for pid in (jvm, *descendants(jvm)):
+    for pid in _processes(spark):
         with suppress(OSError):
             total += cpu_s(pid)
     return total
+
+
+def _processes(spark: SparkSession) -> list[int]:
+    """Return the JVM of a session and all processes below it."""
+    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - Spark tells it nowhere else
+    return [jvm, *descendants(jvm)]
 
 
 async def main(partitions: int) -> None:

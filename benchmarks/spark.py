@@ -15,6 +15,8 @@ All candidates run in one session of local[2], in turns; a figure is the median 
     log/N                rows a second from a log of two partitions, read by the executors, N rows a batch;
                          `log_body/N` with column `body` only, which is all that the peers have
       receiving          a source in Python that receives the same bodies from a plain socket in executors
+    log_one_core/100000  the same two, where all of Spark shares one core and the node, which is on other machines
+                         elsewhere, has another one: what is left to the executors of the speed of Spark's interface
     log_batch_ms/10      milliseconds of a batch of 10 rows of a log
     sink/P               rows a second of a batch DataFrame with P partitions, beside a writer that only receives them
 """

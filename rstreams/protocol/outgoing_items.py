@@ -367,19 +367,29 @@ class OutgoingItems(Scannable, Generic[T]):
             self.are_bodies = False
             self.payloads = [encode_item(body) for body in self.payloads]
 
-    def follow_credit(self, driver: Driver) -> None:
+    def suspend(self, driver: Driver) -> None:
         """Suspend the publisher, if it allows that, while it owes items for credit that was taken back."""
-        withdrawn = self._ledger.owed > 0 and driver.credit() <= 0
-        if withdrawn is self._suspended:
+        if self._suspended or self._ledger.owed <= 0 or driver.credit() > 0:
             return
-        self._suspended = withdrawn
+        self._suspended = True
         if isinstance(self._subscription, Suspendable):
             try:
-                if withdrawn:
-                    self._subscription.suspend()
-                else:
-                    self._subscription.resume()
-                    self._wake()  # for items that it has sent at once
+                self._subscription.suspend()
+            except Exception as error:  # it breaks 3.16; the connection goes on
+                self._fail(error)
+
+    def resume(self, driver: Driver) -> None:
+        """Let a suspended publisher send items again, if there is credit.
+
+        The link calls this before it sends, and therefore before it answers a drain: the items that the publisher has
+        now come first.
+        """
+        if not self._suspended or (self._ledger.owed > 0 and driver.credit() <= 0):
+            return
+        self._suspended = False
+        if isinstance(self._subscription, Suspendable):
+            try:
+                self._subscription.resume()
             except Exception as error:  # an item sent at once may fail; the connection goes on
                 self._fail(error)
 

@@ -259,7 +259,7 @@ class LinkSubscriber(End, Generic[T]):
         """Note that credit has changed: `work` asks the driver for it."""
         self._drain = frame.drain
         if frame.credit <= 0:
-            self._items.follow_credit(self._driver)  # now, because items that come back with it may go to others
+            self._items.suspend(self._driver)  # now, because items that come back with it may go to others
 
     def on_disposition(self, frame: Disposition) -> None:
         """Receive outcomes: each ends its item's hold."""
@@ -296,6 +296,7 @@ class LinkSubscriber(End, Generic[T]):
         if not self._items.begin_turn():
             return
         try:
+            self._items.resume(self._driver)
             at_rest = self._send_transfers()
             if self._life.phase is SenderPhase.FINISHED:
                 return  # the link was lost while the publisher was asked
@@ -307,7 +308,7 @@ class LinkSubscriber(End, Generic[T]):
             if self._items.completed:
                 self._send_detach()
             else:
-                self._items.follow_credit(self._driver)
+                self._items.suspend(self._driver)
         finally:
             self._items.end_turn()
             self._bound.go_on()

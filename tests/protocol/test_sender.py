@@ -470,6 +470,26 @@ def test_what_a_publisher_sends_when_it_is_resumed_goes_out() -> None:
     assert played.transferred == [1, 2]
 
 
+@pytest.mark.parametrize("pack", [1, 64])
+def test_a_drain_is_answered_behind_what_a_publisher_sends_when_it_is_resumed(pack: int) -> None:
+    class Waiting(Suspendable):
+        """Has five items by the time that it is resumed."""
+
+        def resume(self) -> None:
+            super().resume()
+            self.next(*range(5))
+
+    source = Waiting()
+    played = PlayedSender(publisher=source, pack_items=pack)
+    played.grant(5)
+    played.grant(5, drain=True)
+    assert played.driver.sent[-1] == Flow(0, drain=True)
+    played.grant(5, drain=True)
+    assert source.told[:2] == ["suspend", "resume"]
+    assert played.transferred == list(range(5))
+    assert played.driver.sent[-1] == Flow(0, drain=True)
+
+
 def test_a_publisher_that_raises_when_it_is_resumed_ends_the_stream() -> None:
     source = Suspendable()
     source.failure = ValueError("by the publisher")

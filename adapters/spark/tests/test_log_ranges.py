@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,11 +11,13 @@ import pytest
 import trio
 from rstreams_spark._logs import link as links
 from rstreams_spark._logs.ranges import LogRange, _kept, _RangeReader
+from rstreams_spark._logs.rows import link_columns
 from rstreams_spark._options import SourceOptions
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 import rstreams
 from rstreams import Message, Node, Reconnect, Stream
+from rstreams.message import encode_item
 from rstreams.net.dialects import RStreamsNode
 from rstreams.testing.probes import ManualPublisher
 
@@ -74,6 +76,86 @@ async def test_any_range_has_the_messages_that_are_there(monkeypatch: pytest.Mon
                 reader = to.reader(first, end)
                 assert await offsets(reader) == [offset for offset in there if first <= offset < end]
                 reader.leave()
+
+
+async def test_no_message_is_missing_though_each_request_is_drained_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = links.LogLink._request
+
+    def request_and_drain(link: links.LogLink) -> None:
+        request(link)
+        link._drain()
+
+    monkeypatch.setattr(links.LogLink, "_request", request_and_drain)
+    chance = random.Random(2)  # noqa: S311 - a test
+    async with Node() as node:
+        node.log("log", retention_items=100_000)
+        async with opened(node) as to:
+            at = end = 0
+            for _ in range(40):
+                more = chance.choice((1, 30, 300))
+                await to.connection.publish("log", Stream.from_iterable(numbered(more)))
+                end += more
+                while at < end:
+                    first, at = at, min(end, at + chance.choice((1, 64, 150)))
+                    reader = to.reader(first, at)
+                    assert await offsets(reader) == list(range(first, at))
+                    reader.leave()
+
+
+class Subscribed:
+    """The subscription of a link that the test plays.
+
+    Attributes:
+        losses: How often the link was lost.
+        requested: How many messages were requested.
+        drains: The drains that have not been answered.
+    """
+
+    def __init__(self) -> None:
+        self.losses = self.requested = 0
+        self.drains: list[Callable[[], None]] = []
+
+    def request(self, n: int) -> None:
+        self.requested += n
+
+    def drain(self, on_drained: Callable[[], None]) -> None:
+        self.drains.append(on_drained)
+
+    def cancel(self) -> None:
+        raise AssertionError
+
+
+async def test_the_answer_to_a_drain_of_an_earlier_read_tells_nothing_of_this_one(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    link = links.LogLink(
+        "log", 0, links.LinkOptions(link_columns(("body",)), "x-stream-offset", 1_000, skips_unparsable=False)
+    )
+    subscription = Subscribed()
+    link.on_subscribe(subscription)
+
+    def sent(*offsets: int) -> None:
+        link.on_run(encode_item(Message(b"", annotations={"x-stream-offset": offset})) for offset in offsets)
+
+    async def read(end: int, found: list[int]) -> None:
+        part = await link.read(end, drains=True)
+        assert not part.exhausted
+        found += (offset for batch in part.batches for offset in batch.column("offset").to_pylist())
+
+    rows: list[int] = []
+    for first, end in ((0, 2), (2, 5)):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read, end, rows)
+            await trio.sleep(2.5 * links.QUIET_S)
+            assert subscription.requested == end
+            assert len(subscription.drains) == 1, "that of the first read has not been answered"
+            if first:
+                subscription.drains.pop()()
+                await trio.sleep(2.5 * links.QUIET_S)
+                assert len(subscription.drains) == 1
+            sent(*range(first, end))
+    assert rows == list(range(5))
 
 
 async def test_the_next_range_goes_on_over_the_same_link() -> None:

@@ -16,6 +16,7 @@ range if that begins where it stands. All of this lives in the trio thread of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -124,7 +125,8 @@ class LogLink:
         self._subscription: _Subscription | None = None
         self._demand = 0
         self._came = 0
-        self._drained_at: int | None = None  # how many messages had come at the answer of the last drain
+        self._reads = 0  # the number of the present call of `read`
+        self._drained_at: int | None = None  # how many messages had come at the answer of a drain of this call
         self._draining = False
         self._error: BaseException | None = None
         self._news = trio.Event()
@@ -166,7 +168,8 @@ class LogLink:
         """
         before = self._came
         self._end = end
-        self._drained_at = None  # only a drain of this call tells that there is nothing
+        self._reads += 1
+        self._drained_at = None
         self._request()
         while not (self.is_lost or self._waiting.has_whole or self._is_quiet(before, drains=drains)):
             self._news = trio.Event()
@@ -203,11 +206,13 @@ class LogLink:
         if not self._draining and self._subscription is not None:
             self._draining = True
             self._drained_at = None
-            self._subscription.drain(self._on_drained)
+            self._subscription.drain(partial(self._on_drained, self._reads))
 
-    def _on_drained(self) -> None:
+    def _on_drained(self, read: int) -> None:
+        """Note the answer of a drain. That of an earlier `read` tells nothing: it was asked for less than this one."""
         self._draining = False
-        self._drained_at = self._came
+        if read == self._reads:
+            self._drained_at = self._came
         self._news.set()
 
     def _take(self, end: int, *, exhausted: bool, whole_only: bool) -> LinkPart:
