@@ -108,6 +108,16 @@ def _rstreams(*store: str) -> Iterator[Server]:
 
 
 @contextmanager
+def least_node() -> Iterator[Server]:
+    """Run `benchmarks._node_least`: a socket and a store."""
+    port = free_port()
+    with _folder() as folder:
+        command = [sys.executable, "-m", "benchmarks._node_least", str(port), str(folder)]
+        with _running(command, port, folder) as pid:
+            yield Server(port, (pid,))
+
+
+@contextmanager
 def rabbitmq() -> Iterator[Server]:
     """Run RabbitMQ: this machine's own, or the newest that `make interop` has put into a directory."""
     root = next((_INTEROP / name for name in ("forky", "trixie") if _has_rabbitmq(_INTEROP / name)), None)

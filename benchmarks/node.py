@@ -10,8 +10,9 @@ turns. A peer that is slower gets fewer messages. The cases:
     consume/QUEUE    from that queue; each message is settled
     append/FORM      to a log with fsync="always": one message in a delivery (single), or up to 64 (packed)
     replay/FORM      from the first message of that log on
-    latency_of_a_durable_send   beside a group commit of one message by a store without a node, and beside a commit of
-                     one message by SQLite alone; all in the same folder, in turns, because the disk is not always
+    latency_of_a_durable_send   beside a group commit of one message by a store without a node; beside a commit of one
+                     message by SQLite alone; and beside the least that such a send needs: a socket of trio and a store
+                     in another process (`least`). All are in the same folder, in turns, because the disk is not always
                      equally quick
 
 Beside a log stand what has no disk (`log_in_memory`), what has no log (`served_stream`), and what has no node
@@ -35,7 +36,7 @@ from typing import Final
 import trio
 
 import rstreams
-from benchmarks import _page, _servers
+from benchmarks import _node_least, _page, _servers
 from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, StartServer
 from benchmarks._node_rstreams import IN_MEMORY, QUEUES
 from benchmarks._node_store import opened_store
@@ -157,23 +158,26 @@ def chosen(group: Group, only: str) -> Group:
     return replace(part, candidates={name: one for name, one in group.candidates.items() if name in needed})
 
 
-async def _latency(port: int, folder: str, sends: int) -> dict[str, float]:
-    """Return the median milliseconds of a durable send, of a group commit, and of a commit of SQLite."""
+async def _latency(port: int, least_port: int, folder: str, sends: int) -> dict[str, float]:
+    """Return the median milliseconds of a durable send, the least of one, a group commit, and a commit of SQLite."""
     database = sqlite3.connect(f"{folder}/commits.db", isolation_level=None)
     for option in ("journal_mode = WAL", "synchronous = FULL", "page_size = 8192"):
         database.execute(f"PRAGMA {option}").fetchall()
     database.execute("CREATE TABLE messages(body BLOB)")
-    times: dict[str, list[float]] = {"send": [], "one_group_commit": [], "one_commit": []}
-    message = bytes(SIZE)
+    times: dict[str, list[float]] = {"send": [], "least": [], "one_group_commit": [], "one_commit": []}
+    message = bytes(_node_least.MESSAGE_BYTES)
     with opened_store() as (store, bell):
         async with (
             rstreams.connect(f"amqp://127.0.0.1:{port}") as connection,
             connection.sender("durable_always") as sender,
+            await trio.open_tcp_stream("127.0.0.1", least_port) as stream,
         ):
             for _ in range(sends):
                 begin = time.perf_counter()
                 await sender.send(message)
                 sent = time.perf_counter()
+                await _node_least.send(stream, message)
+                least = time.perf_counter()
                 store.partition("items").append([message], None)
                 bell.acquire()
                 committed = time.perf_counter()
@@ -181,7 +185,7 @@ async def _latency(port: int, folder: str, sends: int) -> dict[str, float]:
                 before = time.perf_counter()
                 database.execute("INSERT INTO messages VALUES(?)", (message,))
                 after = time.perf_counter()
-                steps = (sent - begin, committed - sent, after - before)
+                steps = (sent - begin, least - sent, committed - least, after - before)
                 for each, step in zip(times.values(), steps, strict=True):
                     each.append(step)
     database.close()
@@ -190,8 +194,12 @@ async def _latency(port: int, folder: str, sends: int) -> dict[str, float]:
 
 def latency(sends: int) -> list[Row]:
     """Return the rows of the latency of a durable send."""
-    with _servers.rstreams_node() as server, tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder:
-        found = trio.run(_latency, server.port, folder, sends)
+    with (
+        _servers.rstreams_node() as server,
+        _servers.least_node() as least,
+        tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder,
+    ):
+        found = trio.run(_latency, server.port, least.port, folder, sends)
     ours = found.pop("send")
     return [
         smaller_is_better(LATENCY, ours=ours, peer=peer, peer_name=name, n=sends, unit="ms", least=0.0)
