@@ -131,8 +131,12 @@ def read(monkeypatch: pytest.MonkeyPatch, stream: PlayedStream, known: int = 10,
     return trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+@pytest.mark.parametrize("replicas", [True, False])
 @pytest.mark.parametrize("there", [0, 4, 9, 10])
-def test_messages_that_a_replica_gets_after_a_drain_are_read(monkeypatch: pytest.MonkeyPatch, there: int) -> None:
+def test_messages_that_a_peer_has_after_a_drain_are_read(
+    monkeypatch: pytest.MonkeyPatch, there: int, *, replicas: bool
+) -> None:
+    monkeypatch.setattr(PlayedLogs, "has_replicas", replicas)
     assert read(monkeypatch, PlayedStream(there)) == [str(n) for n in range(10)]
 
 

@@ -170,14 +170,15 @@ class _RangeReader:
         """Find out why no message has come: some are gone, there is none left in the range, or they come later.
 
         A replica of RabbitMQ may lag behind the one that the driver has asked. It may also have caught up since the
-        drain. Therefore only a further drain tells that there is none left.
+        drain. Therefore only a further drain tells that there is none left. So it is with any peer: a row that is left
+        out is lost, and a drain more costs little.
         """
         tail = await self._logs.tail(self._tail)
         if self._skips_lost(tail):
             return
         if tail is None or tail.end < self._part.end:
             self._drains = False
-        elif self._end_is_there or not self._logs.has_replicas:
+        elif self._end_is_there:
             self._position = self._part.end
         else:
             self._end_is_there = True
