@@ -12,7 +12,7 @@ turns. A peer that is slower gets fewer messages. The cases:
     replay/FORM      from the first message of that log on
     latency_of_a_durable_send   beside a group commit of one message by a store without a node; beside a commit of one
                      message by SQLite alone; and beside the least that such a send needs: a socket of trio and a store
-                     in another process (`least`). All are in the same folder, in turns, because the disk is not always
+                     in another process (`least_send`). All are in the same folder, in turns, because the disk is not always
                      equally quick
 
 Beside a log stand what has no disk (`log_in_memory`), what has no log (`served_stream`), and what has no node
@@ -164,7 +164,7 @@ async def _latency(port: int, least_port: int, folder: str, sends: int) -> dict[
     for option in ("journal_mode = WAL", "synchronous = FULL", "page_size = 8192"):
         database.execute(f"PRAGMA {option}").fetchall()
     database.execute("CREATE TABLE messages(body BLOB)")
-    times: dict[str, list[float]] = {"send": [], "least": [], "one_group_commit": [], "one_commit": []}
+    times: dict[str, list[float]] = {"send": [], "least_send": [], "one_group_commit": [], "one_commit": []}
     message = bytes(_node_least.MESSAGE_BYTES)
     with opened_store() as (store, bell):
         async with (
