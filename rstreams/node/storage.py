@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from contextvars import Context, copy_context
 
 import trio
 
@@ -26,6 +27,8 @@ class Storage:
             msg = f"store={path!r:.80}: it must be the path of a directory, or None"
             raise ConfigError(msg)
         self._token: trio.lowlevel.TrioToken | None = None
+        self._context: Context | None = None  # that of `run`, while it runs
+        self._failed: BaseException | None = None
         self._bell = trio.Event()
         self._store = None if path is None else Store(path, self._notify)
 
@@ -45,14 +48,22 @@ class Storage:
         return self._store
 
     async def run(self) -> None:
-        """Tell the addresses what the store has done, until cancelled."""
+        """Tell the addresses what the store has done, until cancelled.
+
+        The store's thread has the trio run do that, without waking this task: a durable send is answered sooner then.
+        This task raises what the addresses raise.
+        """
         if self._store is None:
             return
+        self._context = copy_context()
         self._token = trio.lowlevel.current_trio_token()
-        while True:
-            self._bell = trio.Event()
-            self._store.finish()
+        try:
+            self._finish()
             await self._bell.wait()
+        finally:
+            self._context = None
+        if self._failed is not None:
+            raise self._failed
 
     async def close(self) -> None:
         """Carry out all changes and close the store."""
@@ -67,7 +78,13 @@ class Storage:
         """Wake `run`, from the store's thread."""
         if self._token is not None:
             with suppress(trio.RunFinishedError):  # the run was interrupted; the store closes with the process
-                self._token.run_sync_soon(self._ring, idempotent=True)
+                self._token.run_sync_soon(self._finish, idempotent=True)
 
-    def _ring(self) -> None:
-        self._bell.set()
+    def _finish(self) -> None:
+        if self._store is None or self._context is None or self._failed is not None:
+            return
+        try:
+            self._context.run(self._store.finish)
+        except BaseException as error:  # trio itself would end with it
+            self._failed = error
+            self._bell.set()
