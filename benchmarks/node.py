@@ -11,9 +11,9 @@ turns. A peer that is slower gets fewer messages. The cases:
     append/FORM      to a log with fsync="always": one message in a delivery (single), or up to 64 (packed)
     replay/FORM      from the first message of that log on
     latency_of_a_durable_send   beside a group commit of one message by a store without a node; beside a commit of one
-                     message by SQLite alone; and beside the least that such a send needs: a socket of trio and a store
-                     in another process (`least_send`). All are in the same folder, in turns, because the disk is not always
-                     equally quick
+                     message by SQLite alone; and beside the least that such a send needs (`least_send`): a socket of
+                     trio and a store in another process. All are in the same folder, in turns, because the disk is not
+                     always equally quick
 
 Beside a log stand what has no disk (`log_in_memory`), what has no log (`served_stream`), and what has no node
 (`store_alone`). What the others do for a message: RabbitMQ syncs a quorum queue, and does not sync a stream; Redis
