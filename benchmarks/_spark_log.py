@@ -11,16 +11,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 import trio
 from pyspark.sql import DataFrame, SparkSession
+from rstreams_spark._schema import SOURCE_SCHEMA
 
 import rstreams
 from benchmarks._processes import cpu_s, descendants
@@ -31,6 +33,9 @@ from rstreams import Message, Stream
 
 BATCHES: Final = {1_000: 25, 100_000: 5}
 _LARGE: Final = 100_000
+_WARM_UPS: Final = 2
+"""How often each candidate runs before it is measured: the JVM compiles during its first runs."""
+
 SMALL: Final = 10
 SMALL_BATCHES: Final = 40
 PARTITIONS: Final = 2
@@ -118,9 +123,21 @@ def run_log(
         return measured(spark, log_of(spark, url, limit, columns))
 
 
-def run_from_memory(spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS) -> Run:
-    """Read as many rows from the memory of the executors: the most that a source in Python can do."""
+def run_from_memory(
+    spark: SparkSession, limit: int, batches: int, partitions: int = PARTITIONS, *, all_columns: bool = False
+) -> Run:
+    """Read as many rows from the memory of the executors: the most that a source in Python can do.
+
+    Args:
+        spark: The session.
+        limit: The rows of a batch.
+        batches: The number of batches.
+        partitions: The tasks of a batch.
+        all_columns: Whether the rows have the columns of a log, or only the body.
+    """
     reader = spark.readStream.format("benchmark_memory").option("rows", limit * batches).option("batch", limit)
+    if all_columns:
+        reader = reader.option("columns", SOURCE_SCHEMA.json())
     return measured(spark, reader.option("partitions", partitions).load())
 
 
@@ -147,21 +164,20 @@ def log_rows(
     for limit, most in BATCHES.items():
         if wanted(f"log/{limit}"):
             batches = max(3, int(most * scale))
-            found = in_turns(
+            found = _warm_in_turns(
                 rounds,
                 {
                     f"log/{limit}": partial(run_log, spark, limit, batches),
                     f"log_body/{limit}": partial(run_log, spark, limit, batches, columns="body"),
                     "api_limit": partial(run_from_memory, spark, limit, batches),
+                    "api_limit_columns": partial(run_from_memory, spark, limit, batches, all_columns=True),
                     "receiving": partial(run_from_socket, spark, limit, batches),
                 },
             )
             runs = {name: _middle(each) for name, each in found.items()}
-            rows += [
-                _compared(case, runs[case], peer, runs[peer], limit * (batches - 1))
-                for case in (f"log/{limit}", f"log_body/{limit}")
-                for peer in ("api_limit", "receiving")
-            ]
+            pairs = [*product((f"log/{limit}", f"log_body/{limit}"), ("api_limit", "receiving"))]
+            pairs.append((f"log/{limit}", "api_limit_columns"))
+            rows += [_compared(case, runs[case], peer, runs[peer], limit * (batches - 1)) for case, peer in pairs]
     if wanted(f"log_one_core/{_LARGE}") and len(os.sched_getaffinity(0)) > 1:
         rows += _rows_of_one_core(spark, rounds, max(3, int(BATCHES[_LARGE] * scale)))
     if wanted(f"log_batch_ms/{SMALL}"):
@@ -185,20 +201,26 @@ def log_rows(
 def _rows_of_one_core(spark: SparkSession, rounds: int, batches: int) -> list[Row]:
     """Measure large batches where Spark has one core, and the node, which is another machine elsewhere, another one."""
     for_spark, for_node, *_ = sorted(os.sched_getaffinity(0))
-    cases = {f"log_one_core/{_LARGE}": None, f"log_body_one_core/{_LARGE}": "body"}
+    log, log_body = f"log_one_core/{_LARGE}", f"log_body_one_core/{_LARGE}"
     with _on_one_core(spark, for_spark):
-        found = in_turns(
+        found = _warm_in_turns(
             rounds,
             {
-                **{
-                    case: partial(run_log, spark, _LARGE, batches, columns=columns, core=for_node)
-                    for case, columns in cases.items()
-                },
+                log: partial(run_log, spark, _LARGE, batches, core=for_node),
+                log_body: partial(run_log, spark, _LARGE, batches, columns="body", core=for_node),
                 "api_limit": partial(run_from_memory, spark, _LARGE, batches),
+                "api_limit_columns": partial(run_from_memory, spark, _LARGE, batches, all_columns=True),
             },
         )
     runs = {name: _middle(each) for name, each in found.items()}
-    return [_compared(case, runs[case], "api_limit", runs["api_limit"], _LARGE * (batches - 1)) for case in cases]
+    pairs = ((log, "api_limit"), (log, "api_limit_columns"), (log_body, "api_limit"))
+    return [_compared(case, runs[case], peer, runs[peer], _LARGE * (batches - 1)) for case, peer in pairs]
+
+
+def _warm_in_turns(rounds: int, candidates: Mapping[str, Callable[[], Run]]) -> dict[str, list[Run]]:
+    """Run every candidate in turns, without the rounds in which the JVM gets warm."""
+    found = in_turns(_WARM_UPS + rounds, candidates)
+    return {name: runs[_WARM_UPS:] for name, runs in found.items()}
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,20 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 BODY_BYTES = 1024
 ROWS = 10_000
 """The rows of a record batch."""
+
+
+def schema_of(options: Mapping[str, str]) -> StructType:
+    """Return the schema of option `columns`, in JSON; only the body without it."""
+    if "columns" in options:
+        return StructType.fromJson(json.loads(options["columns"]))
+    return StructType([StructField("body", BinaryType())])
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,7 @@ class MemoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows = int(options["rows"])
         self._batch = int(options["batch"])
         self._partitions = int(options["partitions"])
+        self._schema = to_arrow_schema(schema_of(options), timezone="UTC")
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return 0."""
@@ -61,13 +71,24 @@ class MemoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Range(at, min(at + step, last)) for at in range(first, last, step)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield bodies of 1 KB, each of them another one."""
+        """Yield bodies of 1 KB, each of them another one, and what else a message of the benchmarks has."""
         assert isinstance(partition, Range)
-        names = pa.schema([pa.field("body", pa.binary())])
         for first in range(partition.first, partition.last, ROWS):
-            last = min(first + ROWS, partition.last)
-            bodies = [number.to_bytes(8) + bytes(BODY_BYTES - 8) for number in range(first, last)]
-            yield pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], schema=names)
+            numbers = range(first, min(first + ROWS, partition.last))
+            columns = [_column(field, numbers) for field in self._schema]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _column(field: pa.Field, numbers: range) -> pa.Array:
+    """Return a column of rows with these numbers, as a log has it whose messages have a body and a message id."""
+    same = {"address": "log", "body_type": "binary", "properties": [], "delivery_count": 0}
+    if field.name == "body":
+        return pa.array([number.to_bytes(8) + bytes(BODY_BYTES - 8) for number in numbers], pa.binary())
+    if field.name == "message_id":
+        return pa.array([f"message-{number}" for number in numbers])
+    if field.name in same:
+        return pa.array([same[field.name]] * len(numbers), field.type)
+    return pa.nulls(len(numbers), field.type)
 
 
 class MemorySource(DataSource):
@@ -78,9 +99,9 @@ class MemorySource(DataSource):
         """Return the name of the format."""
         return "benchmark_memory"
 
-    def schema(self) -> str:
-        """Return the one column."""
-        return "body binary"
+    def schema(self) -> StructType:
+        """Return the columns that are asked for, or one."""
+        return schema_of(dict(self.options))
 
     def streamReader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002, N802 - Spark calls it
         """Return the reader."""

@@ -13,7 +13,8 @@ All candidates run in one session of local[2], in turns; a figure is the median 
     batch_ms/10          milliseconds of a batch of 10 rows, one task
     latency_p50/1000     milliseconds from sending to `foreachBatch`, 1,000 messages a second, beside Spark's `socket`
     log/N                rows a second from a log of two partitions, read by the executors, N rows a batch;
-                         `log_body/N` with column `body` only, which is all that the peers have
+                         `log_body/N` with column `body` only, which is all that most peers have
+      api_limit_columns  a source in Python that builds rows with all columns of a log in executors, from memory
       receiving          a source in Python that receives the same bodies from a plain socket in executors
     log_one_core/100000  the same two, where all of Spark shares one core and the node, which is on other machines
                          elsewhere, has another one: what is left to the executors of the speed of Spark's interface
