@@ -13,6 +13,7 @@ from typing import Any
 import rstreams.aio
 from rstreams.aio import Node, connect
 from rstreams.aio import _guest as guests
+from tests.garbage import only_new_objects
 from tests.loops import in_thread
 
 FILES = Path("/proc/self/fd")
@@ -37,10 +38,10 @@ def run(main: Callable[[], Any], **options: Any) -> None:  # noqa: ANN401 - thos
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """Fail for a thread, file or guest run that was not there before."""
-    gc.collect()
     threads, files = set(threading.enumerate()), len(list(FILES.iterdir()))
-    yield
-    gc.collect()
+    with only_new_objects():
+        yield
+        gc.collect()
     assert set(threading.enumerate()) <= threads  # threads of other tests may end
     assert len(list(FILES.iterdir())) <= files
     assert not guests._guests

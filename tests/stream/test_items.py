@@ -15,6 +15,7 @@ import trio
 from rstreams.runtime import items as items_module
 from rstreams.runtime.items import ItemsInPython
 from tests.compiled import compiled
+from tests.garbage import only_new_objects
 
 
 class Sink:
@@ -205,30 +206,33 @@ def test_a_task_shows_where_it_waits(base: type[Any]) -> None:
 
 
 def test_nothing_is_kept(base: type[Any]) -> None:
-    class Item: ...
+    with only_new_objects():
 
-    taken, left = Item(), Item()
-    items = opened(base, [])
-    items._batch = iter([left, taken].pop, None)
-    gone = [weakref.ref(each) for each in (items, taken, left)]
-    assert finish(anext(items)) is taken
-    waiting = anext(items)
-    del taken, left
-    gc.collect()
-    assert [reference() is None for reference in gone] == [False, True, False]
-    waiting.close()
-    del items, waiting
-    gc.collect()
-    assert not any(reference() for reference in gone)
+        class Item: ...
+
+        taken, left = Item(), Item()
+        items = opened(base, [])
+        items._batch = iter([left, taken].pop, None)
+        gone = [weakref.ref(each) for each in (items, taken, left)]
+        assert finish(anext(items)) is taken
+        waiting = anext(items)
+        del taken, left
+        gc.collect()
+        assert [reference() is None for reference in gone] == [False, True, False]
+        waiting.close()
+        del items, waiting
+        gc.collect()
+        assert not any(reference() for reference in gone)
 
 
 def test_references_in_a_circle_are_found(base: type[Any]) -> None:
-    items = opened(base, [])
-    items._batch = iter([items])
-    items.waiting = anext(items)
-    token = items._sink
-    gone = weakref.ref(token)
-    items.waiting.close()
-    del items, token
-    gc.collect()
-    assert gone() is None
+    with only_new_objects():
+        items = opened(base, [])
+        items._batch = iter([items])
+        items.waiting = anext(items)
+        token = items._sink
+        gone = weakref.ref(token)
+        items.waiting.close()
+        del items, token
+        gc.collect()
+        assert gone() is None
