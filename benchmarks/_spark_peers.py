@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 BODY_BYTES = 1024
@@ -106,6 +108,46 @@ class MemorySource(DataSource):
     def streamReader(self, schema: StructType) -> MemoryReader:  # noqa: ARG002, N802 - Spark calls it
         """Return the reader."""
         return MemoryReader(dict(self.options))
+
+
+class ClockReader(MemoryReader):
+    """Has one row, and from the moment when a file is there another one each millisecond, which says when that was."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """Read the options."""
+        super().__init__({"rows": "0", "batch": "0", "partitions": "1"})
+        self._start = Path(options["start"])
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return no limit."""
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 - Spark calls it
+        """Return how many rows there are now."""
+        return {"rows": 1 + int((time.time() - self._began()) * 1000) if self._start.exists() else 1}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the seconds since 1970 at which each row was there."""
+        assert isinstance(partition, Range)
+        began = self._began() if self._start.exists() else 0.0
+        times = [b"%f" % (began + number / 1000) for number in range(partition.first, partition.last)]
+        yield pa.RecordBatch.from_arrays([pa.array(times, pa.binary())], names=["body"])
+
+    def _began(self) -> float:
+        return self._start.stat().st_mtime
+
+
+class ClockSource(MemorySource):
+    """Rows of a clock: the least latency that a source in Python can have."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "benchmark_clock"
+
+    def streamReader(self, schema: StructType) -> ClockReader:  # noqa: ARG002, N802 - Spark calls it
+        """Return the reader."""
+        return ClockReader(dict(self.options))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ All candidates run in one session of local[2], in turns; a figure is the median 
     memory/100000        the most memory of the process that receives, beyond that before the first message, over the
                          bytes of a batch; at most 2
     batch_ms/10          milliseconds of a batch of 10 rows, one task
-    latency_p50/1000     milliseconds from sending to `foreachBatch`, 1,000 messages a second, beside Spark's `socket`
+    latency_p50/1000     milliseconds from sending to `foreachBatch`, 1,000 messages a second, beside Spark's `socket`,
+                         and beside rows of a clock (`api_limit`): they only pass Spark's interface for Python
     log/N                rows a second from a log of two partitions, read by the executors, N rows a batch;
                          `log_body/N` with column `body` only, which is all that most peers have
       api_limit_columns  a source in Python that builds rows with all columns of a log in executors, from memory
@@ -46,7 +47,7 @@ import rstreams
 from benchmarks._processes import wait_until
 from benchmarks._report import Row, bigger_is_better, interleaved, options, publish, smaller_is_better
 from benchmarks._spark_log import log_rows
-from benchmarks._spark_peers import BODY_BYTES, CountingSink, MemorySource
+from benchmarks._spark_peers import BODY_BYTES, ClockSource, CountingSink, MemorySource
 from benchmarks._spark_sender import running_sender
 from benchmarks._spark_socket import SocketSource
 from rstreams import Message, Stream
@@ -312,6 +313,13 @@ def _socket_latency(spark: SparkSession, messages: int) -> float:
         return _latency(rows.option("numPartitions", 1).load(), "value", follow, messages)
 
 
+def _clock_latency(spark: SparkSession, messages: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        start = Path(folder, "start")
+        rows = spark.readStream.format("benchmark_clock").option("start", str(start)).load()
+        return _latency(rows, "body", start.touch, messages)
+
+
 # ------------------------------------------------------------------------------------------------------------- the sink
 
 
@@ -355,6 +363,7 @@ def _session() -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.dataSource.register(MemorySource)
+    spark.dataSource.register(ClockSource)
     spark.dataSource.register(CountingSink)
     spark.dataSource.register(SocketSource)
     return spark
@@ -387,19 +396,14 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
         ]
     if wanted("latency_p50/1000"):
         n = int(10 * RATE * scale)
-        for warm_up_latency in (_our_latency, _socket_latency):  # the first run of a source pays for Java's compiler
+        latencies = {"ours": _our_latency, "socket": _socket_latency, "api_limit": _clock_latency}
+        for warm_up_latency in latencies.values():  # the first run of a source pays for Java's compiler
             warm_up_latency(spark, n // 2)
-        ms = interleaved(rounds, {"ours": partial(_our_latency, spark, n), "peer": partial(_socket_latency, spark, n)})
-        rows.append(
-            smaller_is_better(
-                "latency_p50/1000",
-                ours=ms["ours"],
-                peer=ms["peer"],
-                peer_name="socket",
-                n=n,
-                unit="ms",
-            )
-        )
+        ms = interleaved(rounds, {name: partial(latency, spark, n) for name, latency in latencies.items()})
+        rows += [
+            smaller_is_better("latency_p50/1000", ours=ms["ours"], peer=ms[peer], peer_name=peer, n=n, unit="ms")
+            for peer in ("socket", "api_limit")
+        ]
     for partitions in (1, 2, 4):
         if wanted(f"sink/{partitions}"):
             n = int(SINK_ROWS * scale)
