@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rstreams._core.holds import NO_HOLD, HoldRun
 from rstreams.abc import Hold
 from rstreams.message import encode_item
-from rstreams.protocol.packing import MAX_PACK_BYTES, encode_bodies, encode_pack, most_pack_bytes
+from rstreams.protocol.packing import FRAME_PACK_BYTES, MAX_PACK_BYTES, encode_bodies, encode_pack, most_pack_bytes
 
 
 class PackHold:
@@ -82,11 +82,23 @@ class Packer:
         start = 0
         while start < count and len(packs) < credit:
             items = held[start : min(start + self.most_items, count)]
-            while len(items) > 1 and most_pack_bytes(items) > self.most_bytes:
-                items = items[: len(items) // 2]
+            if len(items) > 1:
+                items = self._fitting(items)
             packs.append(items)
             start += len(items)
         return packs
+
+    def _fitting(self, items: list[bytes]) -> list[bytes]:
+        """Return the first of the items, as many as make a pack: those that fit a frame, if they are half of all."""
+        size, one_frame = most_pack_bytes(items), min(FRAME_PACK_BYTES, self.most_bytes)
+        if size <= one_frame:
+            return items
+        fewer = items[: len(items) * one_frame // size]
+        if 2 * len(fewer) >= len(items) and most_pack_bytes(fewer) <= one_frame:
+            return fewer
+        while len(items) > 1 and most_pack_bytes(items) > self.most_bytes:
+            items = items[: len(items) // 2]
+        return items
 
     def waits(
         self, pack: Sequence[bytes], call_after: Callable[[float, Callable[[], None]], None], go_on: Callable[[], None]

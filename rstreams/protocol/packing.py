@@ -38,6 +38,9 @@ OUTCOMES: Final = "x-opt-rstreams-outcomes"
 MAX_PACK_BYTES: Final = 256 * 1024
 """The most bytes of a pack, unless one item alone has more."""
 
+FRAME_PACK_BYTES: Final = 64 * 1024 - 256
+"""The most bytes of a pack in one frame of the usual size. A second frame would double the receiver's buffer."""
+
 MAX_DESCRIPTION: Final = 80
 """The most characters of the description in a single item's outcome."""
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from rstreams.errors import ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.protocol.credit import CreditLedger, SenderLedger, require_pack
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
 from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement, Transfer
+from rstreams.protocol.packer import Packer
 from rstreams.protocol.packing import (
+    FRAME_PACK_BYTES,
+    MAX_PACK_BYTES,
     OUTCOMES,
     PACK_ITEMS,
     PackItems,
     agreed_items,
     decode_pack,
+    encode_bodies,
     encode_pack,
     most_pack_bytes,
     settled_whole,
@@ -321,6 +325,31 @@ def test_what_is_too_large_together_goes_in_smaller_packs() -> None:
     played.source.next(b"x" * 10, b"x" * 10, b"x" * 10, b"x" * 10, b"x" * most_bytes, b"y")
     played.driver.turn()
     assert played.sizes == [2, 2, 1, 1]
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=100), st.integers(1, 64), st.integers(100, MAX_PACK_BYTES))
+@example([1024] * 64, 64, MAX_PACK_BYTES)
+@example([2500] * 64, 64, MAX_PACK_BYTES)
+def test_packs_have_all_items_in_their_order_and_none_is_too_large(
+    sizes: list[int], most_items: int, most_bytes: int
+) -> None:
+    packer = Packer(0.0, keeps=False)
+    packer.most_items, packer.most_bytes = most_items, most_bytes
+    items = [number.to_bytes(2) + bytes(size) for number, size in enumerate(sizes)]
+    packs = packer.divide(items, len(items), len(items))
+    assert [item for pack in packs for item in pack] == items
+    assert all(0 < len(pack) <= most_items for pack in packs)
+    assert all(len(pack) == 1 or most_pack_bytes(pack) <= most_bytes for pack in packs)
+
+
+def test_packs_of_a_kilobyte_have_a_frame_each() -> None:
+    packer = Packer(0.0, keeps=False)
+    packer.most_items = 64
+    packs = packer.divide([bytes(1024)] * 200, 200, 10)
+    assert [len(pack) for pack in packs] == [62, 62, 62, 14]
+    packer.most_items = 200
+    assert len(packer.divide([bytes(1024)] * 200, 200, 1)[0]) == 200  # a frame would have less than half of them
+    assert max(len(encode_bodies(pack)) for pack in packs) <= FRAME_PACK_BYTES
 
 
 def test_a_pack_may_wait_for_more_items_for_a_while() -> None:

@@ -9,8 +9,8 @@ from typing import Final
 
 from rstreams_spark._record_batches import RecordBatches, Rows
 
-MAX_ROWS: Final = 10_000
-"""The most rows of a record batch."""
+MAX_ROWS: Final = 2_500
+"""The most rows of a record batch. Rows wait in memory until there are so many."""
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The bytes of messages at which a record batch has enough."""

@@ -28,14 +28,11 @@ from rstreams_spark._columns import Column
 from rstreams_spark._logs.jumps import Jump, jumps_in
 from rstreams_spark._logs.rows import OFFSET, rows_within, with_an_offset, with_offset
 from rstreams_spark._record_batches import RecordBatches
-from rstreams_spark._waiting_rows import TooLarge, WaitingRows
+from rstreams_spark._waiting_rows import MAX_ROWS, TooLarge, WaitingRows
 from rstreams_spark.errors import UnparsableMessage
 
 WINDOW: Final = 20_000
 """The most messages requested and not here, or here and not taken."""
-
-MAX_ROWS: Final = 2_500
-"""The most rows of a record batch. Spark waits for the first one of each range, therefore it is small."""
 
 WINDOW_BYTES: Final = 32 * 1024 * 1024
 """The most bytes of these messages, if the next ones are as large as the last ones."""
