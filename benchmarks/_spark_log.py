@@ -175,8 +175,10 @@ def log_rows(
                 },
             )
             runs = {name: _middle(each) for name, each in found.items()}
-            pairs = [*product((f"log/{limit}", f"log_body/{limit}"), ("api_limit", "receiving"))]
-            pairs.append((f"log/{limit}", "api_limit_columns"))
+            pairs = [
+                *product((f"log/{limit}", f"log_body/{limit}"), ("api_limit", "receiving")),
+                (f"log/{limit}", "api_limit_columns"),
+            ]
             rows += [_compared(case, runs[case], peer, runs[peer], limit * (batches - 1)) for case, peer in pairs]
     if wanted(f"log_one_core/{_LARGE}") and len(os.sched_getaffinity(0)) > 1:
         rows += _rows_of_one_core(spark, rounds, max(3, int(BATCHES[_LARGE] * scale)))
