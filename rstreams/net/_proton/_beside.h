@@ -1,4 +1,5 @@
-/* Messages that go beside the engine. Before this header: the table `pn` of _loops.c.
+/* Messages that go beside the engine, in slots that those of _arriving.h have, too. Before this header: the table `pn`
+   of _loops.c.
 
    The engine copies each byte of a message three times, and keeps a buffer of the message's size with each delivery
    until that is settled. Therefore it gets a placeholder for a message that fits into one frame. In the output the
@@ -18,7 +19,9 @@ enum {
     TAG_FIELD = 2 + TAG,                /* its type and its size come before it */
     LEAST_FRAME = 8 + 3 + PLACEHOLDER,  /* its header, the performative's descriptor and the placeholder */
     ROOM = 32 * 1024,                   /* output of the engine that is looked at together */
+    BEGINNING = 128,                    /* more than a transfer that comes takes before its message */
 };
+static const uint32_t NO_ACCOUNT = UINT32_MAX; /* of a message that comes */
 static const char PROTOCOL[4] = "AMQP", TRANSFER[3] = "\0S\x14";
 
 struct slot {
@@ -32,6 +35,19 @@ struct slot {
 struct account {
     void *session;
     size_t bytes; /* of messages that wait; an account without bytes may be given to another session */
+};
+
+/* What comes from the peer: see _arriving.h. */
+struct input {
+    PyObject *links;           /* those whose messages come beside the engine, by `key_of` */
+    struct expected *last;     /* the link of the last transfer; NULL: look it up */
+    uint64_t last_key;
+    PyObject *message;         /* the one that comes */
+    void *link;                /* of this message */
+    size_t message_at;         /* how much of it has come */
+    size_t begun;              /* bytes in `beginning` */
+    size_t passing;            /* bytes still to come of a frame that the engine gets as it is */
+    char beginning[BEGINNING]; /* of a frame, until there is enough of it to tell; then of the transfer of `message` */
 };
 
 struct beside {
@@ -49,6 +65,7 @@ struct beside {
     char *engine;
     size_t engine_at, engine_end;
     size_t passing; /* bytes of the frame at `engine_at` that go out as they are */
+    struct input input;
 };
 
 static const char CAPSULE[] = "rstreams.beside";
@@ -59,6 +76,8 @@ static void free_beside(PyObject *capsule)
     for (uint32_t i = 0; i < beside->slot_count; i++)
         Py_XDECREF(beside->slots[i].message);
     Py_XDECREF(beside->message);
+    Py_XDECREF(beside->input.message);
+    Py_XDECREF(beside->input.links);
     PyMem_Free(beside->slots);
     PyMem_Free(beside->accounts);
     PyMem_Free(beside->engine);
@@ -79,9 +98,15 @@ static PyObject *new_beside(PyObject *Py_UNUSED(module), PyObject *secret)
     if (beside == NULL)
         return PyErr_NoMemory();
     memcpy(beside->secret, bytes, SECRET);
-    PyObject *capsule = PyCapsule_New(beside, CAPSULE, free_beside);
-    if (capsule == NULL)
+    if ((beside->input.links = PyDict_New()) == NULL) {
         PyMem_Free(beside);
+        return NULL;
+    }
+    PyObject *capsule = PyCapsule_New(beside, CAPSULE, free_beside);
+    if (capsule == NULL) {
+        Py_DECREF(beside->input.links);
+        PyMem_Free(beside);
+    }
     return capsule;
 }
 
@@ -126,27 +151,35 @@ static bool add_slots(struct beside *beside)
     return true;
 }
 
-/* Keep a message and write its placeholder; false if there is no memory: the message then goes through the engine. */
-static bool put(struct beside *beside, void *link, uint32_t account, PyObject *message, const char *tag, bool is_body,
-                char *placeholder)
+/* Keep a message in a slot and write its placeholder; NULL if there is no memory: it then goes through the engine. */
+static struct slot *put(struct beside *beside, void *link, uint32_t account, PyObject *message, char *placeholder)
 {
     if (beside->free == beside->slot_count && !add_slots(beside))
-        return false;
+        return NULL;
     uint32_t number = beside->free;
     struct slot *slot = &beside->slots[number];
     beside->free = slot->next_free;
     slot->message = Py_NewRef(message);
     slot->link = link;
     slot->account = account;
-    slot->is_body = is_body;
-    memcpy(slot->tag, tag, TAG);
     slot->uses++;
     beside->used++;
-    beside->accounts[account].bytes += (size_t)PyBytes_Size(message);
+    if (account != NO_ACCOUNT)
+        beside->accounts[account].bytes += (size_t)PyBytes_Size(message);
     memcpy(placeholder, beside->secret, SECRET);
     memcpy(placeholder + SECRET, &number, 4);
     memcpy(placeholder + SECRET + 4, &slot->uses, 4);
-    return true;
+    return slot;
+}
+
+/* Find the slot of the message that a placeholder stands for: its number, or `slot_count` if it was forgotten. */
+static uint32_t slot_of(const struct beside *beside, const char *placeholder)
+{
+    uint32_t number, uses;
+    memcpy(&number, placeholder + SECRET, 4);
+    memcpy(&uses, placeholder + SECRET + 4, 4);
+    bool is_kept = number < beside->slot_count && beside->slots[number].message != NULL && beside->slots[number].uses == uses;
+    return is_kept ? number : beside->slot_count;
 }
 
 /* Empty a slot; return its message, which the caller owns. */
@@ -159,7 +192,8 @@ static PyObject *empty(struct beside *beside, uint32_t number)
     slot->next_free = beside->free;
     beside->free = number;
     beside->used--;
-    beside->accounts[slot->account].bytes -= (size_t)PyBytes_Size(message);
+    if (slot->account != NO_ACCOUNT)
+        beside->accounts[slot->account].bytes -= (size_t)PyBytes_Size(message);
     return message;
 }
 
@@ -230,6 +264,12 @@ static uint32_t size_of_frame(const char *at)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
+static void tell_size(char *frame, size_t size)
+{
+    const char told[4] = {(char)(size >> 24), (char)(size >> 16), (char)(size >> 8), (char)size};
+    memcpy(frame, told, 4);
+}
+
 /* Skip a uint of the engine. */
 static size_t skip_field(const char *frame, size_t at)
 {
@@ -255,12 +295,10 @@ static size_t copy_with_tag(char *to, const char *frame, size_t size, const char
    was forgotten goes out empty. */
 static void replace(struct beside *beside, const char *frame, size_t size)
 {
-    uint32_t number, uses;
-    memcpy(&number, frame + size - 8, 4);
-    memcpy(&uses, frame + size - 4, 4);
     size -= PLACEHOLDER;
+    uint32_t number = slot_of(beside, frame + size);
     size_t whole = size;
-    if (number < beside->slot_count && beside->slots[number].message != NULL && beside->slots[number].uses == uses) {
+    if (number < beside->slot_count) {
         const struct slot *slot = &beside->slots[number];
         size = copy_with_tag(beside->head, frame, size, slot->tag);
         beside->message = empty(beside, number);
@@ -274,8 +312,7 @@ static void replace(struct beside *beside, const char *frame, size_t size)
     }
     beside->head_at = 0;
     beside->head_end = size;
-    const char told[4] = {(char)(whole >> 24), (char)(whole >> 16), (char)(whole >> 8), (char)whole};
-    memcpy(beside->head, told, 4);
+    tell_size(beside->head, whole);
 }
 
 /* Look at the frame that begins at `engine_at`; false if too little of it is here. */

@@ -139,6 +139,7 @@ static bool is_bound(void)
 }
 
 #include "_beside.h"
+#include "_arriving.h"
 
 /* -------------------------------------------------------------------------------------------------------- receiving */
 
@@ -152,7 +153,7 @@ static int append(PyObject *list, PyObject *owned)
 }
 
 /* Return the message of the current delivery, which has come whole; it stays where it is if there is no memory. */
-static PyObject *read_message(void *link, size_t size)
+static PyObject *read_message(struct beside *beside, void *link, size_t size)
 {
     PyObject *message = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     if (message != NULL && size > 0 && pn.link_recv(link, PyBytes_AsString(message), size) != (ptrdiff_t)size) {
@@ -160,17 +161,23 @@ static PyObject *read_message(void *link, size_t size)
         PyErr_SetString(PyExc_SystemError, "the engine gave less of a message than it had");
         return NULL;
     }
+    PyObject *other = message != NULL && size == PLACEHOLDER ? arrived(beside, PyBytes_AsString(message)) : NULL;
+    if (other != NULL) {
+        Py_DECREF(message);
+        return other;
+    }
     return message;
 }
 
-PyDoc_STRVAR(read_doc, "read(link, most, most_bytes): take up to `most` whole deliveries, all settled or all not, and none "
+PyDoc_STRVAR(read_doc, "read(beside, link, most, most_bytes): take up to `most` whole deliveries, all settled or all not, and none "
                        "larger than `most_bytes`, unless that is 0: (their addresses as bytes, messages, settled).");
 
 static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    struct beside *beside;
     void *link, *delivery;
     Py_ssize_t most, most_bytes, count = 0;
-    if (!PyArg_ParseTuple(args, "O&nn:read", take_address, &link, &most, &most_bytes) || !is_bound())
+    if (!PyArg_ParseTuple(args, "O&O&nn:read", take_beside, &beside, take_address, &link, &most, &most_bytes) || !is_bound())
         return NULL;
     size_t limit = most_bytes > 0 ? (size_t)most_bytes : PY_SSIZE_T_MAX;
     bool settled = false;
@@ -193,7 +200,7 @@ static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
         size_t size = pn.delivery_pending(delivery);
         if (size > limit)
             break;
-        PyObject *message = read_message(link, size);
+        PyObject *message = read_message(beside, link, size);
         if (message == NULL && count > 0 && PyErr_ExceptionMatches(PyExc_MemoryError)) {
             PyErr_Clear(); /* the messages before it are handed over first */
             break;
@@ -344,20 +351,7 @@ static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
         PyBuffer_Release(&data);
         return NULL;
     }
-    const char *from = data.buf;
-    size_t left = (size_t)data.len;
-    while (left > 0) {
-        ptrdiff_t size = pn.transport_capacity(transport);
-        if (size <= 0)
-            break;
-        if ((size_t)size > left)
-            size = (ptrdiff_t)left;
-        size = pn.transport_push(transport, from, (size_t)size);
-        if (size <= 0)
-            break;
-        from += size;
-        left -= (size_t)size;
-    }
+    push(transport, data.buf, (size_t)data.len);
     PyBuffer_Release(&data);
     Py_RETURN_NONE;
 }
@@ -366,8 +360,12 @@ static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS, bind_doc},
+    {"end_frames", end_frames, METH_VARARGS, end_frames_doc},
+    {"expect", expect, METH_VARARGS, expect_doc},
     {"feed", feed, METH_VARARGS, feed_doc},
+    {"feed_frames", feed_frames, METH_VARARGS, feed_frames_doc},
     {"forget", forget, METH_VARARGS, forget_doc},
+    {"message_of", message_of, METH_VARARGS, message_of_doc},
     {"new_beside", new_beside, METH_O, new_beside_doc},
     {"note_events", note_events, METH_VARARGS, note_events_doc},
     {"output", output, METH_VARARGS, output_doc},
@@ -380,7 +378,7 @@ static PyMethodDef methods[] = {
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 6 };
+enum { INTERFACE = 7 };
 
 static int add_constants(PyObject *module)
 {

@@ -22,14 +22,17 @@ static bool send_one(const struct run *run, PyObject *number, PyObject *message,
     if (run->are_bodies && !is_body_size(size))
         return PyErr_Format(PyExc_OverflowError, "a body of %zd bytes is too large", size) != NULL;
     const char raw_tag[TAG] = {(char)(tag >> 24), (char)(tag >> 16), (char)(tag >> 8), (char)tag};
-    bool is_beside = size >= SMALLEST && size <= run->most &&
-                     put(run->beside, link, (uint32_t)run->account, message, raw_tag, run->are_bodies, placeholder);
-    void *delivery = pn.delivery(link, is_beside ? (bytes_t){0, NULL} : (bytes_t){TAG, raw_tag}); /* copies the tag */
+    struct slot *slot = NULL;
+    if (size >= SMALLEST && size <= run->most)
+        slot = put(run->beside, link, (uint32_t)run->account, message, placeholder);
+    void *delivery = pn.delivery(link, slot != NULL ? (bytes_t){0, NULL} : (bytes_t){TAG, raw_tag}); /* copies the tag */
     if (delivery == NULL) {
         PyErr_NoMemory(); /* a message that was put beside is let go with its link */
         return false;
     }
-    if (is_beside) {
+    if (slot != NULL) {
+        memcpy(slot->tag, raw_tag, TAG);
+        slot->is_body = run->are_bodies;
         pn.link_send(link, placeholder, PLACEHOLDER);
     } else {
         if (run->are_bodies) {

@@ -125,6 +125,7 @@ class IncomingFrames:
             collector: The connection's events in the engine.
         """
         self._listener = listener
+        self._host = host
         self._loops = host.loops
         self._outgoing = host.outgoing
         self._most = host.limits.max_frame_bytes
@@ -155,7 +156,7 @@ class IncomingFrames:
             return size
         if not self._in_frames:
             at = self._find_frames(data)
-            self._push(memoryview(data)[:at])
+            self._loops.feed(self._transport, memoryview(data)[:at])
             data = memoryview(data)[at:]
         if self._held:
             data = self._held + bytes(data)
@@ -169,8 +170,10 @@ class IncomingFrames:
         """Give the engine the incomplete last frame, because nothing more comes: the engine reports it."""
         if self._part is not None:
             self._held = self._part.unfinished
-        if self._held and not self._refused:
-            self._push(memoryview(self._held))
+        if not self._refused:
+            self._push(b"")
+            self._loops.end_frames(self._transport)
+            self._loops.feed(self._transport, self._held)
             self._held = b""
 
     # from bytes to frames
@@ -223,9 +226,10 @@ class IncomingFrames:
             slow += _is_slow(view[end - told : end])
             if slow == SLOW_FRAMES:
                 break
-        if self._passes_all:
-            at = size
         self._push(view[fed:at])
+        if self._passes_all:
+            self._loops.feed(self._transport, view[at:])
+            at = size
         self._skipped = max(0, at - size)
         if slow == SLOW_FRAMES and at < size:
             return size - at
@@ -267,9 +271,9 @@ class IncomingFrames:
     def _push(self, data: Bytes) -> None:
         if self._heads:
             heads, self._heads = self._heads, []
-            self._loops.feed(self._transport, b"".join(heads))
+            self._loops.feed_frames(self._transport, b"".join(heads))
         if len(data):
-            self._loops.feed(self._transport, data)
+            self._loops.feed_frames(self._transport, data)
 
     def _push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
         """Give the engine a frame after all its other events are read; return its event, if it is of these kinds."""
@@ -344,9 +348,16 @@ class IncomingFrames:
             if receives is not True:
                 event = self._push_alone(before, frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
                 if event:
-                    known.senders[handle] = lib.pn_event_link(event)
+                    link = known.senders[handle] = lib.pn_event_link(event)
+                    self._expect(channel, handle, link)
                 return True
         return False
+
+    def _expect(self, channel: int, handle: int, link: Pointer) -> None:
+        """Let messages come beside the engine, unless it counts their bytes, or shows its frames."""
+        if not self._host.is_traced and not lib.pn_session_get_incoming_capacity(lib.pn_link_session(link)):
+            limit = self._host.limits.max_message_bytes
+            self._loops.expect(channel, handle, link, min(limit or self._most, self._most))
 
     def _take_flow(self, frame: bytes, channel: int, before: Bytes) -> bool:
         _, _, _, _, handle, count, credit, _, drain, echo = fields_of(frame, 10)
@@ -421,12 +432,15 @@ class IncomingFrames:
         handle = number_of(fields_of(frame, 1)[0])
         if channel in self._channels:
             self._channels[channel].handles.pop(handle, None)
-            self._channels[channel].senders.pop(handle, None)
+            if self._channels[channel].senders.pop(handle, None) is not None:
+                self._loops.expect_no_more(channel, handle)
         self._asking.pop((channel, handle), None)
         return False
 
     def _take_end(self, _frame: bytes, channel: int, _before: Bytes) -> bool:
-        self._channels.pop(channel, None)
+        known = self._channels.pop(channel, None)
+        for handle in () if known is None else known.senders:
+            self._loops.expect_no_more(channel, handle)
         for key in [key for key in self._asking if key[0] == channel]:
             del self._asking[key]
         return False

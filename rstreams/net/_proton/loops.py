@@ -23,7 +23,7 @@ from rstreams.net._proton.frame_walk import walk, walk_in_python
 from rstreams.net._proton.pointers import Delivery, Pointer
 
 _log: Final = logging.getLogger("rstreams.net")
-_INTERFACE: Final = 6  # of `_loops.c`
+_INTERFACE: Final = 7  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 _pack_tag: Final = struct.Struct(">I").pack
@@ -103,7 +103,10 @@ class Loops(Protocol):
         ...
 
     def forget(self, link: Pointer) -> None:
-        """Forget messages of a link that is gone; those that are in the output already go out."""
+        """Forget messages of a link that is gone; those that are in the output already go out.
+
+        Those that came beside the engine and were not read are forgotten, too.
+        """
         ...
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
@@ -124,6 +127,33 @@ class Loops(Protocol):
 
     def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
         """Give the engine the bytes of the peer; it takes none when it has failed."""
+        ...
+
+    def expect(self, channel: int, handle: int, link: Pointer, most: int) -> None:
+        """Let messages come beside the engine on a link that the peer has attached, in a session without a window.
+
+        Args:
+            channel: The peer's channel.
+            handle: The peer's handle.
+            link: The link.
+            most: The largest message in bytes.
+        """
+        ...
+
+    def expect_no_more(self, channel: int, handle: int) -> None:
+        """Let no further message come beside the engine on a link, if some did."""
+        ...
+
+    def feed_frames(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
+        """Give the engine the frames of the peer, with placeholders for messages that come beside it."""
+        ...
+
+    def end_frames(self, transport: Pointer) -> None:
+        """Give the engine what `feed_frames` has kept of an incomplete frame, because nothing more comes."""
+        ...
+
+    def message_of(self, part: bytes) -> bytes:
+        """Return the message that the bytes of a whole delivery stand for: themselves, unless it came beside."""
         ...
 
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
@@ -279,6 +309,21 @@ class PythonLoops:
                 return
             at += taken
 
+    def expect(self, channel: int, handle: int, link: Pointer, most: int) -> None:
+        """See `Loops`: all messages come through the engine."""
+
+    def expect_no_more(self, channel: int, handle: int) -> None:
+        """See `Loops`."""
+
+    feed_frames = feed
+
+    def end_frames(self, transport: Pointer) -> None:
+        """See `Loops`."""
+
+    def message_of(self, part: bytes) -> bytes:
+        """See `Loops`."""
+        return part
+
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """See `Loops`."""
         view, total = ffi.from_buffer(buffer), 0
@@ -308,7 +353,8 @@ def _begin(link: Pointer, number: Any) -> Pointer:  # noqa: ANN401 - a number
 class CompiledLoops:
     """The loops in C, for one connection: a delivery is its address.
 
-    A message that fits into one frame may go beside the engine, which then has a placeholder for it: see `_beside.h`.
+    A message that fits into one frame may go and come beside the engine, which then has a placeholder for it: see
+    `_beside.h` and `_arriving.h`.
     """
 
     language = "C"
@@ -324,7 +370,7 @@ class CompiledLoops:
 
     def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool]:
         """See `Loops`."""
-        deliveries, messages, settled = _compiled.read(_address(link), most, most_bytes)
+        deliveries, messages, settled = _compiled.read(self._beside, _address(link), most, most_bytes)
         return memoryview(deliveries).cast("P"), messages, settled
 
     def send(
@@ -364,6 +410,27 @@ class CompiledLoops:
     def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
         """See `Loops`."""
         _compiled.feed(_address(transport), data)
+
+    def expect(self, channel: int, handle: int, link: Pointer, most: int) -> None:
+        """See `Loops`."""
+        _compiled.expect(self._beside, channel, handle, _address(link), most)
+
+    def expect_no_more(self, channel: int, handle: int) -> None:
+        """See `Loops`."""
+        _compiled.expect(self._beside, channel, handle, None, 0)
+
+    def feed_frames(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
+        """See `Loops`."""
+        _compiled.feed_frames(self._beside, _address(transport), data)
+
+    def end_frames(self, transport: Pointer) -> None:
+        """See `Loops`."""
+        _compiled.end_frames(self._beside, _address(transport))
+
+    def message_of(self, part: bytes) -> bytes:
+        """See `Loops`."""
+        message: bytes = _compiled.message_of(self._beside, part)
+        return message
 
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """See `Loops`."""

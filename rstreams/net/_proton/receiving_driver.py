@@ -100,6 +100,8 @@ class ReceivingDriver(LinkDriver):
 
     def _forget(self) -> None:
         self._bounded = None
+        if lib.pn_link_current(self.pointer):
+            self._loops.forget(self.pointer)
         self._parts.drop()
         self._count_unfinished(0)
         self._host.late_bytes -= self._late_bytes
@@ -266,6 +268,8 @@ class ReceivingDriver(LinkDriver):
         part, more, settled = take_part(pointer), bool(lib.pn_delivery_partial(delivery)), _is_settled(delivery)
         if more and not part:
             return None
+        if not more:
+            part = self._loops.message_of(part)
         if not more and settled:
             lib.pn_delivery_settle(delivery)  # this also advances
         elif not more:

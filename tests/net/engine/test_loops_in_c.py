@@ -25,7 +25,7 @@ def in_c() -> None:
 @pytest.mark.parametrize("arguments", [(0, 1, 0), ("link", 1, 0), (None, 1, 0), (1.5, 1, 0), (1,), ()])
 def test_what_is_no_pointer_is_refused(arguments: tuple[Any, ...]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        loops._compiled.read(*arguments)
+        loops._compiled.read(loops._compiled.new_beside(bytes(8)), *arguments)
 
 
 def test_a_delivery_that_is_no_pointer_is_refused() -> None:
@@ -42,7 +42,17 @@ def test_a_secret_of_another_size_is_refused(secret: object) -> None:
 
 @pytest.mark.parametrize("beside", [0, 1, None, b"12345678"])
 def test_what_no_connection_has_beside_its_engine_is_refused(beside: object) -> None:
-    for call, arguments in (("send", (1, [], [], False, False, 0)), ("output", (1, bytearray(1))), ("forget", (1,))):
+    calls: dict[str, tuple[Any, ...]] = {
+        "send": (1, [], [], False, False, 0),
+        "output": (1, bytearray(1)),
+        "forget": (1,),
+        "read": (1, 1, 0),
+        "expect": (0, 0, None, 0),
+        "feed_frames": (1, b"x"),
+        "end_frames": (1,),
+        "message_of": (b"x",),
+    }
+    for call, arguments in calls.items():
         with pytest.raises((TypeError, ValueError)):
             getattr(loops._compiled, call)(beside, *arguments)
 
@@ -94,10 +104,11 @@ module = module_from_spec(spec)
 spec.loader.exec_module(module)
 beside = module.new_beside(bytes(8))
 for call in (
-    lambda: module.read(1, 1, 0), lambda: module.settle([1], 1),
+    lambda: module.read(beside, 1, 1, 0), lambda: module.settle([1], 1),
     lambda: module.send(beside, 1, [], [], False, False, 0),
     lambda: module.settle_accepted(b"12345678"), lambda: module.note_events(1),
     lambda: module.feed(1, b"x"), lambda: module.output(beside, 1, bytearray(1)),
+    lambda: module.feed_frames(beside, 1, b"x"), lambda: module.end_frames(beside, 1),
 ):
     try:
         call()
