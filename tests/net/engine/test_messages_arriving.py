@@ -16,7 +16,8 @@ from rstreams._codec.encode import NULL, encode_sized, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import LinkDriver, host_connection, loops
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
-from rstreams.protocol.link import Link, ReceivingLink, State
+from rstreams.protocol.link import Link, ReceivingLink
+from rstreams.protocol.states import State
 from tests.compiled import compiled
 from tests.net.engines import Alone
 from tests.net.recorded import Chunk, mutated
