@@ -8,9 +8,9 @@
    session has no window. A transfer that is written in an unusual way ends it for the whole connection. */
 
 enum {
-    BATCH = 8 * 1024,            /* input for the engine that is given to it together */
-    PLAIN_HEADER = 8,            /* a frame's header without an extension */
-    ALL = -1,                    /* of a frame: all that comes from it on is for the engine */
+    BATCH = 8 * 1024, /* input for the engine that is given to it together */
+    PLAIN_HEADER = 8, /* a frame's header without an extension; a frame that has no more is a heartbeat */
+    ALL = -1,         /* of a frame: all that comes from it on is for the engine */
 };
 
 struct expected {
@@ -143,18 +143,16 @@ static bool skip_null(struct fields *fields, uint32_t *left, bool or_ubyte)
     return true;
 }
 
-/* Look at the frame of `size` bytes of which at least the first `had` are at `start`: return where the message begins
+/* Look at the frame of `size` bytes of which the first `had` are at `start`: return where the message begins
    that is to come beside the engine, 0 if there is none, or `ALL`. */
 static ptrdiff_t look_at_input(struct input *input, const char *start, size_t had, size_t size)
 {
     const unsigned char *frame = (const unsigned char *)start;
     uint32_t handle = 0, ignored = 0, format = 0;
     bool settled, more, resume, aborted;
-    if (size < PLAIN_HEADER || frame[4] != 2 || frame[5] != 0)
-        return size == PLAIN_HEADER ? 0 : ALL;
-    if (size < PLAIN_HEADER + 4)
-        return size == PLAIN_HEADER ? 0 : ALL; /* an empty frame is a heartbeat */
-    if (frame[8] != 0 || frame[9] != 0x53)
+    if (size == PLAIN_HEADER)
+        return 0;
+    if (size < PLAIN_HEADER + 4 || frame[4] != 2 || frame[5] != 0 || frame[8] != 0 || frame[9] != 0x53)
         return ALL;
     if (frame[10] != (unsigned char)TRANSFER[2])
         return 0;
@@ -297,8 +295,8 @@ static size_t begin(struct beside *beside, struct batch *batch, const char *from
     }
     input->passing = at == ALL ? SIZE_MAX : size;
     if (copied > 0) {
-        give(batch, frame, had);
-        input->passing -= at == ALL ? 0 : had;
+        give(batch, frame, input->begun);
+        input->passing -= at == ALL ? 0 : input->begun;
         input->begun = 0;
     }
     return copied;
