@@ -195,6 +195,8 @@ class Jobs(KeepingStage[T, R]):
                     bell = self._scheduler.event()
                     self._idle.append(bell)
                     await bell.wait()
+        except GeneratorExit:  # the garbage collector throws this away, perhaps in another thread
+            raise
         except BaseException:  # the scope ends, and the subscription with it: the holds must end
             self.cancel()
             raise

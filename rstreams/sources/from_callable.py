@@ -101,6 +101,8 @@ class _Called(Stage[None, T]):
         except Exception as error:
             self._fail(error)
             return
+        except GeneratorExit:  # the garbage collector throws this away, perhaps in another thread
+            raise
         except BaseException:  # the scope ends, and with it the subscription
             self.cancel()
             raise

@@ -248,6 +248,8 @@ class _InTask(_Holding[T]):
         try:
             async with self._manager as resource:
                 await self._emit_with(resource)
+        except GeneratorExit:  # the garbage collector throws this away, perhaps in another thread
+            raise
         except BaseException as error:
             if not isinstance(error, Exception) and error is not self._error:  # the scope ends
                 self.cancel()
