@@ -7,7 +7,6 @@ import trio.testing
 
 from rstreams import Stream
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Event, Publisher, Subscription
 from rstreams.errors import ConfigError
 from rstreams.operators.map_async import map_async
@@ -31,10 +30,8 @@ def _calling(function: Callable[[], object]) -> Callable[[int], Awaitable[object
 
 @pytest.fixture
 def scheduler() -> Iterator[VirtualScheduler]:
-    scheduler = VirtualScheduler()
-    token = current_scheduler.set(scheduler)
-    yield scheduler
-    current_scheduler.reset(token)
+    with VirtualScheduler() as scheduler:
+        yield scheduler
 
 
 class _Contract(FunctionContract):

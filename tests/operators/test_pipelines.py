@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Subscriber
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
@@ -50,10 +49,8 @@ def _model(items: Sequence[int], pipeline: Sequence[Step]) -> list[int]:
 
 @pytest.fixture(scope="module", autouse=True)
 def scheduler() -> Iterator[VirtualScheduler]:
-    scheduler = VirtualScheduler()
-    token = current_scheduler.set(scheduler)
-    yield scheduler
-    current_scheduler.reset(token)
+    with VirtualScheduler() as scheduler:
+        yield scheduler
 
 
 @given(items=ITEMS, pipeline=PIPELINES, requests=st.lists(st.integers(1, 7), max_size=8), lazy=st.booleans())
