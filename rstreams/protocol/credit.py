@@ -218,6 +218,10 @@ class SenderLedger:
         """Count `items` of those held as sent."""
         self.held -= items
 
+    def pass_on(self, items: int) -> None:
+        """Count `items` that the publisher sent as sent at once: they were never held."""
+        self.owed -= items
+
     def take_back(self, items: int) -> None:
         """Undo `send` for `items` whose link was lost: they will be sent again."""
         self.held += items

@@ -20,6 +20,18 @@ class Driver(Protocol):
         """Send a frame to the peer; it may wait in the driver."""
         ...
 
+    def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:
+        """Send one delivery at once, inside of a publisher's signal, if the connection is idle.
+
+        Args:
+            tag: Names the delivery, as in a `Transfer`.
+            message: The encoded message.
+            settled: Whether it is sent settled.
+
+        Returns: Whether it was sent, and credit for another delivery is left. If not, nothing has happened.
+        """
+        ...
+
     def credit(self) -> int:
         """Return the credit on the wire: the deliveries that the sender may still send."""
         ...

@@ -181,7 +181,8 @@ class ReceivingLink(Link):
     def receive(self, frame: Frame) -> None:
         """Act on a frame of the peer, as `Link` does."""
         if isinstance(frame, Transfer):
-            self._enter(LinkEvent.RECEIVE_TRANSFER, frame)
+            if self.state is not State.ATTACHED:  # an attached link stays so
+                self._enter(LinkEvent.RECEIVE_TRANSFER, frame)
             self._receives.on_transfer(frame)
         else:
             super().receive(frame)

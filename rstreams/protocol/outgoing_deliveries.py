@@ -183,6 +183,20 @@ class OutgoingDeliveries:
         self._send(Transfer(tags, payloads, self._settled, are_bodies=are_bodies and not packs))
         return count
 
+    def send_ahead(self, payload: bytes, hold: Hold, driver: Driver) -> bool:
+        """Send one encoded item at once, by itself, if its driver can do that now; tell whether it was sent."""
+        size, tag, settled = len(payload), self._next_tag, self._settled
+        if self.body is not None or 0 < self.most_bytes < size or not (settled or self.bound.fits_one(size)):
+            return False
+        if not driver.send_ahead(tag, payload, settled=settled):
+            return False
+        self._next_tag = tag + 1
+        if settled:
+            self.accepted += 1
+        else:
+            self._await(range(tag, tag + 1), [payload], [[hold]], 1)
+        return True
+
     def _await(self, tags: range, payloads: list[bytes], holds: Sequence[list[Hold] | HoldRun], count: int) -> None:
         """Await the outcomes of deliveries with `count` items that are about to be sent."""
         sizes = list(map(len, payloads))

@@ -36,11 +36,8 @@ from rstreams.protocol.unsettled import ItemSize
 T = TypeVar("T")
 
 _SHORT_BODY = 255
-_SHORT_SECTION_BYTES = 5
-"""The bytes before a body of at most `_SHORT_BODY` bytes, in its section."""
-
-_SECTION_BYTES = 8
-"""The bytes before a longer body."""
+_SHORT_SECTION_BYTES, _SECTION_BYTES = 5, 8
+"""The bytes before a body in its section: of at most `_SHORT_BODY` bytes, and of more."""
 
 _MOST_BODY_BYTES: Final = 2**32 - 1 - _SECTION_BYTES
 """The largest body that can be encoded."""
@@ -98,6 +95,7 @@ class OutgoingItems(Scannable, Generic[T]):
         "_open_body",
         "_publisher",
         "_says_stall",
+        "_send_ahead",
         "_settled",
         "_starved",
         "_subscription",
@@ -125,6 +123,7 @@ class OutgoingItems(Scannable, Generic[T]):
         settled: bool,
         open_body: Callable[[ByteStream], Publisher[Any]] | None,
         wake: Wake,
+        send_ahead: Callable[[bytes, Hold], bool],
         says_stall: Callable[[], str],
         size: ItemSize | None,
     ) -> None:
@@ -141,6 +140,7 @@ class OutgoingItems(Scannable, Generic[T]):
             open_body: Makes the publisher of a message body that is sent while it comes; None: there are no such
                 bodies.
             wake: Makes the link work soon; for an item, perhaps at once.
+            send_ahead: Sends one encoded item at once, if the link can do that now; tells whether it was sent.
             says_stall: Returns why the link asks for no more.
             size: The expected size of items, which other links of the address share; None: none does.
         """
@@ -160,6 +160,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self._settled = settled
         self._open_body = open_body
         self._wake = wake
+        self._send_ahead = send_ahead
         self._attended = False  # the link is working, and sees new items without a wake-up
         self._woken = False  # the link was woken for new items, and has not worked since
         self._starved = False  # the publisher can send no more before items are settled
@@ -212,6 +213,10 @@ class OutgoingItems(Scannable, Generic[T]):
             self.unencodable = True
             hold.fail(error)
             self._fail(error)
+            return
+        if not self.payloads and not self._attended and self._send_ahead(payload, hold):
+            self._ledger.pass_on(1)
+            self.size.mean = len(payload)
             return
         if self.are_bodies:
             self._encode_held()

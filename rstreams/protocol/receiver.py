@@ -283,11 +283,12 @@ class LinkSubscription(ReceiverState[T]):
 
     def on_transfer(self, frame: Transfer) -> None:
         """Receive items: they are handed over as far as there is demand, otherwise buffered within the window."""
-        if self.state is not State.ATTACHED:
+        link = self._link
+        if link is None or link.state is not State.ATTACHED:
             return  # it crossed our detach; the sender knows that it was not taken (2.6.6)
         self._items.take_in(frame)
-        if not self.ended and self._driver.credit() < 0:
-            msg = f"link {self._link and self._link.name!r}: the sender sent more than its credit"
+        if link.driver.credit() < 0 and not self.ended:
+            msg = f"link {link.name!r}: the sender sent more than its credit"
             self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
         self._items.hand_over()
 

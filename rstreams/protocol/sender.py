@@ -28,7 +28,6 @@ from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.end import End
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Settlement
 from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
@@ -36,6 +35,7 @@ from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_holds import end_each
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items
+from rstreams.protocol.sender_state import SenderState
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import (
     DEFAULT_MAX_UNSETTLED,
@@ -50,7 +50,7 @@ T = TypeVar("T")
 _UNTOLD = LinkDetached(Condition.LINK_DETACH_FORCED.value, "the link ended before the item's outcome was told")
 
 
-class LinkSubscriber(End, Generic[T]):
+class LinkSubscriber(SenderState, Generic[T]):
     """Subscribes to a local publisher on behalf of a link's receiver, and is the endpoint that its link calls.
 
     Demand: As much as the receiver's credit allows, minus the items that are owed and held (`SenderLedger`), a slice at
@@ -66,10 +66,6 @@ class LinkSubscriber(End, Generic[T]):
         happens when the peer detaches the link because it is about to close such a connection.
     Context: Any task of the connection's trio run; no call blocks.
     Spec: Reactive Streams chapter 2; AMQP 1.0 sections 2.6.7, 2.6.12 and 2.7.
-
-    Attributes:
-        outcome_unknown: Items sent and not settled when the link ended.
-        left: Whether it has ended by `leave`, before the publisher ended.
     """
 
     def __init__(
@@ -137,6 +133,7 @@ class LinkSubscriber(End, Generic[T]):
             settled=settled,
             open_body=open_body,
             wake=self._wake,
+            send_ahead=self._send_ahead,
             says_stall=self.stall,
             size=size,
         )
@@ -167,54 +164,6 @@ class LinkSubscriber(End, Generic[T]):
         self.ledger.pack = 1
         return self._link
 
-    @property
-    def intake(self) -> None:
-        """None: no deliveries come to this end."""
-
-    @property
-    def wants_link(self) -> bool:
-        """Whether a lost link should be replaced: it has not ended for good."""
-        return self._life.phase is not SenderPhase.FINISHED
-
-    @property
-    def unsettled(self) -> int:
-        """Items sent whose outcome has not come."""
-        return self._deliveries.unsettled_items + self._items.doubtful
-
-    @property
-    def waits_for(self) -> str:
-        """The reason for waiting although it has credit; empty unless the limit of unsettled items is reached."""
-        return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
-
-    def stall(self) -> str:
-        """Return why the link asks for no more; empty, unless a subclass knows a reason."""
-        return ""
-
-    @property
-    def accepted(self) -> int:
-        """Items that the receiver has accepted; at most once: items sent."""
-        return self._deliveries.accepted
-
-    @property
-    def sent(self) -> int:
-        """Items sent, each counted once, when the link has ended."""
-        return self._deliveries.accepted + self._deliveries.refused + self.outcome_unknown
-
-    @property
-    def unencodable(self) -> bool:
-        """Whether it ends because an item of the publisher could not be encoded."""
-        return self._items.unencodable
-
-    @property
-    def late(self) -> int:
-        """Outcomes that came for items that were not waited for any more."""
-        return self._deliveries.late
-
-    @property
-    def resent(self) -> int:
-        """Items sent again after a loss."""
-        return self._deliveries.resent
-
     def start(self) -> None:
         """Subscribe to the publisher: the link is attached."""
         self._items.start()
@@ -240,11 +189,6 @@ class LinkSubscriber(End, Generic[T]):
             self.left = True
             self._goodbye = goodbye or self._goodbye
             self._wake()
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether no items are held here, and none that were sent wait for their outcome."""
-        return not self._items.payloads and self._deliveries.at_rest
 
     # the link calls these
 
@@ -290,27 +234,28 @@ class LinkSubscriber(End, Generic[T]):
 
     def work(self) -> None:
         """Send, request, answer a drain and end: do all that has become possible."""
-        if self.state is not State.ATTACHED:
+        link, items = self._link, self._items
+        if link is None or link.state is not State.ATTACHED:
             self._bound.go_on()
             return
-        if not self._items.begin_turn():
+        if not items.begin_turn():
             return
         try:
-            self._items.resume(self._driver)
-            at_rest = self._send_transfers()
+            items.resume(link.driver)
+            at_rest = self._send_transfers(link.driver)
             if self._life.phase is SenderPhase.FINISHED:
                 return  # the link was lost while the publisher was asked
             self._tell_starved()
-            if self._drain and at_rest and not self._items.comes_later:
+            if self._drain and at_rest and not items.comes_later:
                 # Items that are still owed arrive later, and take the next credit first.
                 self._drain = False
                 self._send(Flow(0, drain=True))
-            if self._items.completed:
+            if items.completed:
                 self._send_detach()
             else:
-                self._items.suspend(self._driver)
+                items.suspend(link.driver)
         finally:
-            self._items.end_turn()
+            items.end_turn()
             self._bound.go_on()
 
     def _tell_starved(self) -> None:
@@ -328,13 +273,23 @@ class LinkSubscriber(End, Generic[T]):
     # parts of `work`
 
     def _wake(self, *, for_item: bool = False) -> None:
-        if self._link is not None and self.state is not State.DETACHED:
+        link = self._link
+        if link is not None and link.state is not State.DETACHED:
             # No drain is answered inside of a signal: the publisher may be about to send another item.
-            self._link.driver.wake(for_item=for_item and not self._drain)
+            link.driver.wake(for_item=for_item and not self._drain)
 
-    def _send_transfers(self) -> bool:
+    def _send_ahead(self, payload: bytes, hold: Hold) -> bool:
+        """Send one encoded item inside of the publisher's signal, if nothing else is to be done; tell whether it is."""
+        link, ledger = self._link, self.ledger
+        if link is None or link.state is not State.ATTACHED or self._drain:
+            return False
+        if ledger.pack > 1 or ledger.owed <= 0 or type(payload) is not bytes:
+            return False
+        return self._deliveries.send_ahead(payload, hold, link.driver)
+
+    def _send_transfers(self, driver: Driver) -> bool:
         """Send held items, and request items for the remaining credit; return whether nothing is left to do for now."""
-        items, driver, left = self._items, self._driver, SLICE
+        items, left = self._items, SLICE
         self._bound.held_back = False
         while True:
             sent = self._send_held(driver, left)

@@ -255,6 +255,13 @@ class UnsettledBound:
             fits = 0 if left <= 0 else min(fits, max(1, _first_within(payloads, fits, left, overhead)))
         return fits
 
+    def fits_one(self, size: int) -> bool:
+        """Tell whether one delivery of an item may be sent, whose message has this size."""
+        if self.items >= self._max_items or self.size + size > self._max_size:
+            return False
+        share = self.share
+        return share is None or size + OVERHEAD_BYTES <= share.room()
+
     def hold_back(self) -> None:
         """Note that the link waits for settlement: of its own deliveries, or of any on its connection."""
         self.held_back = True

@@ -28,7 +28,10 @@ class Side:
         max_message_bytes: int | None = None,
         max_links: int = 2**31 - 1,
         max_sessions: int = 65536,
+        goes_ahead: bool = False,
     ) -> None:
+        self._is_idle = True
+        self._sent_ahead = b""
         self.engine = Engine(
             self,
             container_id=name,
@@ -39,6 +42,7 @@ class Side:
                 max_sessions=max_sessions,
             ),
             on_wake=lambda: None,
+            ahead=self if goes_ahead else None,
         )
         if server:
             self.engine.accept()
@@ -54,6 +58,24 @@ class Side:
         """Do what there is to do, and return what is to be said."""
         self.engine.dispatch(RUN, math.inf)
         return bytes(self.engine.output())
+
+    def take_turn(self) -> bool:
+        """Let the links read and work; tell whether there is more for them to do."""
+        self._is_idle = False
+        more = self.engine.dispatch(RUN, math.inf)
+        self._is_idle = True
+        return more
+
+    def begin_ahead(self) -> bool:
+        return self._is_idle
+
+    def end_ahead(self) -> None:
+        self._sent_ahead += bytes(self.engine.output())
+
+    def take_sent_ahead(self) -> bytes:
+        """Return what was sent inside of a publisher's signal."""
+        sent, self._sent_ahead = self._sent_ahead, b""
+        return sent
 
     def on_open(self) -> None:
         self.opened = True
@@ -98,9 +120,9 @@ class Said:
         self._rest = b""
         self._handles = Handles()
 
-    def by(self, engine: Engine) -> bytes:
-        """Return what an engine says now."""
-        data = bytes(engine.output())
+    def by(self, side: Side) -> bytes:
+        """Return what a side says now."""
+        data = side.take_sent_ahead() + bytes(side.engine.output())
         self._rest += data
         while len(rest := self._rest) >= 8:
             size = 8 if rest.startswith(b"AMQP") else int.from_bytes(rest[:4])
@@ -116,9 +138,9 @@ class Said:
 class Engines:
     """Both sides, opened."""
 
-    def __init__(self, *, max_frame_bytes: int = 65536) -> None:
-        self.one = Side("one", server=False, max_frame_bytes=max_frame_bytes)
-        self.other = Side("other", server=True, max_frame_bytes=max_frame_bytes)
+    def __init__(self, *, max_frame_bytes: int = 65536, go_ahead: bool = False) -> None:
+        self.one = Side("one", server=False, max_frame_bytes=max_frame_bytes, goes_ahead=go_ahead)
+        self.other = Side("other", server=True, max_frame_bytes=max_frame_bytes, goes_ahead=go_ahead)
         self._said = {self.one: Said(), self.other: Said()}
         self.run()
         assert self.one.opened
@@ -130,17 +152,16 @@ class Engines:
         while moved:
             moved = False
             for side, peer in ((self.one, self.other), (self.other, self.one)):
-                engine = side.engine
-                while engine.dispatch(RUN, math.inf):
+                while side.take_turn():
                     moved = True
                 while data := self.said_by(side):
                     peer.engine.feed(data)
                     moved = True
-                moved = moved or engine.has_work()
+                moved = moved or side.engine.has_work()
 
     def said_by(self, side: Side) -> bytes:
         """Return what a side says now, with its handles checked."""
-        return self._said[side].by(side.engine)
+        return self._said[side].by(side)
 
     def free(self) -> None:
         """Give the memory of both back."""

@@ -55,6 +55,7 @@ class PlayedDriver:
         looks: How many looks at the time find that the slice is not over, before one that does; None: all.
         awake: Whether `wake` was called since the last `turn`.
         for_item: Whether it was called the last time because of an item.
+        idle: Whether `send_ahead` sends.
         calls: What is to be called, and after how many seconds.
     """
 
@@ -66,6 +67,7 @@ class PlayedDriver:
         self.looks: int | None = None
         self.awake = False
         self.for_item = False
+        self.idle = False
         self.calls: list[tuple[float, Callable[[], None]]] = []
         self.link: Link | None = None
 
@@ -75,6 +77,12 @@ class PlayedDriver:
             self.wire = frame.credit
         elif isinstance(frame, Transfer):
             self.wire -= len(frame.deliveries)
+
+    def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:
+        if self.idle and self.wire > 1:
+            self.send(Transfer([tag], [message], settled))
+            return True
+        return False
 
     def credit(self) -> int:
         return self.wire

@@ -27,7 +27,7 @@ from rstreams.errors import Condition, SessionEnded, error_for
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
 from rstreams.net._proton.engine_events import EngineEvents
-from rstreams.net._proton.host_connection import HostConnection
+from rstreams.net._proton.host_connection import Ahead, HostConnection
 from rstreams.net._proton.incoming_frames import IncomingFrames
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_table import LinkTable
@@ -79,6 +79,7 @@ class Engine:
         output: bytearray | None = None,
         on_wake: Callable[[], None],
         on_item: Callable[[], None] | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         """Make an unopened connection.
 
@@ -92,6 +93,7 @@ class Engine:
             output: The room where `output` puts bytes; others may use it in between. None: a room of its own.
             on_wake: Called when a link has something to do.
             on_item: Called in its place if a publisher is sending an item; None: `on_wake` is called for that, too.
+            ahead: Lets a link send one item inside of that signal, without a turn; None: no link does.
         """
         self._events = events
         self._collector = lib.pn_collector()
@@ -118,6 +120,7 @@ class Engine:
             on_wake=on_wake,
             on_item=on_item or on_wake,
             on_misuse=events.on_misuse,
+            ahead=ahead,
         )
         self._turns = self._host.turns
         self._outgoing = self._host.outgoing
@@ -266,13 +269,12 @@ class Engine:
         self.note_events()
         return bool(self._turns) or self._outgoing.has_kept
 
-    def work_ahead(self, most: int, slice_s: float) -> Sequence[memoryview]:
-        """Let the links work that want to, and return the bytes for the peer, as `dispatch` and `output_pieces` do.
+    def work_ahead(self, most: int, slice_s: float) -> None:
+        """Let the links work that want to, as `dispatch` does.
 
         This may be called inside of a publisher's signal. Therefore it acts on no event and makes no delayed call.
         """
         self._turns.give(most, slice_s)
-        return self.output_pieces()
 
     def needs_turn(self) -> bool:
         """Tell whether there is something to do after `work_ahead`, without acting on an event."""

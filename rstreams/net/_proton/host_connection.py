@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from cproton_ffi import lib
 
@@ -16,6 +17,18 @@ from rstreams.net._proton.unfinished import Unfinished
 from rstreams.net._proton.unsent_bytes import UnsentBytes
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.protocol.unsettled import Share
+
+
+class Ahead(Protocol):
+    """Lets a link send inside of a publisher's signal, which is quicker than to wake the connection's owner."""
+
+    def begin_ahead(self) -> bool:
+        """Tell whether the connection is idle; then nothing else works on it until `end_ahead`."""
+        ...
+
+    def end_ahead(self) -> None:
+        """Send what the engine has for the peer."""
+        ...
 
 
 class HostConnection:
@@ -36,6 +49,7 @@ class HostConnection:
         session_bytes: The most bytes that wait in one session.
         is_traced: Whether its frames are shown, with their messages: these go through the engine then.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
+        ahead: Lets a link send inside of a publisher's signal; None: the links are never asked to.
 
     Context: Only the task that owns the connection. Any task of its run may call `call_after` and fill the queues.
     """
@@ -52,6 +66,7 @@ class HostConnection:
         on_wake: Callable[[], None],
         on_item: Callable[[], None],
         on_misuse: Callable[[str, str], None],
+        ahead: Ahead | None,
     ) -> None:
         """Carry no links yet; see `Engine` for the arguments."""
         self._connection = connection
@@ -72,6 +87,7 @@ class HostConnection:
         self.session_bytes = BUFFER_BYTES
         self.is_traced = False
         self.late_bytes = 0
+        self.ahead = ahead
 
     def flush(self) -> None:
         """Have the engine write its frames now: in one turn it would write flow before dispositions."""

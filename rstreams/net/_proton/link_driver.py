@@ -72,6 +72,10 @@ class LinkDriver(ABC):
             assert isinstance(frame, Detach), "the other frames are of one direction"
             self._send_detach(frame)
 
+    def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:  # noqa: ARG002 - for a sender
+        """Return False: a receiver sends no deliveries."""
+        return False
+
     @abstractmethod
     def credit(self) -> int:
         """Return the engine's own number; a receiver's is exact once all that arrived has been read."""
@@ -204,6 +208,10 @@ class LinkDriver(ABC):
             if isinstance(frame, Detach):
                 self._host.turns.end(self)
             return
+        self._give(link, frame)
+
+    def _give(self, link: Link, frame: Frame) -> None:
+        """Give a frame of the peer to the link, which has not ended."""
         try:
             link.receive(frame)
         except RemoteProtocolError as error:

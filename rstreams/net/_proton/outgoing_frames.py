@@ -109,6 +109,10 @@ class OutgoingFrames:
 
         The pieces that are not read-only are valid until the next call.
         """
+        if not (self._kept or self._asked or self._sessions_asked or self._mends or self.has_window or self.parts):
+            size = self._pull(self._buffer)
+            self.is_full = size == BUFFER_BYTES
+            return (self._buffer[:size],) if size else ()
         if self.has_window and not self._mends:
             self._mends = not (self.is_full or self._kept)
         size = min(len(self._kept), BUFFER_BYTES)

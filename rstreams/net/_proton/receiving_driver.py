@@ -52,6 +52,7 @@ class ReceivingDriver(LinkDriver):
         super().__init__(host, pointer)
         self.is_windowed = int(lib.pn_session_get_incoming_capacity(self._session)) > 0
         self._streams = False  # deliveries are handed over in parts
+        self._is_plain = not self.is_windowed  # deliveries are read whole, and there is nothing of any other
         self._bounded: Intake | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
         self._parts = Parts(pointer)
@@ -96,6 +97,7 @@ class ReceivingDriver(LinkDriver):
             self._bounded = intake
         if intake is not None and intake.streams:
             self._streams = True
+            self._is_plain = False
             lib.pn_link_set_max_message_size(self.pointer, 0)  # a message in parts has no limit
 
     def _forget(self) -> None:
@@ -146,7 +148,11 @@ class ReceivingDriver(LinkDriver):
     def hand_over(self, most: int) -> bool:
         """See `LinkDriver`: deliveries have come, and perhaps a flow behind them."""
         more = False
-        if (self.is_windowed or self._streams) and not self._has_room():
+        if self._is_plain and self._hand_over_whole(most):
+            current = lib.pn_link_current(self.pointer)
+            if current:
+                more = self._look_at_next(current) or not lib.pn_delivery_partial(current)
+        elif (self.is_windowed or self._streams) and not self._has_room():
             self._left = True
             self._asked_with = -sys.maxsize
             self._ask_for_room()
@@ -178,7 +184,9 @@ class ReceivingDriver(LinkDriver):
     def receive(self, frame: Frame) -> None:
         """See `LinkDriver`; a transfer that comes too late is thrown away, and gets no outcome (2.6.6)."""
         link = self.link
-        if not isinstance(frame, Transfer):
+        if link is not None and link.state is State.ATTACHED and not self._refused and type(frame) is Transfer:
+            self._give(link, frame)
+        elif not isinstance(frame, Transfer):
             super().receive(frame)
         elif link is not None and link.state is State.DETACH_SENT:
             self._throw_away(frame)
@@ -210,6 +218,21 @@ class ReceivingDriver(LinkDriver):
 
     # reading
 
+    def _hand_over_whole(self, most: int) -> bool:
+        """Hand over whole deliveries where nothing of others is here; tell whether there were any."""
+        frame = self._read(most)
+        if frame is None:
+            self._is_plain = False  # until it has been looked at what else has come
+            return False
+        self.deliveries_noted = 0
+        starved = not frame.settled and _is_received(as_delivery(frame.deliveries[-1]))
+        if lib.pn_link_current(self.pointer):
+            self._keep_beginning()
+        self.receive(frame)
+        if starved:
+            self.receive(Flow(self.credit(), starved=True))
+        return True
+
     def _hand_over_deliveries(self, most: int) -> None:
         noted, self.deliveries_noted = self.deliveries_noted, 0
         if self._parts:
@@ -225,12 +248,10 @@ class ReceivingDriver(LinkDriver):
             self._host.turns.wake(self)  # an aborted delivery is not handed over, and has used up credit
         if starved:
             self.receive(Flow(self.credit(), starved=True))
+        self._is_plain = not (self.is_windowed or self._parts or self._formats)
 
     def _read(self, most: int) -> Transfer | None:
         """Read up to `most` whole deliveries from the engine, all settled or all not, and none that is too large."""
-        if self._formats or self._parts.has_pieces:
-            most = 1  # the next one may be of an unknown format, or have pieces of its own
-            self._parts.skip_aborted()
         deliveries, payloads, settled = self._loops.read(self.pointer, most, self._max_message_bytes)
         return Transfer(deliveries, payloads, settled) if payloads else None
 
@@ -244,17 +265,26 @@ class ReceivingDriver(LinkDriver):
         size = parts.size if parts else 0
         if size and self._is_too_large(size + lib.pn_delivery_pending(lib.pn_link_current(self.pointer))):
             return None  # refused by the caller
+        if self._formats or parts.has_pieces:
+            most = 1  # the next one may be of an unknown format, or have pieces of its own
+            parts.skip_aborted()
         frame = self._read(most)
         if frame is not None and parts:
             frame = parts.complete(frame)
+        self._keep_beginning()
+        return frame
+
+    def _keep_beginning(self) -> None:
+        """Read the beginning of the next delivery, if it has not come whole; see `_read_joined`."""
+        parts = self._parts
         current = lib.pn_link_current(self.pointer)
         if current and lib.pn_delivery_partial(current) and not self._is_too_large(lib.pn_delivery_pending(current)):
             parts.take_in(whole=self.is_windowed)
             if self._refused or not self.lives:
                 parts.drop()  # it will not be handed over
         if parts or self._counted:
+            self._is_plain = False
             self._count_unfinished(parts.cost)
-        return frame
 
     def _read_part(self) -> Transfer | None:
         """Read the next part of the current delivery; None if nothing more of it has come."""
@@ -288,12 +318,14 @@ class ReceivingDriver(LinkDriver):
     def put_pieces(self, delivery: Pointer, pieces: Sequence[bytes]) -> None:
         """Take pieces of a delivery, of which the engine has got the transfer without its payload."""
         if self.lives and not self._refused:
+            self._is_plain = False
             self._parts.put(delivery, pieces)
 
     # deliveries that are refused
 
     def note_format(self, delivery: Pointer, message_format: int) -> None:
         """Note that a delivery has begun with a message-format that is not 0."""
+        self._is_plain = False
         self._formats.note(delivery, message_format)
 
     def _refuse_format(self) -> bool:

@@ -66,6 +66,24 @@ class SendingDriver(LinkDriver):
         else:
             self._send_next(frame)
 
+    def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:
+        """See `Driver`: the message fits one frame, and none of the link waits for the session's window."""
+        host, pointer = self._host, self.pointer
+        ahead = host.ahead
+        if ahead is None or len(message) > self._frame_bytes or self._large.waits or self._partial is not None:
+            return False
+        if lib.pn_link_credit(pointer) <= 1 or lib.pn_link_queued(pointer) or not ahead.begin_ahead():
+            return False
+        self.sent_at = host.outputs
+        tags = range(tag, tag + 1)
+        most_beside = 0 if host.is_traced else self._frame_bytes
+        sent = self._loops.send(pointer, tags, [message], settled=settled, most_beside=most_beside)
+        self._known_credit -= 1
+        if not settled:
+            self._sent.add(tags, sent)
+        ahead.end_ahead()
+        return True
+
     def credit(self) -> int:
         """See `LinkDriver`."""
         return int(lib.pn_link_credit(self.pointer)) - self._large.deliveries - self._unfinished
@@ -194,7 +212,8 @@ class SendingDriver(LinkDriver):
     def work(self) -> None:
         """See `LinkDriver`."""
         if self.link is not None:
-            self._large.go_on(self._send_next, self._has_room_for_part)
+            if self._large.waits:
+                self._large.go_on(self._send_next, self._has_room_for_part)
             if self._tells_starved:
                 self._tell_starved()
             super().work()

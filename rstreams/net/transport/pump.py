@@ -18,8 +18,8 @@ Three tasks do the work:
 - A third task wakes the pump when the clock is due.
 
 Any task of the run may wake a link. Apart from that, only turns touch the engine, and only the first two tasks touch
-the network. There is one exception. A publisher may send an item while the connection is idle. Then the part of a turn
-that sends is taken inside of that signal (`_go_ahead`).
+the network. There is one exception: a publisher may send an item while the connection is idle. Then the item is sent
+inside of that signal, by itself (`begin_ahead`), or with the part of a turn that sends (`_go_ahead`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ import trio
 
 from rstreams._core.turn import Turn
 from rstreams.errors import (
-    AuthenticationFailed,
     Condition,
-    ConnectFailed,
     ConnectionLost,
     IdleTimeout,
     PeerClosed,
@@ -44,6 +42,7 @@ from rstreams.errors import (
 )
 from rstreams.net._proton import Engine, LinkDriver, LinkEnd, Unfinished
 from rstreams.net.options.limits import ConnectionLimits
+from rstreams.net.transport import losses
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.feeding import Feeding
 from rstreams.net.transport.run_share import share_of_run
@@ -137,6 +136,7 @@ class Pump:
             output=self._share_of_run.output,
             on_wake=self._ring,
             on_item=self._go_ahead,
+            ahead=self,
         )
         self._feeding = Feeding(self.engine)
         self._stream = stream
@@ -146,7 +146,8 @@ class Pump:
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
         self._turn_time = Turn(system_clock)
-        self._turned_at = -math.inf  # when the last turn began
+        self._now = trio.lowlevel.current_clock().current_time
+        self._turned_at = -math.inf  # when the last turn began, or an item was sent ahead of one
         self._failed_ahead: Exception | None = None  # what the pump raises, because a turn ahead of it has raised it
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
@@ -282,7 +283,7 @@ class Pump:
         if self._goodbye is not None:  # every link has had its turn
             engine.close(*self._goodbye)
             self._goodbye = None
-        self._turned_at = trio.current_time()
+        self._turned_at = self._now()
         due = engine.tick(self._turned_at)
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
@@ -295,24 +296,37 @@ class Pump:
 
     def _go_ahead(self) -> None:
         """Send inside of a publisher's signal, which is quicker than to wake the pump, if the connection is idle."""
-        if self._turning:
-            return
-        now = trio.current_time()
-        if not self._sleeps or self._over or now - self._turned_at < QUIET_S:
+        if not self.begin_ahead():
             self._ring()
             return
+        try:
+            self.engine.work_ahead(RUN, self._share_of_run.slice_s)
+        except Exception as error:
+            self._failed_ahead = error
+        self.end_ahead()
+
+    def begin_ahead(self) -> bool:
+        """See `Ahead`: the pump sleeps, and the connection has been quiet."""
+        if self._turning or not self._sleeps or self._over:
+            return False
+        now = self._now()
+        if now - self._turned_at < QUIET_S:
+            return False
         self._turned_at = now
         self._turning = True
+        return True
+
+    def end_ahead(self) -> None:
+        """See `Ahead`; an error is the connection's, and not the publisher's: the pump raises it."""
         try:
-            output = self.engine.work_ahead(RUN, self._share_of_run.slice_s)
+            output = self.engine.output_pieces()
             if output:
                 self._wire.send_now(*output)
-        except Exception as error:  # it is the connection's, and not the publisher's
-            self._failed_ahead = error
-        finally:
-            self._turning = False
-            if self._failed_ahead is not None or self._wire.unsent or self.engine.needs_turn():
-                self._ring()
+        except Exception as error:
+            self._failed_ahead = self._failed_ahead or error
+        self._turning = False
+        if self._failed_ahead is not None or self._wire.unsent or self.engine.needs_turn():
+            self._ring()
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
@@ -347,9 +361,9 @@ class Pump:
         # The engine's clock also notices silence, and tells the peer. But it stands still while the pump waits to send.
         with trio.CancelScope() as silence:
             while data:
-                ends = trio.current_time() + _SILENCE * self._idle_timeout_s
-                if silence.deadline < ends or silence.deadline == math.inf:
-                    silence.deadline = ends + _SILENCE_STEP * self._idle_timeout_s
+                due = self._now() + _SILENCE * self._idle_timeout_s
+                if silence.deadline < due or silence.deadline == math.inf:
+                    silence.deadline = due + _SILENCE_STEP * self._idle_timeout_s
                 try:
                     data = await self._wire.receive()
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -363,7 +377,7 @@ class Pump:
                 if self._cut_off:
                     break
             await trio.sleep_forever()  # it hung up; the rest is to be sent before the silence is too long
-        self._fail(IdleTimeout(self._silence) if data else self._end)
+        self._fail(losses.silence(self.peer, self._idle_timeout_s) if data else self._end)
         self._owner.cancel()
 
     def _feed(self, data: bytes | bytearray | memoryview) -> int:
@@ -436,14 +450,10 @@ class Pump:
     def on_failure(self, condition: str, description: str) -> None:
         """The engine gave up on the connection: tell the links, with an error that says what it means."""
         self._over = True
-        if condition == Condition.UNAUTHORIZED_ACCESS:
-            self._fail(AuthenticationFailed(f"{self.peer} refused the credentials ({description})"))
-        elif condition == Condition.RESOURCE_LIMIT_EXCEEDED:
-            self._fail(IdleTimeout(self._silence))
-        elif not self._open:
-            self._fail(ConnectFailed(f"{self.peer} does not speak AMQP 1.0, or hung up ({description})"))
+        if condition == Condition.RESOURCE_LIMIT_EXCEEDED:
+            self._fail(losses.silence(self.peer, self._idle_timeout_s))
         else:
-            self._fail(ConnectionLost(f"the connection to {self.peer} broke ({description})"))
+            self._fail(losses.failure(self.peer, condition, description, was_open=self._open))
 
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer repeats something that was refused: close the connection without waiting for an answer."""
@@ -464,19 +474,12 @@ class Pump:
         """The error of a connection that ended without one: closed from this side, or the peer hung up."""
         if self._closing or not self._over:
             return ConnectionLost(f"the connection to {self.peer} was closed from this side")
-        if self._open:
-            return ConnectionLost(f"{self.peer} hung up")
-        return ConnectFailed(f"{self.peer} hung up before the connection was open")
-
-    @property
-    def _silence(self) -> str:
-        text = f"{self.peer} was silent for longer than idle_timeout_s={self._idle_timeout_s:g}"
-        return f"{text}; or this program's event loop stood still, as it does while a function in it blocks"
+        return losses.hanging_up(self.peer, was_open=self._open)
 
     def _fail(self, error: RStreamsError) -> None:
         """End the connection: its links hear of it, and `run` ends when the last frames have been sent."""
-        if self.error is None and not self._closing:
-            self.error = error
+        if not self._closing:
+            self.error = self.error or error
         lost = self._lost(self.error or error)
         origins = [driver.origin for driver in self.engine.links.drivers if driver.lives and driver.origin is not None]
         self.engine.links.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)

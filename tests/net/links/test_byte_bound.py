@@ -15,7 +15,6 @@ import rstreams.blocking
 from rstreams import ByteStream, Message, Node, Stream
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import ConfigError, RemoteProtocolError
-from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.protocol.frames import Transfer
 from rstreams.protocol.receiver import LinkSubscription
@@ -52,12 +51,12 @@ class Holder:
 def most_on_hand(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int]]:
     """Return what measures the most bytes on hand there have been: in the link's end, and read or not, with all."""
     seen = [0, 0]
-    receive = LinkDriver.receive
+    receive = ReceivingDriver.receive
 
-    def measured(self: LinkDriver, frame: object) -> None:
+    def measured(self: ReceivingDriver, frame: object) -> None:
         receive(self, frame)  # type: ignore[arg-type]
         end = None if self.link is None else self.link._endpoint
-        if not isinstance(self, ReceivingDriver) or not isinstance(end, LinkSubscription):
+        if not isinstance(end, LinkSubscription):
             return
         if isinstance(frame, Transfer) and end.ledger.bound is not None:
             on_hand = end.ledger.bound.on_hand
@@ -65,7 +64,7 @@ def most_on_hand(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int
             seen[0] = max(seen[0], on_hand)
             seen[1] = max(seen[1], on_hand + waiting)
 
-    monkeypatch.setattr(LinkDriver, "receive", measured)
+    monkeypatch.setattr(ReceivingDriver, "receive", measured)
     return lambda: (seen[0], seen[1])
 
 

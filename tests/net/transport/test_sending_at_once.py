@@ -12,7 +12,7 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConnectionLost
-from rstreams.net._proton import Engine
+from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.net.connection import Connection
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.wire import SocketWire
@@ -173,16 +173,19 @@ async def test_a_connection_that_breaks_inside_of_emit_is_lost_in_the_pumps_turn
         assert one.pushed.subscribers == 0
 
 
+@pytest.mark.parametrize("method", ["output_pieces", "work_ahead"])
 async def test_an_error_of_the_engine_is_the_connections_and_not_the_publishers(
-    monkeypatch: pytest.MonkeyPatch,
+    method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_engine: Engine, _most: int, _slice_s: float) -> Sequence[memoryview]:
+    def fail(*_: object) -> Sequence[memoryview]:
         msg = "of the engine"
         raise RuntimeError(msg)
 
     with pytest.raises(RuntimeError, match="of the engine"):
         async with publishing() as one:
-            monkeypatch.setattr(Engine, "work_ahead", fail)
+            if method == "work_ahead":  # an item that is not sent by itself
+                monkeypatch.setattr(SendingDriver, "send_ahead", lambda *_, **__: False)
+            monkeypatch.setattr(one.pump.engine, method, fail)
             one.emit(0)
             await trio.sleep_forever()
 

@@ -1,0 +1,83 @@
+"""The state of the sending end of a link, for its owner, and for the node and the connection behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rstreams.protocol.credit import SenderLedger
+from rstreams.protocol.end import End
+from rstreams.protocol.life import SenderLife, SenderPhase
+from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
+from rstreams.protocol.outgoing_items import OutgoingItems
+from rstreams.protocol.unsettled import UnsettledBound
+
+
+class SenderState(End):
+    """The base of `LinkSubscriber`: the questions that others ask it. No answer changes anything.
+
+    Attributes:
+        outcome_unknown: Items sent and not settled when the link ended.
+        left: Whether it has ended by `leave`, before the publisher ended.
+        ledger: The items that are owed and held.
+    """
+
+    _life: SenderLife
+    _items: OutgoingItems[Any]
+    _deliveries: OutgoingDeliveries
+    _bound: UnsettledBound
+    outcome_unknown: int
+    left: bool
+    ledger: SenderLedger
+
+    @property
+    def intake(self) -> None:
+        """None: no deliveries come to this end."""
+
+    @property
+    def wants_link(self) -> bool:
+        """Whether a lost link should be replaced: it has not ended for good."""
+        return self._life.phase is not SenderPhase.FINISHED
+
+    @property
+    def unsettled(self) -> int:
+        """Items sent whose outcome has not come."""
+        return self._deliveries.unsettled_items + self._items.doubtful
+
+    @property
+    def waits_for(self) -> str:
+        """The reason for waiting although it has credit; empty unless the limit of unsettled items is reached."""
+        return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
+
+    def stall(self) -> str:
+        """Return why the link asks for no more; empty, unless a subclass knows a reason."""
+        return ""
+
+    @property
+    def accepted(self) -> int:
+        """Items that the receiver has accepted; at most once: items sent."""
+        return self._deliveries.accepted
+
+    @property
+    def sent(self) -> int:
+        """Items sent, each counted once, when the link has ended."""
+        return self._deliveries.accepted + self._deliveries.refused + self.outcome_unknown
+
+    @property
+    def unencodable(self) -> bool:
+        """Whether it ends because an item of the publisher could not be encoded."""
+        return self._items.unencodable
+
+    @property
+    def late(self) -> int:
+        """Outcomes that came for items that were not waited for any more."""
+        return self._deliveries.late
+
+    @property
+    def resent(self) -> int:
+        """Items sent again after a loss."""
+        return self._deliveries.resent
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no items are held here, and none that were sent wait for their outcome."""
+        return not self._items.payloads and self._deliveries.at_rest
