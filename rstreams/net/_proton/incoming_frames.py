@@ -208,7 +208,7 @@ class IncomingFrames:
         while at < size and not self._passes_all:
             at, told = self._loops.walk(view, at, _PASSING, self._most, LARGE_FRAME_BYTES)
             if told >= LARGE_FRAME_BYTES:
-                taken = self._take_large(view[at : at + told], view[fed:at])
+                taken = self._take_large(view[at:], told, view[fed:at])
                 if taken:
                     fed = at = at + taken
                     continue
@@ -236,15 +236,25 @@ class IncomingFrames:
         self._held = bytes(view[at:])
         return 0
 
-    def _take_large(self, frame: memoryview, before: memoryview) -> int:
-        """Take what has come of a large transfer if its payload goes beside the engine; return how many bytes."""
-        head = self._large.head_of(frame, self._driver_of)
+    def _take_large(self, data: memoryview, size: int, before: memoryview) -> int:
+        """Take what has come of large transfers whose payloads go beside the engine; return how many bytes.
+
+        Args:
+            data: The bytes from the first transfer on.
+            size: The size of that transfer.
+            before: The bytes before it that the engine has not got.
+        """
+        head = self._large.head_of(data[:size], self._driver_of)
         if head is None:
             return 0
         if len(before):
             self._push(before)
-        self._part = IncomingPart(head, _read_u32(frame, 0)[0] - head.size)
-        return head.size + self._take_part(self._part, frame[head.size :])
+        if head.is_known and head.delivery is not None and (payloads := head.payloads(data, size)):
+            self._heads.append(head.frame * len(payloads))
+            head.driver.put_pieces(head.delivery, payloads)
+            return len(payloads) * size
+        self._part = IncomingPart(head, size - head.size)
+        return head.size + self._take_part(self._part, data[head.size :])
 
     def _driver_of(self, channel: int, handle: int) -> ReceivingDriver | None:
         known = self._channels.get(channel)

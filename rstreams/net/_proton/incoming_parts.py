@@ -81,6 +81,16 @@ class Head:
         """Whether another transfer with this head is of the same delivery, which is still wanted."""
         return self._goes_on and self.delivery is not None and self.driver.has_pieces(self.delivery)
 
+    def payloads(self, data: memoryview, size: int) -> list[bytes]:
+        """Return the payloads of the frames at the beginning of `data` that have this head and `size` bytes each."""
+        begin = _pack_size(size) + self.fields
+        result: list[bytes] = []
+        at = 0
+        while at + size <= len(data) and data[at : at + self.size] == begin:
+            result.append(bytes(data[at + self.size : at + size]))
+            at += size
+        return result
+
 
 class LargeHeads:
     """Knows of which large transfers the payload goes beside the engine.
