@@ -23,7 +23,7 @@ Spec: AMQP 1.0 sections 2.3 (framing), 2.6.7 (flow control), 2.7 (performatives)
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -51,6 +51,7 @@ from rstreams.net._proton.frame_fields import (
 )
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_parts import LARGE_FRAME_BYTES, IncomingPart, LargeHeads
+from rstreams.net._proton.incoming_rooms import IncomingRooms
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
@@ -140,6 +141,7 @@ class IncomingFrames:
         self._opened = False
         self._channels: dict[int, _Channel] = {}
         self._part: IncomingPart | None = None  # the payload that is on its way beside the engine
+        self._rooms: IncomingRooms | None = None  # for the rest of that payload, and what comes behind
         self._large = LargeHeads()
         self._heads: list[bytes] = []  # of large transfers, for the engine
         # By channel and handle, the links whose state was asked for, of those that send.
@@ -265,18 +267,43 @@ class IncomingFrames:
     def _take_part(self, part: IncomingPart, data: memoryview) -> int:
         """Take what has come of a payload; when it is whole, give the engine its transfer. Return how many bytes."""
         taken = part.take(data)
-        if part.left:
-            return taken
+        if not part.left:
+            self._end_part(part)
+        return taken
+
+    def _end_part(self, part: IncomingPart) -> None:
         self._part, head = None, part.head
         if head.is_known:
             self._heads.append(head.frame)
+            head.take(part)
         else:
             event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
             head.delivery = lib.pn_event_delivery(event) if event else None
-        if head.delivery is not None:
-            head.driver.put_pieces(head.delivery, part.pieces)
+            if head.delivery is not None:
+                head.driver.put_pieces(head.delivery, part.pieces)
         self._large.last = head
-        return taken
+
+    def rooms(self) -> Sequence[memoryview]:
+        """Return where the next bytes may be written as they come, up to the next call of `feed` or `take_rooms`."""
+        self._rooms = None if self._part is None or self._refused else IncomingRooms(self._part)
+        return () if self._rooms is None else self._rooms.rooms
+
+    def take_rooms(self, came: int) -> bytes:
+        """Take bytes that have been written into the rooms; return those that are still to be fed."""
+        rooms, self._rooms = self._rooms, None
+        assert rooms is not None, "there were rooms"
+        part, head = rooms.part, rooms.part.head
+        first = min(came, part.left)
+        part.left -= first
+        came -= first
+        if part.left:
+            return b""
+        self._end_part(part)
+        frames = rooms.whole_frames(came) if head.is_known else 0
+        self._heads.append(head.frame * frames)
+        head.note_written(frames * part.size)
+        self._push(b"")
+        return rooms.rest(frames, came - frames * (head.size + part.size))
 
     def _push(self, data: Bytes) -> None:
         if self._heads:

@@ -285,10 +285,18 @@ class ReceivingDriver(LinkDriver):
         """Tell whether a delivery has pieces already, and goes on."""
         return self._parts.has(delivery)
 
-    def put_pieces(self, delivery: Pointer, pieces: Sequence[bytes]) -> None:
-        """Take pieces of a delivery, of which the engine has got the transfer without its payload."""
+    def put_pieces(self, delivery: Pointer, pieces: Sequence[bytes | memoryview]) -> None:
+        """Take copies of pieces of a delivery, of which the engine has got the transfer without its payload."""
         if self.lives and not self._refused:
             self._parts.put(delivery, pieces)
+
+    def room_for(self, delivery: Pointer) -> memoryview | None:
+        """Return where the next pieces of a delivery may be written as they come; None if `put_pieces` is to be used."""
+        return self._parts.room(delivery)
+
+    def note_written(self, delivery: Pointer, size: int) -> None:
+        """Take the next piece of a delivery, which has been written into the room for it."""
+        self._parts.note_written(delivery, size)
 
     # deliveries that are refused
 
