@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from io import BytesIO
 from typing import Final
 
@@ -36,10 +37,10 @@ class ArrivingBody:
 
     __slots__ = ("_bytes", "_head", "_size", "room")
 
-    def __init__(self, begin: bytes | memoryview, size: int) -> None:
-        """Make memory for a body of `size` bytes; `begin` is the beginning of the message."""
+    def __init__(self, begin: bytes | memoryview, size: int, memory: Callable[[int], bytes]) -> None:
+        """Make a body of `size` bytes in memory that `memory` returns; `begin` is the beginning of the message."""
         self._size = size
-        self._bytes = BytesIO(bytes(size))  # which hands these bytes over without a copy
+        self._bytes = BytesIO(memory(size))  # nobody else has these bytes, therefore they are used, and not copied
         self.room = self._bytes.getbuffer()
         self._head = bytes(begin[:_HEAD_BYTES])
         self.fill(begin[_HEAD_BYTES:])

@@ -300,10 +300,14 @@ class IncomingFrames:
             return b""
         self._end_part(part)
         frames = rooms.whole_frames(came) if head.is_known else 0
-        self._heads.append(head.frame * frames)
-        head.note_written(frames * part.size)
+        if frames:
+            self._heads.append(head.frame * frames)
+            head.note_written(frames * part.size)
+            came -= frames * (head.size + part.size)
         self._push(b"")
-        return rooms.rest(frames, came - frames * (head.size + part.size))
+        if came:
+            self._part = rooms.begun(frames, came)
+        return rooms.rest(frames, came) if came and self._part is None else b""
 
     def _push(self, data: Bytes) -> None:
         if self._heads:

@@ -48,6 +48,13 @@ class IncomingRooms:
             count += 1
         return count
 
+    def begun(self, frames: int, came: int) -> IncomingPart | None:
+        """Return the payload of the frame behind `frames` whole ones, if its first `came` bytes have the expected head."""
+        head, size = self.part.head, self.part.size
+        if head.size <= came and self.rooms[1 + 2 * frames] == self._begin and head.room(size) is not None:
+            return IncomingPart(head, size, came - head.size)
+        return None
+
     def rest(self, frames: int, came: int) -> bytes:
         """Return `came` bytes that are in the rooms behind the first one and those of `frames` whole frames."""
         result: list[memoryview] = []

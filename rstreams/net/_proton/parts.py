@@ -9,7 +9,7 @@ There are two kinds:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,11 +32,13 @@ class _Beside:
     """The pieces of one delivery that came beside the engine.
 
     Attributes:
+        memory: Returns memory for a body; see `Loops.memory`.
         pieces: Each with the number of the delivery's bytes that the engine got before it.
         body: Used in place of `pieces` if the delivery begins with a large body, and the engine has none of its bytes.
         size: The bytes of all pieces.
     """
 
+    memory: Callable[[int], bytes]
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
     body: ArrivingBody | None = None
     size: int = 0
@@ -44,7 +46,7 @@ class _Beside:
     def put(self, before: int, piece: bytes | memoryview) -> None:
         """Keep a copy of a piece that comes behind `before` bytes that the engine has got."""
         if not self.size and not before and 0 < (size := large_body_bytes(piece)) <= MOST_BODY_BYTES:
-            self.body = ArrivingBody(piece, size)
+            self.body = ArrivingBody(piece, size, self.memory)
         elif self.body is not None and not before and len(piece) <= len(self.body.room):
             self.body.fill(piece)
         else:
@@ -72,9 +74,10 @@ class Parts:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, link: Pointer) -> None:
-        """Have nothing of the deliveries of `link` yet."""
+    def __init__(self, link: Pointer, memory: Callable[[int], bytes]) -> None:
+        """Have nothing of the deliveries of `link` yet; `memory` is that of the loops."""
         self._link = link
+        self._memory = memory
         self._read: list[bytes] = []
         self._read_size = 0
         self._largest = 0  # of the parts that the engine had at a time
@@ -111,7 +114,9 @@ class Parts:
     def put(self, delivery: Pointer, pieces: Sequence[bytes | memoryview]) -> None:
         """Keep copies of pieces of a delivery; they come behind all that the engine has got of it so far."""
         before = self._engine_bytes(delivery)
-        beside = self._beside.setdefault(delivery, _Beside())
+        beside = self._beside.get(delivery)
+        if beside is None:
+            beside = self._beside[delivery] = _Beside(self._memory)
         for piece in pieces:
             beside.put(before, piece)
 

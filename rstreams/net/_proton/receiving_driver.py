@@ -54,7 +54,7 @@ class ReceivingDriver(LinkDriver):
         self._streams = False  # deliveries are handed over in parts
         self._bounded: Intake | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
-        self._parts = Parts(pointer)
+        self._parts = Parts(pointer, host.loops.memory)
         self._formats = MessageFormats()
         self._counted = 0  # the bytes counted of an unfinished message
         self._too_much = ""  # why an unfinished message is to be refused

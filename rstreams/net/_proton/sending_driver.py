@@ -147,9 +147,8 @@ class SendingDriver(LinkDriver):
                 if head:
                     send(pointer, head, len(head))
                     head = b""
-                piece = part[at : at + size]
+                send(pointer, add(pointer, part[at : at + size]), PLACEHOLDER_BYTES)
                 at += size
-                send(pointer, add(pointer, piece), PLACEHOLDER_BYTES)
                 if at >= end and not frame.more:
                     self._end_part(frame)
                 write()

@@ -27,7 +27,7 @@ ROOM_BYTES: Final = 768 * 1024
 """The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
 turn is done for more items; these bytes still fit the cache of a processor."""
 
-UNSENT_BYTES: Final = 512 * 1024
+UNSENT_BYTES: Final = 1024 * 1024
 """The most bytes that wait in the kernel because the peer has no room for them."""
 
 
