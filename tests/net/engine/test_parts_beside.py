@@ -176,6 +176,22 @@ def test_the_rest_of_a_body_is_written_where_it_belongs() -> None:
     assert served.probes[0].items == [body]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_frames_of_several_links_by_turns_come_into_the_rooms_of_one(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
+    rng = random.Random(seed)  # noqa: S311
+    runs = [[message(rng.choice((700_000, 2 * LARGE_BYTES)), rng.getrandbits(32)) for _ in range(12)] for _ in range(3)]
+    served = Served(*map(Stream.from_iterable, runs))
+    for probe in served.probes:
+        probe.request(100)
+    while served.move(rng, 400_000):
+        pass
+    assert [probe.items for probe in served.probes] == runs
+    assert served.engines.one.failures == []
+
+
 @pytest.mark.parametrize("at", [66_000, 100_000, 131_000])
 def test_frames_that_come_in_place_of_the_rest_are_to_be_read(at: int) -> None:
     served, engine, rest = begun(message(LARGE_BYTES + 100_000, 1), at)
