@@ -31,6 +31,8 @@ class JoinedMessage(Sequence[bytes]):
         first = self._pieces[0]
         if first[:4] != _DATA or len(first) < _HEAD or _read_length(first, 4)[0] != self.size - _HEAD:
             return None
+        if len(first) == _HEAD:
+            return [b"".join(self._pieces[1:])]  # which copies nothing if the body is one piece
         return [b"".join((memoryview(first)[_HEAD:], *self._pieces[1:]))]
 
     def __len__(self) -> int:

@@ -356,6 +356,16 @@ static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(memory_doc, "memory(size): return bytes of any values, which nobody has seen yet.");
+
+static PyObject *memory(PyObject *Py_UNUSED(module), PyObject *size)
+{
+    size_t bytes = PyLong_AsSize_t(size);
+    if (bytes == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    return PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
@@ -365,6 +375,7 @@ static PyMethodDef methods[] = {
     {"feed", feed, METH_VARARGS, feed_doc},
     {"feed_frames", feed_frames, METH_VARARGS, feed_frames_doc},
     {"forget", forget, METH_VARARGS, forget_doc},
+    {"memory", memory, METH_O, memory_doc},
     {"message_of", message_of, METH_VARARGS, message_of_doc},
     {"new_beside", new_beside, METH_O, new_beside_doc},
     {"note_events", note_events, METH_VARARGS, note_events_doc},
@@ -378,7 +389,7 @@ static PyMethodDef methods[] = {
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 7 };
+enum { INTERFACE = 8 };
 
 static int add_constants(PyObject *module)
 {

@@ -226,6 +226,15 @@ class Engine:
         self.feed(data)
         return 0
 
+    def rooms(self) -> Sequence[memoryview]:
+        """Return where the next bytes may be written; they are valid until the next call of this object."""
+        return self._incoming.rooms()
+
+    def take_rooms(self, came: int, data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryview:
+        """Take bytes that have been written into the rooms; return what is to be fed of them and `data` behind them."""
+        left = self._incoming.take_rooms(came)
+        return b"".join((left, data)) if left else data
+
     def output(self) -> memoryview:
         """Return the bytes for the peer in one piece; they are valid until the next call."""
         pieces = self.output_pieces()

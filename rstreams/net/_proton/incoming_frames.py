@@ -23,7 +23,7 @@ Spec: AMQP 1.0 sections 2.3 (framing), 2.6.7 (flow control), 2.7 (performatives)
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -51,6 +51,7 @@ from rstreams.net._proton.frame_fields import (
 )
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_parts import LARGE_FRAME_BYTES, IncomingPart, LargeHeads
+from rstreams.net._proton.incoming_rooms import IncomingRooms
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
@@ -140,6 +141,7 @@ class IncomingFrames:
         self._opened = False
         self._channels: dict[int, _Channel] = {}
         self._part: IncomingPart | None = None  # the payload that is on its way beside the engine
+        self._rooms: IncomingRooms | None = None  # for the rest of that payload, and what comes behind
         self._large = LargeHeads()
         self._heads: list[bytes] = []  # of large transfers, for the engine
         # By channel and handle, the links whose state was asked for, of those that send.
@@ -208,7 +210,7 @@ class IncomingFrames:
         while at < size and not self._passes_all:
             at, told = self._loops.walk(view, at, _PASSING, self._most, LARGE_FRAME_BYTES)
             if told >= LARGE_FRAME_BYTES:
-                taken = self._take_large(view[at : at + told], view[fed:at])
+                taken = self._take_large(view[at:], told, view[fed:at])
                 if taken:
                     fed = at = at + taken
                     continue
@@ -236,15 +238,25 @@ class IncomingFrames:
         self._held = bytes(view[at:])
         return 0
 
-    def _take_large(self, frame: memoryview, before: memoryview) -> int:
-        """Take what has come of a large transfer if its payload goes beside the engine; return how many bytes."""
-        head = self._large.head_of(frame, self._driver_of)
+    def _take_large(self, data: memoryview, size: int, before: memoryview) -> int:
+        """Take what has come of large transfers whose payloads go beside the engine; return how many bytes.
+
+        Args:
+            data: The bytes from the first transfer on.
+            size: The size of that transfer.
+            before: The bytes before it that the engine has not got.
+        """
+        head = self._large.head_of(data[:size], self._driver_of)
         if head is None:
             return 0
         if len(before):
             self._push(before)
-        self._part = IncomingPart(head, _read_u32(frame, 0)[0] - head.size)
-        return head.size + self._take_part(self._part, frame[head.size :])
+        if head.is_known and head.delivery is not None and (payloads := head.payloads(data, size)):
+            self._heads.append(head.frame * len(payloads))
+            head.driver.put_pieces(head.delivery, payloads)
+            return len(payloads) * size
+        self._part = IncomingPart(head, size - head.size)
+        return head.size + self._take_part(self._part, data[head.size :])
 
     def _driver_of(self, channel: int, handle: int) -> ReceivingDriver | None:
         known = self._channels.get(channel)
@@ -255,18 +267,47 @@ class IncomingFrames:
     def _take_part(self, part: IncomingPart, data: memoryview) -> int:
         """Take what has come of a payload; when it is whole, give the engine its transfer. Return how many bytes."""
         taken = part.take(data)
-        if part.left:
-            return taken
+        if not part.left:
+            self._end_part(part)
+        return taken
+
+    def _end_part(self, part: IncomingPart) -> None:
         self._part, head = None, part.head
         if head.is_known:
             self._heads.append(head.frame)
+            head.take(part)
         else:
             event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
             head.delivery = lib.pn_event_delivery(event) if event else None
-        if head.delivery is not None:
-            head.driver.put_pieces(head.delivery, part.pieces)
+            if head.delivery is not None:
+                head.driver.put_pieces(head.delivery, part.pieces)
         self._large.last = head
-        return taken
+
+    def rooms(self) -> Sequence[memoryview]:
+        """Return where the next bytes may be written as they come, up to the next call of `feed` or `take_rooms`."""
+        self._rooms = None if self._part is None or self._refused else IncomingRooms(self._part)
+        return () if self._rooms is None else self._rooms.rooms
+
+    def take_rooms(self, came: int) -> bytes:
+        """Take bytes that have been written into the rooms; return those that are still to be fed."""
+        rooms, self._rooms = self._rooms, None
+        assert rooms is not None, "there were rooms"
+        part, head = rooms.part, rooms.part.head
+        first = min(came, part.left)
+        part.left -= first
+        came -= first
+        if part.left:
+            return b""
+        self._end_part(part)
+        frames = rooms.whole_frames(came) if head.is_known else 0
+        if frames:
+            self._heads.append(head.frame * frames)
+            head.note_written(frames * part.size)
+            came -= frames * (head.size + part.size)
+        self._push(b"")
+        if came:
+            self._part = rooms.begun(frames, came)
+        return rooms.rest(frames, came) if came and self._part is None else b""
 
     def _push(self, data: Bytes) -> None:
         if self._heads:

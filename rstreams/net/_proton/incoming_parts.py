@@ -12,9 +12,10 @@ Links whose bytes the engine counts against a session's window are left alone: t
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from rstreams.net._proton.arriving_body import large_body_bytes
 from rstreams.net._proton.frame_fields import Malformed, fields_of, number_of, performative_of
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
@@ -22,18 +23,14 @@ from rstreams.net._proton.receiving_driver import ReceivingDriver
 LARGE_FRAME_BYTES: Final = 32 * 1024
 """The size from which on a transfer's payload goes beside the engine."""
 
-LARGE_BODY_BYTES: Final = 128 * 1024
-"""The size from which on a body is worth it."""
-
 _HEAD_BYTES: Final = 512
 """More than the head of a transfer takes whose list has a size of one byte."""
 
-_DATA: Final = b"\x00\x53\x75\xb0"  # a Data section whose length has four bytes
 _LIST_AT: Final = 11
 _LIST: Final = b"\x00\x53\x14\xc0"  # a transfer, as a list whose size has one byte
 _NO_EXTENDED_HEADER: Final = 2
+_DATA_HEAD_BYTES: Final = 8
 
-_read_length: Final = struct.Struct(">I").unpack_from
 _read_channel: Final = struct.Struct(">H").unpack_from
 _pack_size: Final = struct.Struct(">I").pack
 
@@ -47,11 +44,6 @@ def _head_bytes(frame: memoryview) -> int:
     ):
         return 0
     return _LIST_AT + 2 + frame[_LIST_AT + 1]
-
-
-def _begins_large(frame: memoryview, head: int) -> bool:
-    """Tell whether the payload of a transfer, behind `head` bytes, begins with a large body."""
-    return bytes(frame[head : head + 4]) == _DATA and _read_length(frame, head + 4)[0] >= LARGE_BODY_BYTES
 
 
 class Head:
@@ -81,6 +73,42 @@ class Head:
         """Whether another transfer with this head is of the same delivery, which is still wanted."""
         return self._goes_on and self.delivery is not None and self.driver.has_pieces(self.delivery)
 
+    def room(self, size: int) -> memoryview | None:
+        """Return where the payload of the next transfer with this head may be written, if it has `size` bytes."""
+        room = self.driver.room_for(self.delivery) if self.is_known and self.delivery is not None else None
+        return None if room is None or len(room) < size else room[:size]
+
+    def room_behind(self, size: int) -> memoryview:
+        """Return where further payloads may be written, behind one of `size` bytes."""
+        room = self.driver.room_for(self.delivery) if self.is_known and self.delivery is not None else None
+        return memoryview(b"") if room is None else room[size:]
+
+    def take(self, part: IncomingPart) -> None:
+        """Take the payload of a further transfer of the delivery."""
+        if part.room is not None:
+            self.note_written(part.size)
+        elif self.delivery is not None:
+            self.driver.put_pieces(self.delivery, part.pieces)
+
+    def note_written(self, size: int) -> None:
+        """Note that payloads of `size` bytes have been written into the room for them."""
+        if size and self.delivery is not None:
+            self.driver.note_written(self.delivery, size)
+
+    def payloads(self, data: memoryview, size: int) -> list[memoryview]:
+        """Return the payloads of the frames at the beginning of `data` that have this head and `size` bytes each."""
+        begin = self.begin(size)
+        result: list[memoryview] = []
+        at = 0
+        while at + size <= len(data) and data[at : at + self.size] == begin:
+            result.append(data[at + self.size : at + size])
+            at += size
+        return result
+
+    def begin(self, size: int) -> bytes:
+        """Return the beginning of a frame of `size` bytes with this head."""
+        return _pack_size(size) + self.fields
+
 
 class LargeHeads:
     """Knows of which large transfers the payload goes beside the engine.
@@ -107,7 +135,7 @@ class LargeHeads:
         if not size:
             return None
         begun, self._begun = self._begun, bytes(frame[4:size])
-        if begun != self._begun and not _begins_large(frame, size):
+        if begun != self._begun and not large_body_bytes(frame[size : size + _DATA_HEAD_BYTES]):
             return None
         return _read_head(bytes(frame[:size]), driver_of)
 
@@ -129,27 +157,38 @@ class IncomingPart:
 
     Attributes:
         head: The head of the transfer.
-        left: The bytes that are still to come.
-        pieces: Those that have come.
+        size: The bytes of the payload.
+        left: The bytes of it that are still to come.
+        room: Where it is written; None if its pieces are kept until it is whole.
     """
 
-    __slots__ = ("_size", "head", "left", "pieces")
+    __slots__ = ("_pieces", "head", "left", "room", "size")
 
-    def __init__(self, head: Head, size: int) -> None:
-        """Expect `size` bytes."""
+    def __init__(self, head: Head, size: int, written: int = 0) -> None:
+        """Expect `size` bytes, of which `written` are in the room for them already."""
         self.head = head
-        self.left = self._size = size
-        self.pieces: list[bytes] = []
+        self.size = size
+        self.left = size - written
+        self.room = head.room(size)
+        self._pieces: list[bytes] = []
 
     @property
     def unfinished(self) -> bytes:
         """The beginning of the frame, for the engine to report."""
-        return _pack_size(self.head.size + self._size) + self.head.fields
+        return self.head.begin(self.head.size + self.size)
+
+    @property
+    def pieces(self) -> Sequence[bytes | memoryview]:
+        """What has come."""
+        return self._pieces if self.room is None else (self.room[: self.size - self.left],)
 
     def take(self, data: memoryview) -> int:
         """Take what there is of the payload at the beginning of `data`; return how many bytes that was."""
-        piece = bytes(data[: self.left])
+        piece = data[: self.left]
+        at = self.size - self.left
         self.left -= len(piece)
-        if piece:
-            self.pieces.append(piece)
+        if self.room is not None:
+            self.room[at : at + len(piece)] = piece
+        elif len(piece):
+            self._pieces.append(bytes(piece))
         return len(piece)

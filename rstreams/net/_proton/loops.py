@@ -23,7 +23,7 @@ from rstreams.net._proton.frame_walk import walk, walk_in_python
 from rstreams.net._proton.pointers import Delivery, Pointer
 
 _log: Final = logging.getLogger("rstreams.net")
-_INTERFACE: Final = 7  # of `_loops.c`
+_INTERFACE: Final = 8  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _put_tag: Final = struct.Struct(">I").pack_into
 _pack_tag: Final = struct.Struct(">I").pack
@@ -154,6 +154,10 @@ class Loops(Protocol):
 
     def message_of(self, part: bytes) -> bytes:
         """Return the message that the bytes of a whole delivery stand for: themselves, unless it came beside."""
+        ...
+
+    def memory(self, size: int) -> bytes:
+        """Return bytes that are to be overwritten before anybody sees them; they have any values."""
         ...
 
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
@@ -324,6 +328,10 @@ class PythonLoops:
         """See `Loops`."""
         return part
 
+    def memory(self, size: int) -> bytes:
+        """See `Loops`."""
+        return bytes(size)
+
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """See `Loops`."""
         view, total = ffi.from_buffer(buffer), 0
@@ -431,6 +439,11 @@ class CompiledLoops:
         """See `Loops`."""
         message: bytes = _compiled.message_of(self._beside, part)
         return message
+
+    def memory(self, size: int) -> bytes:
+        """See `Loops`."""
+        memory: bytes = _compiled.memory(size)
+        return memory
 
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """See `Loops`."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
 from typing import Final
 
 from rstreams.net._proton.loops import Loops
@@ -90,36 +89,30 @@ class OutgoingParts:
             not in them, and must come again in front of its rest.
         """
         pieces: list[memoryview] = []
-        begin = 0
-        for at, end in self._frames(output):
-            if end > len(output):
-                pieces.append(output[begin:at])
-                return pieces, at
-            placeholder = bytes(output[end - PLACEHOLDER_BYTES : end])
-            if placeholder[:_SECRET_BYTES] == self._secret:
-                part = self._take(placeholder)
-                _put_size(output, at, end - at - PLACEHOLDER_BYTES + len(part))
-                pieces += output[begin : end - PLACEHOLDER_BYTES], part
-                begin = end
-        if begin < len(output):
-            pieces.append(output[begin:])
-        return pieces, len(output)
-
-    def _frames(self, output: memoryview) -> Iterator[tuple[int, int]]:
-        """Yield the place of each frame that may have a placeholder; the last one may end behind the output."""
-        at, size = self._skipped, len(output)
+        begin, at, size, walk = 0, self._skipped, len(output), self._loops.walk
         self._skipped = 0
         while at < size:
-            at, told = self._loops.walk(output, at, _PASSING, _MOST)
+            at, told = walk(output, at, _PASSING, _MOST)
             if told < 0:
                 assert bytes(output[at : at + len(_HEADER)]) == _HEADER, "the engine writes frames"
                 at += 8
-            elif told == 0 and at < size:
-                yield at, size + 1
-            elif 0 < told <= _FRAME_BYTES:
-                yield at, at + told
-            at += max(told, 0)
-        self._skipped = max(0, at - size)
+                continue
+            end = at + told
+            if at < size and (told == 0 or (told <= _FRAME_BYTES and end > size)):
+                pieces.append(output[begin:at])
+                return pieces, at
+            if 0 < told <= _FRAME_BYTES:
+                placeholder = bytes(output[end - PLACEHOLDER_BYTES : end])
+                if placeholder.startswith(self._secret):
+                    part = self._take(placeholder)
+                    _put_size(output, at, told - PLACEHOLDER_BYTES + len(part))
+                    pieces += output[begin : end - PLACEHOLDER_BYTES], part
+                    begin = end
+            at = end
+        self._skipped = at - size
+        if begin < size:
+            pieces.append(output[begin:])
+        return pieces, size
 
     def _take(self, placeholder: bytes) -> memoryview:
         _, part = self._waiting.pop(placeholder, _GONE)

@@ -9,12 +9,13 @@ There are two kinds:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from cproton_ffi import ffi, lib
 
+from rstreams.net._proton.arriving_body import MOST_BODY_BYTES, ArrivingBody, large_body_bytes
 from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import Transfer
@@ -31,12 +32,40 @@ class _Beside:
     """The pieces of one delivery that came beside the engine.
 
     Attributes:
+        memory: Returns memory for a body; see `Loops.memory`.
         pieces: Each with the number of the delivery's bytes that the engine got before it.
-        size: Their bytes.
+        body: Used in place of `pieces` if the delivery begins with a large body, and the engine has none of its bytes.
+        size: The bytes of all pieces.
     """
 
+    memory: Callable[[int], bytes]
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
+    body: ArrivingBody | None = None
     size: int = 0
+
+    def put(self, before: int, piece: bytes | memoryview) -> None:
+        """Keep a copy of a piece that comes behind `before` bytes that the engine has got."""
+        if not self.size and not before and 0 < (size := large_body_bytes(piece)) <= MOST_BODY_BYTES:
+            self.body = ArrivingBody(piece, size, self.memory)
+        elif self.body is not None and not before and len(piece) <= len(self.body.room):
+            self.body.fill(piece)
+        else:
+            if self.body is not None:
+                self.pieces += ((0, each) for each in self.body.pieces())
+                self.body = None
+            self.pieces.append((before, bytes(piece)))
+        self.size += len(piece)
+
+    def message(self, parts: Sequence[bytes]) -> JoinedMessage:
+        """Return the message that these pieces are, and the parts that the engine had."""
+        body = self.body
+        if body is None:
+            return JoinedMessage(_woven(parts, self.pieces))
+        if sum(map(len, parts)) != len(body.room):
+            return JoinedMessage([*body.pieces(), *parts])
+        for part in parts:
+            body.fill(part)
+        return JoinedMessage(body.pieces())
 
 
 class Parts:
@@ -45,9 +74,10 @@ class Parts:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, link: Pointer) -> None:
-        """Have nothing of the deliveries of `link` yet."""
+    def __init__(self, link: Pointer, memory: Callable[[int], bytes]) -> None:
+        """Have nothing of the deliveries of `link` yet; `memory` is that of the loops."""
         self._link = link
+        self._memory = memory
         self._read: list[bytes] = []
         self._read_size = 0
         self._largest = 0  # of the parts that the engine had at a time
@@ -81,15 +111,35 @@ class Parts:
         """Tell whether a delivery has pieces."""
         return delivery in self._beside
 
-    def put(self, delivery: Pointer, pieces: Sequence[bytes]) -> None:
-        """Keep pieces of a delivery; they come behind all that the engine has got of it so far."""
-        before = int(lib.pn_delivery_pending(delivery))
-        if self._read_size and delivery == lib.pn_link_current(self._link):
-            before += self._read_size
-        beside = self._beside.setdefault(delivery, _Beside())
+    def put(self, delivery: Pointer, pieces: Sequence[bytes | memoryview]) -> None:
+        """Keep copies of pieces of a delivery; they come behind all that the engine has got of it so far."""
+        before = self._engine_bytes(delivery)
+        beside = self._beside.get(delivery)
+        if beside is None:
+            beside = self._beside[delivery] = _Beside(self._memory)
         for piece in pieces:
-            beside.pieces.append((before, piece))
-            beside.size += len(piece)
+            beside.put(before, piece)
+
+    def room(self, delivery: Pointer) -> memoryview | None:
+        """Return where the rest of a delivery's body is to be written; None if that is not told by its size."""
+        beside = self._beside.get(delivery)
+        if beside is None or beside.body is None or self._engine_bytes(delivery):
+            return None
+        return beside.body.room
+
+    def note_written(self, delivery: Pointer, size: int) -> None:
+        """Note that the next `size` bytes of a delivery have been written into its room."""
+        beside = self._beside[delivery]
+        assert beside.body is not None, "there was a room"
+        beside.body.skip(size)
+        beside.size += size
+
+    def _engine_bytes(self, delivery: Pointer) -> int:
+        """Return how many bytes of a delivery the engine has got."""
+        size = int(lib.pn_delivery_pending(delivery))
+        if self._read_size and delivery == lib.pn_link_current(self._link):
+            size += self._read_size
+        return size
 
     def check(self) -> None:
         """Drop the parts of a delivery that its sender has aborted, or that is gone."""
@@ -120,8 +170,7 @@ class Parts:
         beside = self._beside.pop(as_delivery(frame.deliveries[0]), None) if self._beside else None
         self._forget_read()
         if beside is not None:
-            message = JoinedMessage(_woven([*read, last], beside.pieces))
-            return Transfer(frame.deliveries, message, frame.settled)
+            return Transfer(frame.deliveries, beside.message([*read, last]), frame.settled)
         if read:
             return Transfer(frame.deliveries, [b"".join((*read, last)), *frame.payloads[1:]], frame.settled)
         return frame

@@ -55,7 +55,7 @@ class ReceivingDriver(LinkDriver):
         self._is_plain = not self.is_windowed  # deliveries are read whole, and there is nothing of any other
         self._bounded: Intake | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
-        self._parts = Parts(pointer)
+        self._parts = Parts(pointer, host.loops.memory)
         self._formats = MessageFormats()
         self._counted = 0  # the bytes counted of an unfinished message
         self._too_much = ""  # why an unfinished message is to be refused
@@ -315,11 +315,19 @@ class ReceivingDriver(LinkDriver):
         """Tell whether a delivery has pieces already, and goes on."""
         return self._parts.has(delivery)
 
-    def put_pieces(self, delivery: Pointer, pieces: Sequence[bytes]) -> None:
-        """Take pieces of a delivery, of which the engine has got the transfer without its payload."""
+    def put_pieces(self, delivery: Pointer, pieces: Sequence[bytes | memoryview]) -> None:
+        """Take copies of pieces of a delivery, of which the engine has got the transfer without its payload."""
         if self.lives and not self._refused:
             self._is_plain = False
             self._parts.put(delivery, pieces)
+
+    def room_for(self, delivery: Pointer) -> memoryview | None:
+        """Return where the next pieces of a delivery may be written; None if `put_pieces` is to be used."""
+        return self._parts.room(delivery)
+
+    def note_written(self, delivery: Pointer, size: int) -> None:
+        """Take the next piece of a delivery, which has been written into the room for it."""
+        self._parts.note_written(delivery, size)
 
     # deliveries that are refused
 

@@ -25,6 +25,10 @@ _HEAD_BYTES: Final = 128
 _PARTS_OF_ROOM: Final = 4
 """A link waits until this part of a session's room is free: it would send a few items each time."""
 
+MOST_BESIDE: Final = 1024 * 1024
+"""With as many bytes of parts in an output, no further part goes into it. The parts are views of their messages, which
+are in memory anyway."""
+
 _MIN_FRAME_BYTES: Final = 4096
 """A peer that takes only smaller frames gets no parts beside the engine: there would be many."""
 
@@ -148,38 +152,43 @@ class SendingDriver(LinkDriver):
 
     def _send_beside(self, frame: Transfer, part: memoryview, head: bytes) -> bool:
         """Send what there is room for of a part, in frames beside the engine; tell whether that was all of it."""
-        host, session, pointer, size = self._host, self._session, self.pointer, self._frame_bytes
-        outgoing, most = host.outgoing, host.session_bytes
-        parts = outgoing.parts
-        at, end = 0, len(part)
-        if self._share_of != host.outputs:
-            self._share_of, self._share_taken = host.outputs, 0
+        host, pointer = self._host, self.pointer
         host.flush()  # a frame must have no other bytes than those that it has room for
-        while at < end and lib.pn_link_current(pointer) == self._partial:
-            if (
-                host.output_waits
-                or (self._share_taken >= PART_BYTES and not host.turns.is_alone(self))
-                or parts.size >= most
-                or not outgoing.takes_parts
-                or host.unsent.of(session)
-            ):
-                self._beside = frame, part[at:], head
-                return False
-            if head:
-                lib.pn_link_send(pointer, head, len(head))
-                head = b""
-            piece = part[at : at + size]
-            at += len(piece)
-            self._share_taken += len(piece)
+        at, end, size = 0, len(part), self._frame_bytes
+        if lib.pn_link_current(pointer) != self._partial:
+            at = end
+        elif room := self._room_beside():
+            add, send, write = host.outgoing.parts.add, lib.pn_link_send, host.outgoing.flush
+            waiting, session = lib.pn_session_outgoing_bytes, self._session
+            never_sent = waiting(session)
+            while at < end and at < room and waiting(session) == never_sent:
+                if head:
+                    send(pointer, head, len(head))
+                    head = b""
+                send(pointer, add(pointer, part[at : at + size]), PLACEHOLDER_BYTES)
+                at += size
+                if at >= end and not frame.more:
+                    self._end_part(frame)
+                write()
+            self._share_taken += at
             self.sent_at = host.outputs
-            lib.pn_link_send(pointer, parts.add(pointer, piece), PLACEHOLDER_BYTES)
-            if at == end and not frame.more:
-                self._end_part(frame)
-            outgoing.flush()
+        if at < end:
+            self._beside = frame, part[at:], head
+            return False
         self._beside = None
         if not frame.more:
             self._partial = None
         return True
+
+    def _room_beside(self) -> int:
+        """Return how many bytes of a part may go beside the engine now; the frame in which they end may go whole."""
+        host, outgoing = self._host, self._host.outgoing
+        if host.output_waits or not outgoing.takes_parts or host.unsent.of(self._session):
+            return 0
+        if self._share_of != host.outputs:
+            self._share_of, self._share_taken = host.outputs, 0
+        share = MOST_BESIDE if host.turns.is_alone(self) else PART_BYTES - self._share_taken
+        return max(0, min(MOST_BESIDE - outgoing.parts.size, share))
 
     def _end_part(self, frame: Transfer) -> None:
         lib.pn_link_advance(self.pointer)

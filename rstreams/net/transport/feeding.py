@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import trio
+
 from rstreams._core.turn import Turn
 from rstreams.net._proton import Engine
+from rstreams.net.transport.wire import Wire
 from rstreams.runtime import system_clock
 
 FEED_BYTES: Final = 64 * 1024
@@ -29,10 +32,25 @@ class Feeding:
         self._size = FEED_BYTES
         self._turn = Turn(system_clock)
 
-    def feed(self, data: bytes | bytearray | memoryview, slice_s: float) -> int:
-        """Give the engine bytes, for a slice; return how many it took."""
+    async def receive(self, wire: Wire) -> bytes | bytearray | memoryview | None:
+        """Wait for bytes of a wire; return those that are to be fed, and None at the end.
+
+        The rest of a large body is written where it belongs.
+        """
+        try:
+            in_rooms, data = await wire.receive(self._engine.rooms)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return None
+        if in_rooms:
+            return self._engine.take_rooms(in_rooms, data)
+        return data or None
+
+    def feed(self, data: bytes | bytearray | memoryview | None, slice_s: float) -> int:
+        """Give the engine bytes, for a slice; return how many it took. None is the end."""
+        if data is None:
+            return self._engine.feed_some(b"")
         if len(data) <= FEED_BYTES:
-            return self._engine.feed_some(data)
+            return self._engine.feed_some(data) if data else 0
         view, at = memoryview(data), 0
         turn = self._turn.begin(seconds=slice_s)
         while True:

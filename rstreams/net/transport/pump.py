@@ -357,19 +357,16 @@ class Pump:
         self._fail(ConnectionLost(f"the connection to {self.peer} broke: {error.__cause__ or error}"))
 
     async def _receive(self) -> None:
-        data: bytes | bytearray | memoryview = b"-"
+        data: bytes | bytearray | memoryview | None = b""
         # The engine's clock also notices silence, and tells the peer. But it stands still while the pump waits to send.
         with trio.CancelScope() as silence:
-            while data:
+            while data is not None:
                 due = self._now() + _SILENCE * self._idle_timeout_s
                 if silence.deadline < due or silence.deadline == math.inf:
                     silence.deadline = due + _SILENCE_STEP * self._idle_timeout_s
-                try:
-                    data = await self._wire.receive()
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    data = b""
+                data = await self._feeding.receive(self._wire)
                 fed = self._feed(data)
-                if fed < len(data):
+                if data is not None and fed < len(data):
                     left = memoryview(bytes(data[fed:]))  # a copy, because other tasks read into the same room
                     while left and not self._cut_off:
                         await trio.lowlevel.checkpoint()
@@ -377,18 +374,18 @@ class Pump:
                 if self._cut_off:
                     break
             await trio.sleep_forever()  # it hung up; the rest is to be sent before the silence is too long
-        self._fail(losses.silence(self.peer, self._idle_timeout_s) if data else self._end)
+        self._fail(self._end if data is None else losses.silence(self.peer, self._idle_timeout_s))
         self._owner.cancel()
 
-    def _feed(self, data: bytes | bytearray | memoryview) -> int:
+    def _feed(self, data: bytes | bytearray | memoryview | None) -> int:
         """Give the engine bytes that came, for a slice, and take turns; return how many bytes it took."""
         self._turning = True  # turns follow in any case
         try:
             at = self._feeding.feed(data, self._share_of_run.slice_s)
         finally:
             self._turning = False
-        self._over = self._over or not data
-        if self.engine.output_waits and data:
+        self._over = self._over or data is None
+        if self.engine.output_waits and data is not None:
             self._take_in()
         elif not self._sleeps or self._take_turns() or self._over:
             self._ring()

@@ -11,10 +11,10 @@ import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import trio
 
@@ -27,12 +27,24 @@ ROOM_BYTES: Final = 768 * 1024
 """The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
 turn is done for more items; these bytes still fit the cache of a processor."""
 
-UNSENT_BYTES: Final = 512 * 1024
+UNSENT_BYTES: Final = 1024 * 1024
 """The most bytes that wait in the kernel because the peer has no room for them."""
 
 
 _MOST_PIECES: Final = 512
 """The most pieces in one call of the kernel, which takes 1,024 on Linux."""
+
+
+BEHIND_BYTES: Final = 128 * 1024
+"""The most bytes taken at once behind those that are written into rooms. The beginning of the next large message is
+among them; with more of it here, less would come into its room."""
+
+Rooms: TypeAlias = Callable[[], Sequence[memoryview]]
+Received: TypeAlias = tuple[int, bytes | bytearray | memoryview]
+
+
+def _no_rooms() -> Sequence[memoryview]:
+    return ()
 
 
 class Wire(Protocol):
@@ -41,8 +53,17 @@ class Wire(Protocol):
     Errors: `trio.BrokenResourceError` and `trio.ClosedResourceError`, from every call but `aclose`.
     """
 
-    async def receive(self) -> bytes | bytearray | memoryview:
-        """Return the bytes that have come, empty at the end; they are valid until the caller waits for anything."""
+    async def receive(self, rooms: Rooms = _no_rooms) -> Received:
+        """Wait for bytes.
+
+        Args:
+            rooms: Asked when bytes have come; returns where the first ones of them are to be written. A wire may ignore
+                this.
+
+        Returns:
+            How many bytes are in the rooms, and the bytes behind them, which are valid until the caller waits for
+            anything. No bytes at all are the end.
+        """
         ...
 
     @property
@@ -80,9 +101,9 @@ class StreamWire:
         self._stream = stream
         self._unsent = bytearray()
 
-    async def receive(self) -> bytes | bytearray:
+    async def receive(self, rooms: Rooms = _no_rooms) -> Received:  # noqa: ARG002 - for plain sockets
         """See `Wire`."""
-        return await self._stream.receive_some(RECEIVE_BYTES)
+        return 0, await self._stream.receive_some(RECEIVE_BYTES)
 
     @property
     def unsent(self) -> bool:
@@ -136,14 +157,18 @@ class SocketWire:
         self._room = _shared_room()
         self._view = memoryview(self._room)
 
-    async def receive(self) -> memoryview:
+    async def receive(self, rooms: Rooms = _no_rooms) -> Received:
         """See `Wire`."""
         while True:
             if self._socket.fileno() < 0:
                 raise trio.ClosedResourceError
             await trio.lowlevel.wait_readable(self._socket)
+            first = rooms()
+            into = (*first, self._view[:BEHIND_BYTES]) if first else (self._room,)
             try:
-                return self._view[: os.readv(self._socket.fileno(), (self._room,))]
+                came = os.readv(self._socket.fileno(), into)
+                in_rooms = min(came, sum(map(len, first)))
+                return in_rooms, self._view[: came - in_rooms]
             except BlockingIOError:
                 continue  # another task has read it, or the kernel has thrown it away
             except OSError as error:
@@ -157,6 +182,8 @@ class SocketWire:
     def send_now(self, *pieces: bytes | memoryview) -> None:
         """See `Wire`."""
         sent = 0 if self._unsent else self._write(pieces)
+        if sent == sum(map(len, pieces)):
+            return
         for piece in pieces:
             if sent < len(piece):
                 rest = memoryview(piece)[sent:]
@@ -203,14 +230,15 @@ class TlsWire:
         self._below = wire_over(stream.transport)
         self._view = memoryview(_shared_room())  # encrypted bytes are copied before plain ones take their place
 
-    async def receive(self) -> memoryview:
+    async def receive(self, rooms: Rooms = _no_rooms) -> Received:  # noqa: ARG002 - for plain sockets
         """See `Wire`."""
         while not (count := self._stream.decrypt(self._view)) and not self._layer.ended:
-            self._layer.put(await self._below.receive())
+            _, encrypted = await self._below.receive()
+            self._layer.put(encrypted)
         answer = self._layer.outgoing()  # such as to a peer that wants new keys
         if answer:
             self._below.send_now(answer)
-        return self._view[:count]
+        return 0, self._view[:count]
 
     @property
     def unsent(self) -> bool:

@@ -40,6 +40,12 @@ def test_a_secret_of_another_size_is_refused(secret: object) -> None:
         loops._compiled.new_beside(secret)
 
 
+@pytest.mark.parametrize("size", [-1, 2**64, 1.5, "1", None])
+def test_memory_of_no_size_is_refused(size: object) -> None:
+    with pytest.raises((TypeError, OverflowError)):
+        loops._compiled.memory(size)
+
+
 @pytest.mark.parametrize("beside", [0, 1, None, b"12345678"])
 def test_what_no_connection_has_beside_its_engine_is_refused(beside: object) -> None:
     calls: dict[str, tuple[Any, ...]] = {

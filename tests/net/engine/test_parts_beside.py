@@ -13,7 +13,7 @@ from rstreams import Stream
 from rstreams.abc import Publisher
 from rstreams.errors import RemoteProtocolError
 from rstreams.message import decode_body, encode_item
-from rstreams.net._proton import LinkDriver, sessions
+from rstreams.net._proton import Engine, LinkDriver, sessions
 from rstreams.net._proton.large_messages import LARGE_BYTES
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
@@ -24,10 +24,25 @@ from tests.protocol.played import never
 
 PATTERN = bytes(range(256))
 
+SESSION_BEGIN = bytes.fromhex("0000001c020000010053 11c00f04 40 43 7000000010 7000000010".replace(" ", ""))
+"""A `begin`, which is not a part of a message."""
+
 
 def message(size: int, seed: int) -> bytes:
     """Return a message in which each byte is at a place of its own."""
     return random.Random(seed).randbytes(1024) + PATTERN * (size // 256)  # noqa: S311
+
+
+def receive(engine: Engine, data: bytes, *, rooms: bool) -> None:
+    """Give an engine bytes as a wire does that writes into its rooms, or as any other wire."""
+    came = 0
+    for room in engine.rooms() if rooms else ():
+        part = data[came : came + len(room)]
+        room[: len(part)] = part
+        came += len(part)
+    left = engine.take_rooms(came, data[came:]) if came else data
+    if left:
+        engine.feed(left)
 
 
 class Served:
@@ -80,7 +95,7 @@ class Served:
             moved = moved or bool(data) or side.engine.has_work()
             while data:
                 size = rng.randint(1, largest)
-                peer.engine.feed(data[:size])
+                receive(peer.engine, data[:size], rooms=rng.random() < 0.7)
                 data = data[size:]
                 if rng.random() < 0.5:
                     peer.engine.dispatch(64, math.inf)
@@ -134,12 +149,68 @@ def test_neither_engine_has_the_bytes() -> None:
     assert pending <= 65536, "a frame whose head is cut, and the short one at the end, go through the engine"
 
 
+def begun(body: bytes, at: int) -> tuple[Served, Engine, bytes]:
+    """Return links, the receiving engine after the first `at` bytes of an output with a large body, and the rest."""
+    source = ManualPublisher[bytes]()
+    served = Served(source)
+    engine = served.engines.one.engine
+    served.probes[0].request(1)
+    served.engines.run()
+    source.next(body)
+    data = served.engines.other.output()
+    assert engine.rooms() == ()
+    engine.feed(data[:at])
+    return served, engine, data[at:]
+
+
+def test_the_rest_of_a_body_is_written_where_it_belongs() -> None:
+    body = message(LARGE_BYTES + 100_000, 1)
+    served, engine, rest = begun(body, 100_000)
+    rooms = engine.rooms()
+    payload, frames = len(rooms[2]), len(rooms) // 2
+    assert payload > 65_000
+    assert [len(room) for room in rooms[1:]] == [len(rooms[1]), payload] * frames
+    assert 0 <= len(rest) - sum(map(len, rooms)) < payload, "only the last frame, which is shorter, has no room"
+    receive(engine, rest, rooms=True)
+    engine.dispatch(64, math.inf)
+    assert served.probes[0].items == [body]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_frames_of_several_links_by_turns_come_into_the_rooms_of_one(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
+    rng = random.Random(seed)  # noqa: S311
+    runs = [[message(rng.choice((700_000, 2 * LARGE_BYTES)), rng.getrandbits(32)) for _ in range(12)] for _ in range(3)]
+    served = Served(*map(Stream.from_iterable, runs))
+    for probe in served.probes:
+        probe.request(100)
+    while served.move(rng, 400_000):
+        pass
+    assert [probe.items for probe in served.probes] == runs
+    assert served.engines.one.failures == []
+
+
+@pytest.mark.parametrize("at", [66_000, 100_000, 131_000])
+def test_frames_that_come_in_place_of_the_rest_are_to_be_read(at: int) -> None:
+    served, engine, rest = begun(message(LARGE_BYTES + 100_000, 1), at)
+    rooms = engine.rooms()
+    frames = SESSION_BEGIN * 100
+    came = rest[: len(rooms[0])] + frames
+    for room in rooms:
+        room[: len(came)] = came[: len(room)]
+        came = came[len(room) :]
+    assert engine.take_rooms(len(rooms[0]) + len(frames), b"behind") == frames + b"behind"
+    assert not served.probes[0].items
+
+
 def test_a_cancel_in_the_middle_leaves_nothing() -> None:
     source = ManualPublisher[bytes]()
     served = Served(source)
     served.probes[0].request(3)
     served.engines.run()
-    source.next(message(6 * LARGE_BYTES, 1), message(6 * LARGE_BYTES, 2))
+    source.next(message(12 * LARGE_BYTES, 1), message(12 * LARGE_BYTES, 2))
     rng = random.Random(2)  # noqa: S311
     for _ in range(3):
         served.move(rng)

@@ -39,7 +39,7 @@ async def test_a_plain_socket_takes_what_goes_and_no_more() -> None:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wire.flush)
                 while len(came) < sent:
-                    data = await peer.receive()
+                    _, data = await peer.receive()
                     assert len(data) <= ROOM_BYTES
                     came += data
         assert came.endswith(b"xbehind")
@@ -54,7 +54,7 @@ async def test_the_end_is_no_bytes_and_a_broken_connection_says_so() -> None:
         wire = wire_over(ours)
         await theirs.aclose()
         with trio.fail_after(10):
-            assert bytes(await wire.receive()) == b""
+            assert await wire.receive() == (0, b"")
             with pytest.raises(trio.BrokenResourceError):
                 while True:
                     wire.send_now(memoryview(b"x"))
@@ -97,7 +97,7 @@ async def test_what_is_no_tcp_has_none_of_its_options_and_carries_bytes_all_the_
     one, other = map(trio.SocketStream, map(trio.socket.from_stdlib_socket, socket.socketpair()))
     async with one, other:
         wire_over(one).send_now(memoryview(b"bytes"))
-        assert bytes(await wire_over(other).receive()) == b"bytes"
+        assert await wire_over(other).receive() == (0, b"bytes")
 
 
 async def test_who_waits_for_bytes_hears_that_the_socket_was_closed() -> None:
@@ -112,6 +112,21 @@ async def test_who_waits_for_bytes_hears_that_the_socket_was_closed() -> None:
 
         await trio.testing.wait_all_tasks_blocked()
         await wire.aclose()
+
+
+async def test_bytes_come_into_the_rooms_that_there_are_and_the_others_behind_them() -> None:
+    ours, theirs = sockets()
+    async with ours, theirs:
+        wire, first, second = wire_over(ours), bytearray(3), bytearray(2)
+        rooms = [memoryview(first), memoryview(second)]
+        await theirs.send_all(b"abcdefg")
+        assert await wire.receive(lambda: rooms) == (5, b"fg")
+        assert (first, second) == (b"abc", b"de")
+        await theirs.send_all(b"hijk")
+        assert await wire.receive(lambda: rooms) == (4, b"")
+        assert (first, second) == (b"hij", b"ke")
+        await theirs.send_eof()
+        assert await wire.receive(lambda: rooms) == (0, b"")
 
 
 async def test_connections_of_one_run_read_into_the_same_room() -> None:
@@ -134,7 +149,7 @@ async def test_another_stream_is_waited_for() -> None:
     assert not wire.unsent
     assert await theirs.receive_some() == b"abc"
     await theirs.send_all(b"def")
-    assert await wire.receive() == b"def"
+    assert await wire.receive() == (0, b"def")
     await wire.aclose()
     assert await theirs.receive_some() == b""
 
@@ -165,7 +180,7 @@ async def test_tls_carries_pieces_of_any_size_in_order_and_keeps_what_does_not_g
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wire.flush)
                 while len(came) < sum(map(len, pieces)):
-                    data = await peer.receive()
+                    _, data = await peer.receive()
                     assert 0 < len(data) <= ROOM_BYTES
                     came += data
         assert came == b"".join(pieces)
@@ -179,7 +194,7 @@ async def test_tls_that_began_in_a_stream_goes_on_in_a_wire() -> None:
         wire, came = wire_over(other), 0
         with trio.fail_after(10):
             while came < 100_000:
-                came += len(await wire.receive())
+                came += len((await wire.receive())[1])
 
 
 async def test_the_end_of_tls_is_no_bytes_and_so_is_that_of_the_network() -> None:
@@ -192,7 +207,7 @@ async def test_the_end_of_tls_is_no_bytes_and_so_is_that_of_the_network() -> Non
             else:
                 await other.transport.aclose()
             with trio.fail_after(10):
-                assert bytes(await wire.receive()) == b""
+                assert await wire.receive() == (0, b"")
 
 
 async def test_bytes_that_are_no_tls_break_it() -> None:
@@ -202,7 +217,7 @@ async def test_bytes_that_are_no_tls_break_it() -> None:
         await other.transport.send_all(b"x" * 100)
         wire = wire_over(one)
         with trio.fail_after(10):
-            assert bytes(await wire.receive()) == b"last"
+            assert await wire.receive() == (0, b"last")
             with pytest.raises(trio.BrokenResourceError):
                 await wire.receive()
         assert one.failure is not None
