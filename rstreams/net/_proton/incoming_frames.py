@@ -298,8 +298,8 @@ class IncomingFrames:
         came -= first
         if part.left:
             return b""
-        self._end_part(part)
         frames = rooms.whole_frames(came) if head.is_known else 0
+        self._end_part(part)
         if frames:
             self._heads.append(head.frame * frames)
             head.note_written(frames * part.size)

@@ -1,9 +1,9 @@
 """The rooms of a large body, into which the network writes the rest of it.
 
 The rest of a body comes in frames. All but the last one have the same size and the same head as the frame that is on
-its way, if nothing else comes between. Therefore there is a room for the rest of this frame's payload, and then by turns
-one for a head and one for a payload. A frame that is another one, or has not come whole, is taken out of its rooms and
-read in the usual way.
+its way, if nothing else comes between. Therefore there is a room for the rest of this frame's payload, and then by
+turns one for a head and one for a payload. A frame that turns out to be another one is taken out of its rooms and read
+in the usual way.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from rstreams.net._proton.incoming_parts import IncomingPart
 
 _MOST_FRAMES: Final = 64
+"""The most frames with rooms; the kernel takes 1,024 pieces in one call on Linux, and one that is too many fails."""
 
 
 class IncomingRooms:
@@ -49,7 +50,7 @@ class IncomingRooms:
         return count
 
     def begun(self, frames: int, came: int) -> IncomingPart | None:
-        """Return the payload of the frame behind `frames` whole ones, if its first `came` bytes have the expected head."""
+        """Return the payload of the frame behind `frames` whole ones, if its `came` bytes have the expected head."""
         head, size = self.part.head, self.part.size
         if head.size <= came and self.rooms[1 + 2 * frames] == self._begin and head.room(size) is not None:
             return IncomingPart(head, size, came - head.size)

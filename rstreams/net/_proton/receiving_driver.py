@@ -291,7 +291,7 @@ class ReceivingDriver(LinkDriver):
             self._parts.put(delivery, pieces)
 
     def room_for(self, delivery: Pointer) -> memoryview | None:
-        """Return where the next pieces of a delivery may be written as they come; None if `put_pieces` is to be used."""
+        """Return where the next pieces of a delivery may be written as they come; None: `put_pieces` takes them."""
         return self._parts.room(delivery)
 
     def note_written(self, delivery: Pointer, size: int) -> None:
