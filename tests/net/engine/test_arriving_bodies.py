@@ -55,8 +55,9 @@ def test_the_body_is_handed_over_without_a_copy() -> None:
     beside = _Beside(bytes)
     beside.put(0, section(300_000))
     assert beside.body is not None
-    (body,) = beside.message([]).bodies() or ()
-    assert body is beside.body._bytes.getvalue()
+    bodies = beside.message([]).bodies()
+    assert bodies is not None
+    assert bodies[0] is beside.body._bytes.getvalue()
 
 
 def test_bytes_that_somebody_else_has_are_never_written_to() -> None:
