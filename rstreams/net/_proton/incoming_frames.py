@@ -24,8 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from cproton_ffi import lib
 
@@ -49,10 +48,10 @@ from rstreams.net._proton.frame_fields import (
     with_count,
     with_credit,
 )
+from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_parts import LARGE_FRAME_BYTES, IncomingPart, LargeHeads
 from rstreams.net._proton.incoming_rooms import IncomingRooms
-from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
@@ -73,41 +72,6 @@ _SLOW: Final = frozenset((BEGIN, ATTACH, DETACH, END))
 
 _read_u16: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">H").unpack_from
 _read_u32: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">I").unpack_from
-
-
-@dataclass(slots=True)
-class _Channel:
-    """A session of the peer's channel.
-
-    Attributes:
-        session: The session in the engine.
-        ours: This side's channel, as the peer said it, if this side began the session; else None.
-        handles: The handles of the peer's links; for each, whether the peer sends.
-        senders: The links that the peer sends on, by their handles.
-        unused: The first of the handles that the peer has never given a link.
-    """
-
-    session: Pointer
-    ours: object
-    handles: dict[int, bool] = field(default_factory=dict)
-    senders: dict[int, Pointer] = field(default_factory=dict)
-    unused: int = 0
-
-
-class FrameListener(Protocol):
-    """The connection whose frames are read."""
-
-    def note_events(self) -> None:
-        """Handle the events that the engine has made of the frames so far."""
-        ...
-
-    def driver_at(self, pointer: Pointer) -> LinkDriver | None:
-        """Return the driver of a link of the engine; None if it has none."""
-        ...
-
-    def refuse_peer(self, condition: str, description: str) -> None:
-        """Close the connection because of a frame, after everything before it has been handed over."""
-        ...
 
 
 class IncomingFrames:
@@ -139,7 +103,7 @@ class IncomingFrames:
         self._passes_all = False  # all further bytes go to the engine unread
         self._refused = False
         self._opened = False
-        self._channels: dict[int, _Channel] = {}
+        self._channels: dict[int, Channel] = {}
         self._part: IncomingPart | None = None  # the payload that is on its way beside the engine
         self._rooms: IncomingRooms | None = None  # for the rest of that payload, and what comes behind
         self._large = LargeHeads()
@@ -298,8 +262,8 @@ class IncomingFrames:
         came -= first
         if part.left:
             return b""
-        self._end_part(part)
         frames = rooms.whole_frames(came) if head.is_known else 0
+        self._end_part(part)
         if frames:
             self._heads.append(head.frame * frames)
             head.note_written(frames * part.size)
@@ -374,7 +338,7 @@ class IncomingFrames:
             return self._refuse(before, Condition.ILLEGAL_STATE, f"it answered the begin on channel {ours} twice")
         event = self._push_alone(before, frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
         if event:
-            self._channels[channel] = _Channel(lib.pn_event_session(event), ours)
+            self._channels[channel] = Channel(lib.pn_event_session(event), ours)
         return True
 
     def _take_attach(self, frame: bytes, channel: int, before: Bytes) -> bool:

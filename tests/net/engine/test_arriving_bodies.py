@@ -1,0 +1,68 @@
+"""A large body in memory of its size: whatever comes behind its beginning, the message is as it was sent."""
+
+from __future__ import annotations
+
+import random
+import struct
+from itertools import pairwise
+
+import pytest
+
+from rstreams.net._proton.arriving_body import LARGE_BODY_BYTES, MOST_BODY_BYTES, large_body_bytes
+from rstreams.net._proton.parts import _Beside
+
+HEAD = b"\x00\x53\x75\xb0"
+
+
+def section(size: int, told: int | None = None) -> bytes:
+    """Return a Data section; it says that its body has `told` bytes."""
+    return HEAD + struct.pack(">I", size if told is None else told) + random.Random(size).randbytes(size)  # noqa: S311
+
+
+def joined(message: bytes, cuts: list[int], engine: int = 0) -> bytes:
+    """Return what becomes of a message that comes in pieces, cut at these places, with its end by the engine."""
+    beside = _Beside(bytes)
+    end = len(message) - engine
+    for begin, stop in pairwise([0, *cuts, end]):
+        beside.put(0, message[begin:stop])
+    assert beside.size == end
+    return beside.message([message[end:]])[0]
+
+
+@pytest.mark.parametrize("engine", [0, 1, 2000])
+def test_a_body_is_filled_by_pieces_and_by_the_engine(engine: int) -> None:
+    message = section(300_000)
+    assert large_body_bytes(message) == 300_000
+    assert joined(message, [65_000, 130_000, 200_000], engine) == message
+
+
+@pytest.mark.parametrize("told", [LARGE_BODY_BYTES, 299_999, 300_001, MOST_BODY_BYTES, MOST_BODY_BYTES + 1, 2**32 - 1])
+@pytest.mark.parametrize("engine", [0, 2000])
+def test_a_message_of_another_size_than_told_comes_as_it_is(told: int, engine: int) -> None:
+    message = section(300_000, told)
+    assert joined(message, [65_000, 130_000, 200_000], engine) == message
+
+
+def test_bytes_that_the_engine_gets_between_pieces_keep_their_place() -> None:
+    message, beside = section(300_000), _Beside(bytes)
+    beside.put(0, message[:100_000])
+    beside.put(0, message[100_000:150_000])
+    beside.put(70, message[150_070:290_000])
+    assert beside.message([message[150_000:150_070], message[290_000:]])[0] == message
+
+
+def test_the_body_is_handed_over_without_a_copy() -> None:
+    beside = _Beside(bytes)
+    beside.put(0, section(300_000))
+    assert beside.body is not None
+    bodies = beside.message([]).bodies()
+    assert bodies is not None
+    assert bodies[0] is beside.body._bytes.getvalue()
+
+
+def test_bytes_that_somebody_else_has_are_never_written_to() -> None:
+    memory = bytes(300_000)
+    beside = _Beside(lambda _: memory)
+    beside.put(0, section(300_000))
+    assert beside.message([])[0] == section(300_000)
+    assert memory == bytes(300_000)
