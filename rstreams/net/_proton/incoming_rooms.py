@@ -2,13 +2,8 @@
 
 The rest of a body comes in frames. All but the last one have the same size and the same head as the frame that is on
 its way, if nothing else comes between. Therefore there is a room for the rest of this frame's payload, and then by
-<<<<<<< HEAD
-turns one for a head and one for a payload. A frame that is another one, or has not come whole, is taken out of its
-rooms and read in the usual way.
-=======
 turns one for a head and one for a payload. A frame that turns out to be another one is taken out of its rooms and read
 in the usual way.
->>>>>>> large
 """
 
 from __future__ import annotations
@@ -55,14 +50,7 @@ class IncomingRooms:
         return count
 
     def begun(self, frames: int, came: int) -> IncomingPart | None:
-<<<<<<< HEAD
-        """Return the payload of the frame behind `frames` whole ones, of which `came` bytes have come.
-
-        None if its head is another one than is expected, or has not come whole.
-        """
-=======
         """Return the payload of the frame behind `frames` whole ones, if its `came` bytes have the expected head."""
->>>>>>> large
         head, size = self.part.head, self.part.size
         if head.size <= came and self.rooms[1 + 2 * frames] == self._begin and head.room(size) is not None:
             return IncomingPart(head, size, came - head.size)
