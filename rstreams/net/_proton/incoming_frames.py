@@ -52,6 +52,7 @@ from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_parts import LARGE_FRAME_BYTES, IncomingPart, LargeHeads
 from rstreams.net._proton.incoming_rooms import IncomingRooms
+from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
