@@ -164,7 +164,7 @@ def fan_out(seconds: float) -> Group:
     """Return the cases with several subscribers: of a multicast, and of one run of a stream."""
     group = _begin("fan-out", seconds)
     kinds = {
-        "multicast": _ours(100_000, "multicast", "for_each"),
+        "multicast": _ours(300_000, "multicast", "for_each"),
         "broadcast": network.BROADCAST["single"],
         **network.FAN_OUT_PEERS,
     }
