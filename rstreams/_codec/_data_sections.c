@@ -217,9 +217,7 @@ static Py_ssize_t body_of(const char *message, Py_ssize_t size)
     return -1;
 }
 
-PyDoc_STRVAR(count_doc, "count(message, at): return how many Data sections there are from `at` to the end; -1 if that is "
-                        "anything but whole sections of this form.");
-
+/* Return how many sections there are from `at` to the end; -1 if that is anything but whole sections. */
 static Py_ssize_t count_from(const char *message, Py_ssize_t size, Py_ssize_t at)
 {
     Py_ssize_t sections = 0;
@@ -231,15 +229,6 @@ static Py_ssize_t count_from(const char *message, Py_ssize_t size, Py_ssize_t at
         sections++;
     }
     return at == size ? sections : -1;
-}
-
-static PyObject *count(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    const char *message;
-    Py_ssize_t size, at;
-    if (!PyArg_ParseTuple(args, "y#n:count", &message, &size, &at))
-        return NULL;
-    return PyLong_FromSsize_t(count_from(message, size, at));
 }
 
 PyDoc_STRVAR(pack_sizes_doc, "pack_sizes(messages, start): return how many items each message of a sequence of bytes has: None "
@@ -278,38 +267,6 @@ static PyObject *pack_sizes(PyObject *Py_UNUSED(module), PyObject *args)
     return sizes;
 }
 
-/* Return the contents of the sections from `at` on, or of their messages if all are `bodies`; None for anything else. */
-static PyObject *split_any(PyObject *args, int bodies)
-{
-    const char *message;
-    Py_ssize_t size, at;
-    if (!PyArg_ParseTuple(args, "y#n:split", &message, &size, &at))
-        return NULL;
-    PyObject *items = PyList_New(0);
-    if (items == NULL)
-        return NULL;
-    while (at < size) {
-        Py_ssize_t length = enter_section(message, size, &at), head = 0;
-        if (length < 0 || (bodies && (head = body_of(message + at, length)) < 0)) {
-            Py_DECREF(items);
-            Py_RETURN_NONE;
-        }
-        PyObject *item = PyBytes_FromStringAndSize(message + at + head, length - head);
-        if (item == NULL || PyList_Append(items, item) < 0) {
-            Py_XDECREF(item);
-            Py_DECREF(items);
-            return NULL;
-        }
-        Py_DECREF(item);
-        at += length;
-    }
-    if (at != size) {
-        Py_DECREF(items);
-        Py_RETURN_NONE;
-    }
-    return items;
-}
-
 PyDoc_STRVAR(last_doc, "last(message, at): return what is in the last of the Data sections from `at` to the end; None if there "
                        "is none, or anything but whole sections of this form.");
 
@@ -326,20 +283,38 @@ static PyObject *last(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBytes_FromStringAndSize(message + at - length, length);
 }
 
-PyDoc_STRVAR(split_doc, "split(message, at): return what is in the Data sections from `at` to the end, as a list; None if "
-                        "that is anything but whole sections of this form.");
-
-static PyObject *split(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    return split_any(args, 0);
-}
-
 PyDoc_STRVAR(split_bodies_doc, "split_bodies(message, at): return the bodies of the messages in the Data sections from `at` "
                                "to the end; None if there is anything else than messages of bytes.");
 
 static PyObject *split_bodies(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    return split_any(args, 1);
+    const char *message;
+    Py_ssize_t size, at;
+    if (!PyArg_ParseTuple(args, "y#n:split_bodies", &message, &size, &at))
+        return NULL;
+    PyObject *bodies = PyList_New(0);
+    if (bodies == NULL)
+        return NULL;
+    while (at < size) {
+        Py_ssize_t length = enter_section(message, size, &at), head = 0;
+        if (length < 0 || (head = body_of(message + at, length)) < 0) {
+            Py_DECREF(bodies);
+            Py_RETURN_NONE;
+        }
+        PyObject *body = PyBytes_FromStringAndSize(message + at + head, length - head);
+        if (body == NULL || PyList_Append(bodies, body) < 0) {
+            Py_XDECREF(body);
+            Py_DECREF(bodies);
+            return NULL;
+        }
+        Py_DECREF(body);
+        at += length;
+    }
+    if (at != size) {
+        Py_DECREF(bodies);
+        Py_RETURN_NONE;
+    }
+    return bodies;
 }
 
 /* -------------------------------------------------------------------------------------------------------- iterating */
@@ -410,7 +385,6 @@ static PyType_Spec sections_spec = {
 /* ----------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
-    {"count", count, METH_VARARGS, count_doc},
     {"join", join, METH_VARARGS, join_doc},
     {"join_bodies", join_bodies, METH_VARARGS, join_bodies_doc},
     {"largest_body", largest_body, METH_O, largest_body_doc},
@@ -418,7 +392,6 @@ static PyMethodDef methods[] = {
     {"cut_numbered", cut_numbered, METH_VARARGS, cut_numbered_doc},
     {"pack_sizes", pack_sizes, METH_VARARGS, pack_sizes_doc},
     {"numbered", numbered, METH_VARARGS, numbered_doc},
-    {"split", split, METH_VARARGS, split_doc},
     {"split_bodies", split_bodies, METH_VARARGS, split_bodies_doc},
     {"total_bytes", total_bytes, METH_O, total_bytes_doc},
     {NULL, NULL, 0, NULL},

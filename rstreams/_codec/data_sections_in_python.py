@@ -47,12 +47,6 @@ def join_bodies(start: bytes, bodies: list[bytes]) -> bytes:
     return join(start, [START[DATA] + encode_sized(0xA0, 0xB0, body, "body") for body in bodies])
 
 
-def count(message: bytes, at: int) -> int:
-    """Return how many Data sections there are from `at` to the end; -1 if there is anything besides whole ones."""
-    items = split(message, at)
-    return -1 if items is None else len(items)
-
-
 def pack_sizes(messages: Sequence[bytes], start: bytes) -> list[int | None]:
     """Return how many items each message has.
 
