@@ -206,6 +206,11 @@ def test_a_field_without_that_form_is_refused() -> None:
         field_columns([("subjects", ColumnForm.TEXT)])
 
 
+def add_all(rows: RecordBatches, messages: Iterator[bytes]) -> None:
+    while (rare := rows.add(messages, 2**31, 2**31, 2**31)) is not None:
+        rows.add_rare(rare)
+
+
 @given(st.lists(MESSAGES, min_size=1, max_size=30), st.lists(st.integers(1, 12), max_size=4))
 def test_messages_of_packs_make_the_same_rows_as_messages_one_by_one(messages: list[Message], cuts: list[int]) -> None:
     encoded = [encode_item(message) for message in messages]
@@ -215,8 +220,7 @@ def test_messages_of_packs_make_the_same_rows_as_messages_one_by_one(messages: l
     made: list[str] = []
     for drawn in (iter(encoded), iter(packed)):
         rows = RecordBatches("a", ALL)
-        while (rare := rows.add(drawn, 2**31, 2**31, 2**31)) is not None:
-            rows.add_rare(rare)
+        add_all(rows, drawn)
         batch, ids = rows.take()
         batch.validate(full=True)
         made.append(repr((batch.to_pylist(), ids.to_pylist())))
@@ -224,6 +228,8 @@ def test_messages_of_packs_make_the_same_rows_as_messages_one_by_one(messages: l
 
 
 def test_a_message_of_a_pack_that_is_too_large_is_returned_and_the_next_one_follows() -> None:
+    if type(field_columns([])).__module__ == "rstreams._codec.columns_in_python":
+        pytest.skip("Python makes all rows here")
     encoded = [encode_item(b"x" * size) for size in (10, 300, 20)]
     packed = PackedMessages()
     packed.add(encode_pack(encoded), 3)
@@ -239,7 +245,7 @@ def test_a_message_of_a_pack_that_is_too_large_is_returned_and_the_next_one_foll
 def test_nulls_may_begin_at_any_row(present: list[bool]) -> None:
     rows = RecordBatches("a", ALL)
     one, none = encode_item(USUAL), encode_item(b"")
-    add(rows, *(one if each else none for each in present))
+    add_all(rows, iter([one if each else none for each in present]))
     batch, _ = rows.take()
     batch.validate(full=True)
     assert batch.column("subject as TEXT").is_valid().to_pylist() == present
@@ -251,7 +257,7 @@ def test_large_columns_that_are_still_in_use_are_left_alone() -> None:
     held: deque[tuple[list[bytes], pa.RecordBatch]] = deque()
     for turn in range(30):
         bodies = [bytes((turn, row)) * 100_000 for row in range(3 + turn % 5)]
-        add(rows, *map(encode_item, bodies))
+        add_all(rows, map(encode_item, bodies))
         held.append((bodies, rows.take().batch))
         assert all(batch.column("body").to_pylist() == bodies for bodies, batch in held)
         if len(held) > turn % 4:
