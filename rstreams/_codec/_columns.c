@@ -7,7 +7,11 @@
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "_sections.h"
 
 #include "_columns_buffers.h"
 #include "_columns_reading.h"
@@ -32,7 +36,8 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *memory; /* the type of buffers */
+    PyObject *memory;   /* the type of buffers */
+    PyObject *sections; /* the type of `Sections`, or None */
     Field header[HEADER_FIELDS], properties[PROPERTIES_FIELDS];
     Column columns[MAX_COLUMNS];
     Py_ssize_t count, rows, size;
@@ -163,6 +168,30 @@ static int maps_are_plain(const Columns *self, const Read *read)
     return 1;
 }
 
+/* A message that was drawn, which is valid until it is ended. */
+typedef struct {
+    PyObject *object; /* NULL if there is none */
+    const char *at;   /* NULL if there is no message, or only Python can read it */
+    Py_ssize_t size;
+} Drawn;
+
+/* Draw the next message; return -1 with an error set. */
+static int draw(Columns *self, PyObject *messages, Drawn *drawn)
+{
+    drawn->object = NULL;
+    drawn->at = NULL;
+    if ((PyObject *)Py_TYPE(messages) == self->sections) {
+        drawn->at = next_section((Sections *)messages, &drawn->size);
+        return 0;
+    }
+    drawn->object = PyIter_Next(messages);
+    if (drawn->object != NULL && PyBytes_CheckExact(drawn->object)) {
+        drawn->at = PyBytes_AsString(drawn->object);
+        drawn->size = PyBytes_Size(drawn->object);
+    }
+    return drawn->object == NULL && PyErr_Occurred() ? -1 : 0;
+}
+
 PyDoc_STRVAR(add_doc, "add(messages, most, most_bytes, largest): see columns_in_python.py.");
 
 static PyObject *add(PyObject *object, PyObject *args)
@@ -170,30 +199,27 @@ static PyObject *add(PyObject *object, PyObject *args)
     Columns *self = (Columns *)object;
     PyObject *messages;
     Py_ssize_t most, most_bytes, largest;
+    Drawn drawn;
     Read read;
     if (!PyArg_ParseTuple(args, "Onnn:add", &messages, &most, &most_bytes, &largest))
         return NULL;
     if (!PyIter_Check(messages))
         return PyErr_Format(PyExc_TypeError, "an iterator is needed");
     while (self->rows < most && self->size < most_bytes) {
-        PyObject *message = PyIter_Next(messages);
-        if (message == NULL) {
-            if (PyErr_Occurred())
-                return NULL;
+        if (draw(self, messages, &drawn) < 0)
+            return NULL;
+        if (drawn.at == NULL && drawn.object == NULL)
             break;
-        }
-        if (!PyBytes_CheckExact(message))
-            return message;
-        const Py_ssize_t size = PyBytes_Size(message);
-        if (size > largest || !read_message(PyBytes_AsString(message), (size_t)size, self->header, self->properties, &read)
-            || !maps_are_plain(self, &read))
-            return message;
+        if (drawn.at == NULL || drawn.size > largest ||
+            !read_message(drawn.at, (size_t)drawn.size, self->header, self->properties, &read) ||
+            !maps_are_plain(self, &read))
+            return drawn.object != NULL ? drawn.object : PyBytes_FromStringAndSize(drawn.at, drawn.size);
         const int done = put_message(self, &read);
-        Py_DECREF(message);
+        Py_XDECREF(drawn.object);
         if (done < 0)
             return NULL;
         self->rows++;
-        self->size += size;
+        self->size += drawn.size;
     }
     Py_RETURN_NONE;
 }
@@ -370,6 +396,7 @@ static void columns_free(PyObject *object)
     Columns *self = (Columns *)object;
     start(self);
     Py_CLEAR(self->memory);
+    Py_CLEAR(self->sections);
     for (Py_ssize_t i = 0; i < self->count; i++)
         Py_CLEAR(self->columns[i].key);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -409,21 +436,23 @@ typedef struct {
     PyObject *memory, *columns;
 } State;
 
-PyDoc_STRVAR(make_doc, "make(header, properties, columns): return a `FieldColumns`. The first two are lists of the forms "
+PyDoc_STRVAR(make_doc, "make(header, properties, columns, sections): return a `FieldColumns`. The first two are lists of the forms "
                        "and largest numbers of fields; a column is a tuple of source, index, form and absent value, which is the key "
-                       "for an annotation.");
+                       "for an annotation. The last one is the type of `Sections` that `_data_sections.c` makes, or None.");
 
 static PyObject *make(PyObject *module, PyObject *args)
 {
     State *state = PyModule_GetState(module);
-    PyObject *header, *properties, *columns, *absent;
-    if (!PyArg_ParseTuple(args, "O!O!O!:make", &PyList_Type, &header, &PyList_Type, &properties, &PyList_Type, &columns))
+    PyObject *header, *properties, *columns, *sections, *absent;
+    if (!PyArg_ParseTuple(args, "O!O!O!O:make", &PyList_Type, &header, &PyList_Type, &properties, &PyList_Type, &columns,
+                          &sections))
         return NULL;
     allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)state->columns, Py_tp_alloc);
     Columns *self = (Columns *)allocate((PyTypeObject *)state->columns, 0);
     if (self == NULL)
         return NULL;
     self->memory = Py_NewRef(state->memory);
+    self->sections = Py_NewRef(sections);
     if (read_known(header, self->header, HEADER_FIELDS) < 0 ||
         read_known(properties, self->properties, PROPERTIES_FIELDS) < 0)
         goto fail;
@@ -470,7 +499,7 @@ static int fill_module(PyObject *module)
     state->columns = PyType_FromModuleAndSpec(module, &columns_spec, NULL);
     if (state->memory == NULL || state->columns == NULL)
         return -1;
-    return PyModule_AddIntConstant(module, "INTERFACE", 3);
+    return PyModule_AddIntConstant(module, "INTERFACE", 4);
 }
 
 static int visit_state(PyObject *module, visitproc visit, void *arg)

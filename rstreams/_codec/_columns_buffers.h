@@ -11,10 +11,40 @@ typedef struct {
     size_t size, room;
 } Buffer;
 
-static int reserve(Buffer *buffer, size_t more)
+/* Large blocks that are not used, for the next columns: to clear the pages of a new block takes the kernel as long as to
+   fill it. They belong to the process; whoever has the GIL may take them. */
+enum { BLOCKS = 8, LARGE = 256 * 1024, MOST_KEPT = 16 * 1024 * 1024 };
+static Buffer blocks[BLOCKS];
+static size_t kept_bytes;
+
+/* Free a block, or keep it. */
+static void let_block_go(char *at, size_t room)
 {
-    if (more <= buffer->room - buffer->size)
-        return 0;
+    for (int i = 0; room >= LARGE && room <= MOST_KEPT - kept_bytes && i < BLOCKS; i++)
+        if (blocks[i].at == NULL) {
+            blocks[i] = (Buffer){at, 0, room};
+            kept_bytes += room;
+            return;
+        }
+    free(at);
+}
+
+/* Return a kept block with at least so much room, which `*room` then is; NULL if there is none. */
+static char *kept_block(size_t *room)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks[i].at != NULL && blocks[i].room >= *room) {
+            char *at = blocks[i].at;
+            *room = blocks[i].room;
+            kept_bytes -= blocks[i].room;
+            blocks[i].at = NULL;
+            return at;
+        }
+    return NULL;
+}
+
+static int grow(Buffer *buffer, size_t more)
+{
     size_t room = buffer->room ? buffer->room : 64;
     while (room - buffer->size < more) {
         if (room > (size_t)PY_SSIZE_T_MAX / 2) {
@@ -23,8 +53,12 @@ static int reserve(Buffer *buffer, size_t more)
         }
         room *= 2;
     }
-    char *at = realloc(buffer->at, room);
-    if (at == NULL) {
+    char *at = buffer->room < LARGE && room >= LARGE ? kept_block(&room) : NULL;
+    if (at != NULL) {
+        if (buffer->size)
+            memcpy(at, buffer->at, buffer->size);
+        free(buffer->at);
+    } else if ((at = realloc(buffer->at, room)) == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -33,7 +67,12 @@ static int reserve(Buffer *buffer, size_t more)
     return 0;
 }
 
-static int put(Buffer *buffer, const void *from, size_t size)
+static inline int reserve(Buffer *buffer, size_t more)
+{
+    return more <= buffer->room - buffer->size ? 0 : grow(buffer, more);
+}
+
+static inline int put(Buffer *buffer, const void *from, size_t size)
 {
     if (reserve(buffer, size) < 0)
         return -1;
@@ -45,12 +84,12 @@ static int put(Buffer *buffer, const void *from, size_t size)
 
 static void drop(Buffer *buffer)
 {
-    free(buffer->at);
+    let_block_go(buffer->at, buffer->room);
     memset(buffer, 0, sizeof *buffer);
 }
 
 /* Put the bit of row `row`, which is the next one. */
-static int put_bit(Buffer *buffer, Py_ssize_t row, int bit)
+static inline int put_bit(Buffer *buffer, Py_ssize_t row, int bit)
 {
     if (row % 8 == 0 && put(buffer, "", 1) < 0)
         return -1;
@@ -61,7 +100,8 @@ static int put_bit(Buffer *buffer, Py_ssize_t row, int bit)
 
 /* ---------------------------------------------------------------------------------------------------------- vectors */
 
-/* An Arrow array without its children; which of the buffers it has depends on its form. */
+/* An Arrow array without its children; which of the buffers it has depends on its form. `valid` has bits if there are
+   nulls. */
 typedef struct {
     Buffer valid, offsets, values;
     Py_ssize_t rows, nulls;
@@ -75,9 +115,26 @@ static void drop_vector(Vector *vector)
     vector->rows = vector->nulls = 0;
 }
 
-static int put_valid(Vector *vector, int valid)
+/* Put that all rows so far are valid: until the first null no bits are needed. */
+static int put_all_valid(Vector *vector)
 {
-    if (put_bit(&vector->valid, vector->rows, valid) < 0)
+    const size_t bytes = (size_t)(vector->rows + 7) / 8;
+    if (reserve(&vector->valid, bytes) < 0)
+        return -1;
+    if (bytes) {
+        memset(vector->valid.at, 0xff, bytes);
+        if (vector->rows % 8)
+            vector->valid.at[bytes - 1] = (char)((1 << vector->rows % 8) - 1);
+    }
+    vector->valid.size = bytes;
+    return 0;
+}
+
+static inline int put_valid(Vector *vector, int valid)
+{
+    if (!valid && vector->nulls == 0 && put_all_valid(vector) < 0)
+        return -1;
+    if ((!valid || vector->nulls) && put_bit(&vector->valid, vector->rows, valid) < 0)
         return -1;
     vector->rows++;
     vector->nulls += !valid;
@@ -85,7 +142,7 @@ static int put_valid(Vector *vector, int valid)
 }
 
 /* Put where the row ends that comes next; offsets begin with a 0. */
-static int put_offset(Vector *vector, size_t end)
+static inline int put_offset(Vector *vector, size_t end)
 {
     const int32_t none = 0, told = (int32_t)end;
     if (end > INT32_MAX) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "_body_head.h"
+#include "_sections.h"
 
 enum { NOTES_HEAD = 5, ANNOTATIONS = 0x72 };
 static const char NOTES[4] = "\0Sr\xc1"; /* message annotations, whose length has one byte (3.2.3) */
@@ -201,22 +202,6 @@ static PyObject *cut_numbered(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* -------------------------------------------------------------------------------------------------------- splitting */
 
-static uint32_t read_length(const char *at)
-{
-    const unsigned char *told = (const unsigned char *)at;
-    return (uint32_t)told[0] << 24 | (uint32_t)told[1] << 16 | (uint32_t)told[2] << 8 | told[3];
-}
-
-/* Return the length of the content of the section at `*at`, which moves behind its head; -1 if there is no whole one. */
-static Py_ssize_t enter(const char *message, Py_ssize_t size, Py_ssize_t *at)
-{
-    if (*at < 0 || size - *at < BODY_HEAD || memcmp(message + *at, DATA, 4) != 0)
-        return -1;
-    uint32_t length = read_length(message + *at + 4);
-    *at += BODY_HEAD;
-    return length > (uint64_t)(size - *at) ? -1 : (Py_ssize_t)length;
-}
-
 /* Return where the body begins in a message that has nothing else but annotations; -1 for any other message. */
 static Py_ssize_t body_of(const char *message, Py_ssize_t size)
 {
@@ -232,55 +217,54 @@ static Py_ssize_t body_of(const char *message, Py_ssize_t size)
     return -1;
 }
 
-PyDoc_STRVAR(count_doc, "count(message, at): return how many Data sections there are from `at` to the end; -1 if that is "
-                        "anything but whole sections of this form.");
-
-static PyObject *count(PyObject *Py_UNUSED(module), PyObject *args)
+/* Return how many sections there are from `at` to the end; -1 if that is anything but whole sections. */
+static Py_ssize_t count_from(const char *message, Py_ssize_t size, Py_ssize_t at)
 {
-    const char *message;
-    Py_ssize_t size, at, sections = 0;
-    if (!PyArg_ParseTuple(args, "y#n:count", &message, &size, &at))
-        return NULL;
+    Py_ssize_t sections = 0;
     while (at < size) {
-        Py_ssize_t length = enter(message, size, &at);
+        Py_ssize_t length = enter_section(message, size, &at);
         if (length < 0)
-            return PyLong_FromLong(-1);
+            return -1;
         at += length;
         sections++;
     }
-    return PyLong_FromSsize_t(at == size ? sections : -1);
+    return at == size ? sections : -1;
 }
 
-/* Return the contents of the sections from `at` on, or of their messages if all are `bodies`; None for anything else. */
-static PyObject *split_any(PyObject *args, int bodies)
+PyDoc_STRVAR(pack_sizes_doc, "pack_sizes(messages, start): return how many items each message of a sequence of bytes has: None "
+                             "for one that does not begin with `start`, and -1 if anything but that many whole sections "
+                             "follows.");
+
+/* Behind `start` there are 4 bytes with the number of the sections, and then the sections. */
+static PyObject *pack_sizes(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    const char *message;
-    Py_ssize_t size, at;
-    if (!PyArg_ParseTuple(args, "y#n:split", &message, &size, &at))
+    const char *start;
+    Py_ssize_t size;
+    PyObject *messages;
+    if (!PyArg_ParseTuple(args, "Oy#:pack_sizes", &messages, &start, &size))
         return NULL;
-    PyObject *items = PyList_New(0);
-    if (items == NULL)
-        return NULL;
-    while (at < size) {
-        Py_ssize_t length = enter(message, size, &at), head = 0;
-        if (length < 0 || (bodies && (head = body_of(message + at, length)) < 0)) {
-            Py_DECREF(items);
-            Py_RETURN_NONE;
+    const Py_ssize_t many = PySequence_Size(messages);
+    PyObject *sizes = many < 0 ? NULL : PyList_New(many);
+    for (Py_ssize_t i = 0; sizes != NULL && i < many; i++) {
+        PyObject *message = PySequence_GetItem(messages, i);
+        PyObject *told = NULL;
+        if (message != NULL && PyBytes_Check(message)) {
+            const char *bytes = PyBytes_AsString(message);
+            const Py_ssize_t length = PyBytes_Size(message);
+            if (length < size || memcmp(bytes, start, (size_t)size) != 0) {
+                told = Py_NewRef(Py_None);
+            } else {
+                const Py_ssize_t sections = length < size + 4 ? -1 : count_from(bytes, length, size + 4);
+                told = PyLong_FromSsize_t(sections >= 0 && sections == read_length(bytes + size) ? sections : -1);
+            }
+        } else if (message != NULL) {
+            PyErr_Format(PyExc_TypeError, "a message must be bytes");
         }
-        PyObject *item = PyBytes_FromStringAndSize(message + at + head, length - head);
-        if (item == NULL || PyList_Append(items, item) < 0) {
-            Py_XDECREF(item);
-            Py_DECREF(items);
-            return NULL;
-        }
-        Py_DECREF(item);
-        at += length;
+        Py_XDECREF(message);
+        if (told == NULL || PyList_SetItem(sizes, i, told) < 0)
+            Py_CLEAR(sizes);
     }
-    if (at != size) {
-        Py_DECREF(items);
-        Py_RETURN_NONE;
-    }
-    return items;
+    return sizes;
 }
 
 PyDoc_STRVAR(last_doc, "last(message, at): return what is in the last of the Data sections from `at` to the end; None if there "
@@ -292,19 +276,11 @@ static PyObject *last(PyObject *Py_UNUSED(module), PyObject *args)
     Py_ssize_t size, at, length = -1;
     if (!PyArg_ParseTuple(args, "y#n:last", &message, &size, &at))
         return NULL;
-    while (at < size && (length = enter(message, size, &at)) >= 0)
+    while (at < size && (length = enter_section(message, size, &at)) >= 0)
         at += length;
     if (length < 0 || at != size)
         Py_RETURN_NONE;
     return PyBytes_FromStringAndSize(message + at - length, length);
-}
-
-PyDoc_STRVAR(split_doc, "split(message, at): return what is in the Data sections from `at` to the end, as a list; None if "
-                        "that is anything but whole sections of this form.");
-
-static PyObject *split(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    return split_any(args, 0);
 }
 
 PyDoc_STRVAR(split_bodies_doc, "split_bodies(message, at): return the bodies of the messages in the Data sections from `at` "
@@ -312,35 +288,128 @@ PyDoc_STRVAR(split_bodies_doc, "split_bodies(message, at): return the bodies of 
 
 static PyObject *split_bodies(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    return split_any(args, 1);
+    const char *message;
+    Py_ssize_t size, at;
+    if (!PyArg_ParseTuple(args, "y#n:split_bodies", &message, &size, &at))
+        return NULL;
+    PyObject *bodies = PyList_New(0);
+    if (bodies == NULL)
+        return NULL;
+    while (at < size) {
+        Py_ssize_t length = enter_section(message, size, &at), head = 0;
+        if (length < 0 || (head = body_of(message + at, length)) < 0) {
+            Py_DECREF(bodies);
+            Py_RETURN_NONE;
+        }
+        PyObject *body = PyBytes_FromStringAndSize(message + at + head, length - head);
+        if (body == NULL || PyList_Append(bodies, body) < 0) {
+            Py_XDECREF(body);
+            Py_DECREF(bodies);
+            return NULL;
+        }
+        Py_DECREF(body);
+        at += length;
+    }
+    if (at != size) {
+        Py_DECREF(bodies);
+        Py_RETURN_NONE;
+    }
+    return bodies;
 }
+
+/* -------------------------------------------------------------------------------------------------------- iterating */
+
+static PyObject *next_of(PyObject *self)
+{
+    Py_ssize_t length;
+    const char *content = next_section((Sections *)self, &length);
+    return content == NULL ? NULL : PyBytes_FromStringAndSize(content, length);
+}
+
+static PyObject *length_hint(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromSsize_t(((Sections *)self)->left);
+}
+
+static void sections_free(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF(((Sections *)object)->messages);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef sections_methods[] = {
+    {"__length_hint__", length_hint, METH_NOARGS, "Return how many sections are left."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyObject *sections_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(named))
+{
+    PyObject *messages;
+    Py_ssize_t at, count;
+    if (!PyArg_ParseTuple(args, "O!nn:Sections", &PyTuple_Type, &messages, &at, &count))
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(messages); i++)
+        if (!PyBytes_Check(PyTuple_GetItem(messages, i)))
+            return PyErr_Format(PyExc_TypeError, "a message must be bytes");
+    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Sections *self = (Sections *)make(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->messages = Py_NewRef(messages);
+    self->begin = self->at = at;
+    self->left = count;
+    return (PyObject *)self;
+}
+
+static PyType_Slot sections_slots[] = {
+    {Py_tp_new, sections_new},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, next_of},
+    {Py_tp_methods, sections_methods},
+    {Py_tp_dealloc, sections_free},
+    {Py_tp_doc, "Sections(messages, at, count): the contents of the Data sections from `at` on of each message of a tuple, "
+                "which are `count`."},
+    {0, NULL},
+};
+
+static PyType_Spec sections_spec = {
+    .name = "rstreams._codec._data_sections.Sections",
+    .basicsize = sizeof(Sections),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = sections_slots,
+};
 
 /* ----------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
-    {"count", count, METH_VARARGS, count_doc},
     {"join", join, METH_VARARGS, join_doc},
     {"join_bodies", join_bodies, METH_VARARGS, join_bodies_doc},
     {"largest_body", largest_body, METH_O, largest_body_doc},
     {"last", last, METH_VARARGS, last_doc},
     {"cut_numbered", cut_numbered, METH_VARARGS, cut_numbered_doc},
+    {"pack_sizes", pack_sizes, METH_VARARGS, pack_sizes_doc},
     {"numbered", numbered, METH_VARARGS, numbered_doc},
-    {"split", split, METH_VARARGS, split_doc},
     {"split_bodies", split_bodies, METH_VARARGS, split_bodies_doc},
     {"total_bytes", total_bytes, METH_O, total_bytes_doc},
     {NULL, NULL, 0, NULL},
 };
 
 /* data_sections.py compares this number; it changes with the functions and their meanings. */
-enum { INTERFACE = 4 };
+enum { INTERFACE = 5 };
 
-static int add_constants(PyObject *module)
+static int fill_module(PyObject *module)
 {
-    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
+    PyObject *type = PyType_FromModuleAndSpec(module, &sections_spec, NULL);
+    const int failed = type == NULL || PyModule_AddObjectRef(module, "Sections", type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, add_constants},
+    {Py_mod_exec, fill_module},
     {0, NULL},
 };
 

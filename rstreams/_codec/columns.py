@@ -7,10 +7,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from rstreams._codec.c_modules import load
 from rstreams._codec.columns_in_python import ANNOTATION, FORMS_OF, ColumnForm, ColumnsInPython, Part, forms_of
+from rstreams._codec.data_sections import Sections
 from rstreams._codec.message_fields import HEADER_FIELDS, PROPERTIES_FIELDS
 from rstreams.errors import ConfigError
 
-_compiled: Final = load("_columns", 3)
+_compiled: Final = load("_columns", 4)
 
 _HEADER: Final = HEADER_FIELDS.described()
 _PROPERTIES: Final = PROPERTIES_FIELDS.described()
@@ -70,7 +71,7 @@ def field_columns(fields: Sequence[tuple[str, ColumnForm]]) -> FieldColumns:
             raise ConfigError(msg)
     if _compiled is None:
         return ColumnsInPython([form for _, form in fields])
-    made: FieldColumns = _compiled.make(*_KNOWN, [_described(name, form) for name, form in fields])
+    made: FieldColumns = _compiled.make(*_KNOWN, [_described(name, form) for name, form in fields], Sections)
     return made
 
 

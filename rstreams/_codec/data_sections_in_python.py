@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final, cast
 
 from rstreams._codec.encode import encode_sized
@@ -46,10 +47,19 @@ def join_bodies(start: bytes, bodies: list[bytes]) -> bytes:
     return join(start, [START[DATA] + encode_sized(0xA0, 0xB0, body, "body") for body in bodies])
 
 
-def count(message: bytes, at: int) -> int:
-    """Return how many Data sections there are from `at` to the end; -1 if there is anything besides whole ones."""
-    items = split(message, at)
-    return -1 if items is None else len(items)
+def pack_sizes(messages: Sequence[bytes], start: bytes) -> list[int | None]:
+    """Return how many items each message has.
+
+    Behind `start` there are 4 bytes with the number of the sections, and then the sections.
+
+    Returns: None for a message that does not begin with `start`; -1 if anything but that many whole sections follows.
+    """
+    return [_pack_size(message, len(start)) if message.startswith(start) else None for message in messages]
+
+
+def _pack_size(message: bytes, at: int) -> int:
+    items = split(message, at + 4) if len(message) >= at + 4 else None
+    return -1 if items is None or len(items) != _read_length(message, at)[0] else len(items)
 
 
 def last(message: bytes, at: int) -> bytes | None:
@@ -69,6 +79,32 @@ def split(message: bytes, at: int) -> list[bytes] | None:
         at = begin + _read_length(message, at + 4)[0]
         items.append(message[begin:at])
     return items if at == size else None
+
+
+class Sections:
+    """The contents of the Data sections of some messages, one after the other."""
+
+    def __init__(self, messages: tuple[bytes, ...], at: int, count: int) -> None:
+        """Have none taken.
+
+        Args:
+            messages: The messages.
+            at: Where the sections of each message begin; there are whole ones to its end.
+            count: How many sections there are.
+        """
+        self._contents = chain.from_iterable(split(message, at) or () for message in messages)
+        self._left = count
+
+    def __iter__(self) -> Sections:
+        return self
+
+    def __next__(self) -> bytes:
+        content = next(self._contents)
+        self._left -= 1
+        return content
+
+    def __length_hint__(self) -> int:
+        return self._left
 
 
 def split_bodies(message: bytes, at: int) -> list[bytes] | None:

@@ -328,8 +328,8 @@ class IncomingItems(Generic[T]):
             if bodies is not None:
                 items: Iterator[Any] = iter(bodies)
                 return items, items
-        waiting = iter(payloads)
-        return waiting, map(self._decode, waiting)
+        waiting: Iterator[Any] = iter(payloads)
+        return waiting, waiting if self._decode is bytes else map(self._decode, waiting)
 
     def _count_handed(self, run: Run, handed: int) -> None:
         """Count the first items of the run as handed over; the others go back to the buffer."""
@@ -398,19 +398,15 @@ class IncomingItems(Generic[T]):
         accepted = deliveries[begin:end]
         gathering = self._gathering
         if deliveries[0] is None:
-            self._let_go_settled(payloads[begin:end])
+            self._ledger.settle(end - begin)
+            if self._ledger.bound is not None:
+                self._ledger.bound.let_go(sum(map(len, payloads[begin:end])))
             if gathering is not None and gathering.whole_runs:
-                gathering.put_settled(len(accepted))
+                gathering.put_settled(end - begin)
         elif accepted and gathering is not None and gathering.whole_runs:
             gathering.put_run(self._outcomes.losses, accepted)
         elif accepted:
             self._outcomes.accepted_runs.append(accepted)
-
-    def _let_go_settled(self, payloads: Sequence[bytes]) -> None:
-        """Let go of items that came settled."""
-        self._ledger.settle(len(payloads))
-        if self._ledger.bound is not None:
-            self._ledger.bound.let_go(sum(map(len, payloads)))
 
     def _settle_current(self, error: BaseException | None) -> None:
         """End the item in hand, as processed or because of `error`; from now on it cannot be held."""

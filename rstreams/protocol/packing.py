@@ -19,8 +19,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias, overload
 
 from rstreams._codec import Symbol
-from rstreams._codec.data_sections import count as count_sections
-from rstreams._codec.data_sections import join, join_bodies, split, split_bodies, total_bytes
+from rstreams._codec.data_sections import Sections, join, join_bodies, pack_sizes, split_bodies, total_bytes
 from rstreams._codec.data_sections import last as last_section
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, ERROR_DESCRIPTION, FAILED, Outcome
@@ -44,6 +43,9 @@ FRAME_PACK_BYTES: Final = 64 * 1024 - 256
 MAX_DESCRIPTION: Final = 80
 """The most characters of the description in a single item's outcome."""
 
+SETTLED_RUN: Final = 256
+"""The most items of packs that came settled which are one run: about as many as a receiver hands over at once."""
+
 _TOLD_BYTES: Final = 24
 """The most bytes of one item's outcome, without texts."""
 
@@ -57,7 +59,6 @@ _COUNT: Final = "x-opt-rstreams-pack"
 _START: Final = b"\x00\x53\x72\xc1\x1b\x02\xa3\x13" + _COUNT.encode() + b"\x70"  # a map of one uint, with its key
 _BODY: Final = len(_START) + 4
 _pack_count: Final = struct.Struct(">I").pack
-_read_count: Final = struct.Struct(">I").unpack_from
 _pack_of: Final[Callable[[Any], Pack]] = itemgetter(0)
 
 
@@ -77,31 +78,36 @@ def most_pack_bytes(items: list[bytes]) -> int:
 
 
 class PackedMessages(Sequence[bytes]):
-    """The encoded items of a pack; each is taken from the message only when it is needed."""
+    """The encoded items of packs, one pack after the other; each is taken from its pack only when it is needed."""
 
-    __slots__ = ("_items", "_message", "_size")
+    __slots__ = ("_items", "_packs", "_size")
 
-    def __init__(self, message: bytes) -> None:
-        """Use the items of `message`, which is a pack.
-
-        Errors: `RemoteProtocolError` with `amqp:decode-error` if it is not a valid pack.
-        """
-        self._message = message
+    def __init__(self) -> None:
+        """Have no pack."""
+        self._packs: list[bytes] = []
+        self._size = 0
         self._items: list[bytes] | None = None
-        self._size = count_sections(message, _BODY) if len(message) >= _BODY else -1
-        if self._size < 0 or self._size != _read_count(message, len(_START))[0]:
-            msg = f"a packed delivery of {len(message)} bytes does not have the items that it announces"
-            raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
+
+    def add(self, pack: bytes, size: int) -> None:
+        """Add a pack of `size` items, while no item has been taken."""
+        self._packs.append(pack)
+        self._size += size
 
     def bodies(self) -> list[bytes] | None:
         """Return the bodies of the items, as `decode_body` would; None unless all of them are bytes."""
-        return split_bodies(self._message, _BODY)
+        bodies: list[bytes] = []
+        for pack in self._packs:
+            some = split_bodies(pack, _BODY)
+            if some is None:
+                return None
+            bodies += some
+        return bodies
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._encoded)
+        return Sections(tuple(self._packs), _BODY, self._size) if self._items is None else iter(self._items)
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -109,14 +115,10 @@ class PackedMessages(Sequence[bytes]):
     def __getitem__(self, index: slice) -> list[bytes]: ...
     def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
         if self._items is None and isinstance(index, int) and index in (-1, self._size - 1):
-            return last_section(self._message, _BODY) or b""
-        return self._encoded[index]
-
-    @property
-    def _encoded(self) -> list[bytes]:
+            return last_section(self._packs[-1], _BODY) or b""
         if self._items is None:
-            self._items = split(self._message, _BODY) or []
-        return self._items
+            self._items = list(self)
+        return self._items[index]
 
 
 def decode_pack(message: bytes) -> PackedMessages | None:
@@ -124,7 +126,18 @@ def decode_pack(message: bytes) -> PackedMessages | None:
 
     Errors: `RemoteProtocolError` with `amqp:decode-error` if it claims to be a pack and is not a valid one.
     """
-    return PackedMessages(message) if message.startswith(_START) else None
+    (size,) = pack_sizes((message,), _START)
+    return None if size is None else _packed(message, size)
+
+
+def _packed(message: bytes, size: int) -> PackedMessages:
+    """Return the items of a pack. Errors: As `decode_pack`, for a size of -1."""
+    if size < 0:
+        msg = f"a packed delivery of {len(message)} bytes does not have the items that it announces"
+        raise RemoteProtocolError(Condition.DECODE_ERROR.value, msg)
+    packed = PackedMessages()
+    packed.add(message, size)
+    return packed
 
 
 def agreed_items(ours: int, properties: Mapping[str, Any]) -> int:
@@ -211,7 +224,9 @@ class PackItems(Sequence[PackedItem]):
 
 
 def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) -> list[Run]:
-    """Return the items of these messages in runs: each pack is one, and so is each row of ordinary messages.
+    """Return the items of these messages in runs.
+
+    A pack is one run. So are a row of ordinary messages, and a row of packs that came settled, up to `SETTLED_RUN`.
 
     Args:
         handles: The driver's handle of each delivery; None if it came settled.
@@ -222,20 +237,29 @@ def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) ->
     """
     runs: list[Run] = []
     ordinary: tuple[list[Hashable], list[bytes]] | None = None
-    for handle, message in zip(handles, messages, strict=True):
-        packed = decode_pack(message)
-        if packed is None:
+    settled: tuple[list[None], PackedMessages] | None = None
+    for handle, message, size in zip(handles, messages, pack_sizes(messages, _START), strict=True):
+        if size is None:
             if ordinary is None:
-                ordinary = [], []
+                ordinary, settled = ([], []), None
                 runs.append(ordinary)
             ordinary[0].append(handle)
             ordinary[1].append(message)
             continue
-        ordinary, size = None, len(packed)
+        ordinary = None
+        if settled is not None and handle is None and 0 < size <= min(most, SETTLED_RUN - len(settled[0])):
+            settled[0].extend([None] * size)
+            settled[1].add(message, size)
+            continue
+        packed, settled = _packed(message, size), None
         if not 0 < size <= most:
             msg = f"a packed delivery of {size} items, but only {most} were agreed"
             raise RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg)
-        runs.append(([None] * size if handle is None else PackItems(Pack(handle, size), range(size)), packed))
+        if handle is None:
+            settled = [None] * size, packed
+            runs.append(settled)
+        else:
+            runs.append((PackItems(Pack(handle, size), range(size)), packed))
     return runs
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from itertools import islice
+from operator import length_hint
 from typing import Any
 
 import pytest
@@ -27,8 +29,37 @@ def language(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - a module 
 def test_what_was_joined_is_split_again(language: Any, start: bytes, items: list[bytes]) -> None:  # noqa: ANN401
     joined = language.join(start, items)
     assert joined == in_python.join(start, items)
-    assert language.split(joined, len(start)) == items
-    assert language.count(joined, len(start)) == len(items)
+    assert list(language.Sections((joined,), len(start), len(items))) == items
+
+
+@given(packs=st.lists(st.lists(bodies, max_size=5), max_size=4), data=st.data())
+def test_the_sections_of_messages_come_one_after_the_other(
+    language: Any,  # noqa: ANN401
+    packs: list[list[bytes]],
+    data: st.DataObject,
+) -> None:
+    items = [item for pack in packs for item in pack]
+    messages = tuple(in_python.join(b"start", pack) for pack in packs)
+    sections = language.Sections(messages, len(b"start"), len(items))
+    taken = data.draw(st.integers(0, len(items)))
+    assert list(islice(sections, taken)) == items[:taken]
+    assert length_hint(sections) == len(items) - taken
+    assert list(sections) == items[taken:]
+    assert (length_hint(sections), next(sections, None)) == (0, None)
+
+
+def test_sections_in_c_are_of_messages_in_bytes() -> None:
+    with pytest.raises(TypeError):
+        compiled(data_sections._compiled).Sections((b"", "text"), 0, 1)
+
+
+@given(items=st.lists(st.binary(max_size=300), max_size=9))
+def test_a_pack_has_the_items_that_its_start_tells(language: Any, items: list[bytes]) -> None:  # noqa: ANN401
+    told = len(items).to_bytes(4, "big")
+    messages = [in_python.join(b"pack" + told, items), b"no pack", in_python.join(b"pack\0\0\0\x0b", items), b"pack\0"]
+    assert language.pack_sizes(messages, b"pack") == [len(items), None, -1, -1]
+    with pytest.raises((TypeError, AttributeError)):
+        language.pack_sizes([None], b"pack")
 
 
 @given(start=st.binary(max_size=9), some=st.lists(bodies, max_size=9))
@@ -105,32 +136,29 @@ def test_what_was_cut_or_changed_is_split_as_in_python_or_not_at_all(
     joined = in_python.join_bodies(b"", some)
     at = data.draw(st.integers(0, len(joined) - 1))
     changed = joined[:at] + data.draw(st.binary(max_size=9)) + joined[at + data.draw(st.integers(0, 9)) :]
-    assert language.split(changed, 0) == in_python.split(changed, 0)
+    found = in_python.split(changed, 0)
+    pack = len(found or ()).to_bytes(4, "big") + changed
+    assert language.pack_sizes([pack], b"") == in_python.pack_sizes([pack], b"")
+    assert language.pack_sizes([pack], b"") == [-1 if found is None else len(found)]
     assert language.last(changed, 0) == in_python.last(changed, 0)
-    assert language.count(changed, 0) == in_python.count(changed, 0)
     assert language.split_bodies(changed, 0) == in_python.split_bodies(changed, 0)
     for broken in (joined[:-1], joined + b"\x00"):
-        assert language.split(broken, 0) is None
+        assert language.pack_sizes([len(some).to_bytes(4, "big") + broken], b"") == [-1]
         assert language.last(broken, 0) is None
         assert language.split_bodies(broken, 0) is None
-        assert language.count(broken, 0) == -1
 
 
 @pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x02"])
 def test_a_length_beyond_the_end_is_no_section(language: Any, length: bytes) -> None:  # noqa: ANN401
     message = b"\x00\x53\x75\xb0" + length + b"x"
-    assert (language.split(message, 0), language.count(message, 0)) == (None, -1)
+    assert language.pack_sizes([b"\0\0\0\1" + message], b"") == [-1]
     assert language.split_bodies(in_python.join(b"", [message]), 0) is None
 
 
 def test_nothing_is_no_section_at_all(language: Any) -> None:  # noqa: ANN401
     for message, at in ((b"", 0), (b"ab", 2)):
-        assert (language.split(message, at), language.split_bodies(message, at), language.count(message, at)) == (
-            [],
-            [],
-            0,
-        )
-    assert (language.split(b"\x00\x53\x75\xb0", 0), language.count(b"\x00\x53\x75\xb0", 0)) == (None, -1)
+        assert (list(language.Sections((message,), at, 0)), language.split_bodies(message, at)) == ([], [])
+    assert language.pack_sizes([b"\0\0\0\0", b"\0\0\0\0\x00\x53\x75\xb0"], b"") == [0, -1]
 
 
 @pytest.mark.parametrize("items", [["text"], [None], [b"x", 1]])
@@ -161,7 +189,7 @@ def test_what_has_no_size_has_no_total(language: Any) -> None:  # noqa: ANN401
 
 
 def test_there_is_nothing_behind_the_end(language: Any) -> None:  # noqa: ANN401
-    assert (language.count(b"ab", 3), language.split(b"ab", 3), language.split_bodies(b"ab", 3)) == (-1, None, None)
+    assert (list(language.Sections((b"ab",), 3, 1)), language.split_bodies(b"ab", 3)) == ([], None)
 
 
 @given(

@@ -421,6 +421,22 @@ def test_packs_and_ordinary_messages_are_runs_of_their_own() -> None:
     assert last == ([4], [b"g"])
 
 
+def test_packs_that_came_settled_are_one_run_up_to_a_size() -> None:
+    packs = [[b"%d of %d" % (item, pack) for item in range(100)] for pack in range(5)]
+    messages = [encode_pack(items) for items in packs]
+    runs = unpack([None] * 5, messages, 100)
+    assert [len(items) for _, items in runs] == [len(handles) for handles, _ in runs] == [200, 200, 100]
+    assert [item for _, items in runs for item in items] == [item for items in packs for item in items]
+    handles, items = runs[0]
+    assert (set(handles), items[-1], items[99:101]) == ({None}, packs[1][-1], [packs[0][-1], packs[1][0]])
+
+
+def test_packs_stay_in_their_order_if_only_some_came_settled() -> None:
+    packs = [encode_pack([b"%d" % pack]) for pack in range(5)]
+    runs = unpack([None, 1, None, None, 2], packs, 4)
+    assert [list(items) for _, items in runs] == [[b"0"], [b"1"], [b"2", b"3"], [b"4"]]
+
+
 def test_a_pack_is_settled_when_all_its_items_are_whether_known_by_runs_or_one_by_one() -> None:
     runs = unpack([1, 2, 3, 4], [b"a", encode_pack([b"b", b"c", b"d"]), encode_pack([b"e", b"f"]), b"g"], 4)
     (ordinary, _), (first, _), (second, _), _ = runs

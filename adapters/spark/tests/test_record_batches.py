@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
+from operator import length_hint
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +30,7 @@ from rstreams_spark._waiting_rows import MAX_BYTES
 from rstreams.columns import ANNOTATION, FORMS_OF, ColumnForm, field_columns
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.message import Message, encode_item
+from rstreams.protocol.packing import PackedMessages, encode_pack
 
 TYPES: dict[ColumnForm, DataType] = {
     ColumnForm.BYTES: BinaryType(),
@@ -199,3 +204,61 @@ def test_a_field_without_that_form_is_refused() -> None:
         field_columns([("subject", ColumnForm.INT64)])
     with pytest.raises(ConfigError, match="'subjects' as"):
         field_columns([("subjects", ColumnForm.TEXT)])
+
+
+def add_all(rows: RecordBatches, messages: Iterator[bytes]) -> None:
+    while (rare := rows.add(messages, 2**31, 2**31, 2**31)) is not None:
+        rows.add_rare(rare)
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=30), st.lists(st.integers(1, 12), max_size=4))
+def test_messages_of_packs_make_the_same_rows_as_messages_one_by_one(messages: list[Message], cuts: list[int]) -> None:
+    encoded = [encode_item(message) for message in messages]
+    packed = PackedMessages()
+    for first, end in pairwise(sorted({0, len(encoded), *(cut for cut in cuts if cut < len(encoded))})):
+        packed.add(encode_pack(encoded[first:end]), end - first)
+    made: list[str] = []
+    for drawn in (iter(encoded), iter(packed)):
+        rows = RecordBatches("a", ALL)
+        add_all(rows, drawn)
+        batch, ids = rows.take()
+        batch.validate(full=True)
+        made.append(repr((batch.to_pylist(), ids.to_pylist())))
+    assert made[0] == made[1]
+
+
+def test_a_message_of_a_pack_that_is_too_large_is_returned_and_the_next_one_follows() -> None:
+    if type(field_columns([])).__module__ == "rstreams._codec.columns_in_python":
+        pytest.skip("Python makes all rows here")
+    encoded = [encode_item(b"x" * size) for size in (10, 300, 20)]
+    packed = PackedMessages()
+    packed.add(encode_pack(encoded), 3)
+    drawn = iter(packed)
+    rows = RecordBatches("a")
+    assert rows.add(drawn, 2**31, 2**31, 100) == encoded[1]
+    assert length_hint(drawn) == 1
+    assert rows.add(drawn, 2**31, 2**31, 100) is None
+    assert [len(body) for body in rows.take().batch.column("body").to_pylist()] == [10, 20]
+
+
+@given(st.lists(st.booleans(), max_size=40))
+def test_nulls_may_begin_at_any_row(present: list[bool]) -> None:
+    rows = RecordBatches("a", ALL)
+    one, none = encode_item(USUAL), encode_item(b"")
+    add_all(rows, iter([one if each else none for each in present]))
+    batch, _ = rows.take()
+    batch.validate(full=True)
+    assert batch.column("subject as TEXT").is_valid().to_pylist() == present
+    assert batch.column("creation_time as TIME").is_valid().to_pylist() == present
+
+
+def test_large_columns_that_are_still_in_use_are_left_alone() -> None:
+    rows = RecordBatches("a")
+    held: deque[tuple[list[bytes], pa.RecordBatch]] = deque()
+    for turn in range(30):
+        bodies = [bytes((turn, row)) * 100_000 for row in range(3 + turn % 5)]
+        add_all(rows, map(encode_item, bodies))
+        held.append((bodies, rows.take().batch))
+        assert all(batch.column("body").to_pylist() == bodies for bodies, batch in held)
+        if len(held) > turn % 4:
+            held.popleft()
