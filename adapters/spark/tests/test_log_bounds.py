@@ -29,16 +29,16 @@ def test_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "names", "told"),
     [
-        (LogModeOptions(), "option address: there is no log 'in'"),
-        (LogModeOptions(read_as="log"), "option address: there is no log 'in' (option readAs='log')"),
-        (LogModeOptions(addresses=("a", "b")), "option addresses: there is no log 'a' or 'b'"),
-        (LogModeOptions(pattern="a.*"), "option addressPattern='a.*': there is no log with such a name"),
+        (LogModeOptions(), ["in"], "option address: there is no log 'in'"),
+        (LogModeOptions(read_as="log"), ["in"], "option address: there is no log 'in' (option readAs='log')"),
+        (LogModeOptions(addresses=("a", "b", "c")), ["a", "b"], "option addresses: there is no log 'a' or 'b'"),
+        (LogModeOptions(pattern="a.*"), ["a.*"], "option addressPattern='a.*': there is no log with such a name"),
     ],
 )
-def test_the_option_that_finds_no_log_is_named(options: LogModeOptions, told: str) -> None:
-    assert options.none_found("in") == told
+def test_the_option_that_finds_no_log_is_named(options: LogModeOptions, names: list[str], told: str) -> None:
+    assert options.none_found(names) == told
 
 
 def test_times() -> None:
