@@ -51,12 +51,37 @@ def test_times() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "first", "{", "[]", "{}", "5", '{"events": 5}', '{"events": {}}', '{"events": {"x": 5}}']
+    [
+        "",
+        "first",
+        "{",
+        "[]",
+        "{}",
+        "5",
+        '{"events": 5}',
+        '{"events": {}}',
+        '{"events": {"x": 5}}',
+        '{"events": {"00": 5}}',
+    ]
     + [f'{{"events": {{"0": {value}}}}}' for value in ("-3", "true", "1.5", '"first"', "null", str(2**63))],
 )
 def test_offsets_that_cannot_be(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^option startingOffsets.*must be earliest, latest, or JSON with an offset"):
         read_offsets("startingOffsets", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "twice"),
+    [('{"events": {"0": 1, "1": 5, "0": 2}}', "0"), ('{"events": {"0": 1}, "a": {"0": 1}, "a": {"1": 2}}', "a")],
+)
+def test_json_that_has_a_place_twice_is_refused(text: str, twice: str) -> None:
+    with pytest.raises(ConfigError, match=f"option endingOffsets=.*: '{twice}' is in it twice"):
+        read_offsets("endingOffsets", text)
+
+
+def test_a_wrong_option_is_told_once() -> None:
+    with pytest.raises(ConfigError, match=r"^option startingOffsets='': must be earliest, latest, or JSON"):
+        SourceOptions.parse(SOURCE | {"startingOffsets": ""})
 
 
 @pytest.mark.parametrize("text", ["", "now", "-5", "1e9", '{"events": {"0": "now"}}', '{"events": {"0": true}}', "[5]"])
