@@ -138,6 +138,22 @@ def test_filters_and_options_both_count(read: Read) -> None:
     ]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_read_that_begins_at_a_message_that_is_gone(read: Read, *, fails: bool) -> None:
+    given = {"startingOffsets": '{"a": {"0": 99, "1": 3, "2": "latest"}}', "failOnDataLoss": str(fails).lower()}
+    if fails:
+        with pytest.raises(ConfigError, match=r"^option startingOffsets: a/1 has no offset 3, there are 50 to 200"):
+            read(**given)
+    else:
+        assert read(**given) == [("a-0", 99, 100), ("a-1", 50, 200)]
+
+
+def test_a_read_that_ends_before_it_begins_is_refused(read: Read) -> None:
+    given = {"startingTimestamp": f"{AT + timedelta(minutes=90):%Y-%m-%dT%H:%MZ}", "endingOffsets": "earliest"}
+    with pytest.raises(ConfigError, match="the options end a/0 at offset 0, before they begin, at 90"):
+        read(**given)
+
+
 def test_a_log_of_a_list_that_is_not_there_is_refused(read: Read) -> None:
     with pytest.raises(ConfigError, match=r"option addresses: there is no log 'b'; there are a/0, a/1, a/2$"):
         read(addresses="a, b")
