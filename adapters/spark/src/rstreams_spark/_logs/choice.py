@@ -10,6 +10,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from rstreams.errors import ConfigError
 from rstreams_spark._first_line import reason_first
+from rstreams_spark._last_words import Witness, take_witness
 from rstreams_spark._logs.plan import is_log_offset, read_offset
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
@@ -33,10 +34,12 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._chosen: QueueReader | LogStreamReader | None = None
+        self._witness: Witness | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, which only reads: without passwords. A range of a log has its own."""
-        return {"_options": self._options.without_secrets(), "_schema": self._schema, "_chosen": None}
+        options = self._options.without_secrets()
+        return {"_options": options, "_schema": self._schema, "_chosen": None, "_witness": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
@@ -88,11 +91,17 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         """Close the connection; messages of a queue that are not settled are given back."""
         if self._chosen is not None:
             self._chosen.stop()
+        if self._witness is not None:
+            self._witness.dismiss()
 
     def _reader(self, offset: Mapping[str, Any] | None = None) -> QueueReader | LogStreamReader:
         with reason_first():
             if self._chosen is None:
                 self._chosen = self._choose()
+                if not isinstance(self._chosen, QueueReader):  # which has a witness of its own
+                    self._witness = take_witness(
+                        self._chosen.where, "the same offsets are read again when the query is started again"
+                    )
             if offset is not None:
                 self._require_same_kind(offset)
         return self._chosen
