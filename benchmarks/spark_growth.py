@@ -11,7 +11,7 @@ first batch:
     asking ms   the part of it in which the driver asks where the log ends
     cpu us      processor time a row of all of Spark's processes: the driver, the executors and their Python workers
 
-It ends with the arithmetic from there to a hundred executors, see `_growth_tables`. All cells together take about six
+It ends with the arithmetic from there to a hundred executors, see `_growth_tables`. All cells together take about five
 minutes on two cores.
 """
 
@@ -36,7 +36,7 @@ from benchmarks._spark_log import run_log
 EXECUTORS: Final = (1, 2)
 PARTITIONS: Final = (1, 4, 16, 64)
 LIMITS: Final = (1_000, 10_000, 100_000)
-BATCHES: Final = {1_000: 12, 10_000: 10, 100_000: 4}
+BATCHES: Final = {1_000: 8, 10_000: 6, 100_000: 4}
 _OTHER_BATCHES: Final = 5
 _WARM_UP: Final = 50_000
 

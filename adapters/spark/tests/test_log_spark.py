@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -240,24 +241,31 @@ def test_a_read_begins_and_ends_at_a_time(
     assert read(startingTimestamp="2100-01-01") == read(endingTimestamp="2000-01-01") == []
 
 
-def test_the_workers_keep_their_connections_from_batch_to_batch(
+def test_the_workers_keep_their_connections_and_links_from_batch_to_batch(
     node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    seen: list[tuple[int, int]] = []
+    connections: list[set[str]] = []
+    links: list[int] = []
 
     def look(rows: DataFrame, _batch: int) -> None:
         rows.count()
-        statistics = node.first("$statistics")
-        seen.append((statistics["connections"], statistics["logs"]["events"]["readers"]))
+        connections.append(sockets_to(node.port))
+        links.append(node.first("$statistics")["logs"]["events"]["readers"])
 
     node.append("events", 0, 3_000)
     writer = log(maxMessagesPerTrigger=500).writeStream.foreachBatch(look)
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
     assert query.awaitTermination(180), "the query did not end"
-    assert len(seen) == 6
-    connections, links = zip(*seen, strict=True)
-    assert max(connections) <= 8, "one for each Python process, and not one for each of 24 tasks"
+    assert len(connections) == 6
+    assert all(before <= after for before, after in pairwise(connections)), "none is closed"
+    assert len(connections[-1]) <= 8, "one for each Python process, and not one for each of 24 tasks"
     assert min(links) >= 4, "those of the four partitions stay attached"
+
+
+def sockets_to(port: int) -> set[str]:
+    """Return the numbers of the sockets of this machine that are connected to a port."""
+    fields = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]]
+    return {each[9] for each in fields if each[2].endswith(f":{port:04X}") and each[3] == "01"}
 
 
 def test_a_table_that_is_written_by_batch_id_has_each_message_once(
