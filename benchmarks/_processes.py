@@ -251,8 +251,23 @@ def cpu_s(pid: int | None = None) -> float:
     if pid is None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return usage.ru_utime + usage.ru_stime
+    return _cpu_times_s(pid)[0]
+
+
+def family_cpu_s(pid: int) -> float:
+    """Return the processor time of a process and of all processes below it, also of those that have ended."""
+    total = 0.0
+    for each in [pid, *descendants(pid)]:
+        with suppress(OSError):
+            total += sum(_cpu_times_s(each))
+    return total
+
+
+def _cpu_times_s(pid: int) -> tuple[float, float]:
+    """Return the processor time of a process, and that of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    user, system, of_children, of_children_system = map(int, fields[11:15])
+    return (user + system) / _TICKS_PER_S, (of_children + of_children_system) / _TICKS_PER_S
 
 
 def peak_mib(pid: int) -> float:

@@ -18,14 +18,15 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import trio
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from rstreams_spark._schema import SOURCE_SCHEMA
 
 import rstreams
-from benchmarks._processes import cpu_s, descendants
+from benchmarks._processes import descendants, family_cpu_s, wait_until
 from benchmarks._report import Row, bigger_is_better, in_turns, smaller_is_better
 from benchmarks._spark_peers import BODY_BYTES
 from benchmarks._spark_socket import running_socket
@@ -40,6 +41,7 @@ SMALL: Final = 10
 SMALL_BATCHES: Final = 40
 PARTITIONS: Final = 2
 _KEPT: Final = 10_000_000
+_SPARK_WAIT_S: Final = 120.0
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,13 @@ class Run:
         rate: Rows a second.
         cpu_us: Processor time of Spark's processes a row, in microseconds.
         batch_ms: The median time of a batch, in milliseconds.
+        ends_ms: The part of it in which the driver asks where the log ends.
     """
 
     rate: float
     cpu_us: float
     batch_ms: float
+    ends_ms: float
 
 
 @contextmanager
@@ -94,19 +98,24 @@ def measured(spark: SparkSession, rows: DataFrame) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         writer = rows.writeStream.format("noop").option("checkpointLocation", folder)
         query = writer.trigger(availableNow=True).start()
-        before = _spark_cpu_s(spark)
+        wait_until(lambda: _batches(query) or not query.isActive, "the first batch", _SPARK_WAIT_S)
+        first, before = len(_batches(query)), family_cpu_s(_jvm(spark))
         query.awaitTermination()
-        cpu = _spark_cpu_s(spark) - before
-    batches = [
-        each for each in (json.loads(progress.json) for progress in query.recentProgress) if each["numInputRows"]
-    ]
-    seen = sum(each["numInputRows"] for each in batches)
-    warm = [(each["numInputRows"], each["batchDuration"]) for each in batches[1:]]
+        cpu = family_cpu_s(_jvm(spark)) - before
+    batches = _batches(query)
+    warm = batches[1:]
     return Run(
-        rate=sum(count for count, _ in warm) / (sum(ms for _, ms in warm) / 1000),
-        cpu_us=cpu * 1e6 / seen,
-        batch_ms=float(median(ms for _, ms in warm)),
+        rate=sum(each["numInputRows"] for each in warm) / (sum(each["batchDuration"] for each in warm) / 1000),
+        cpu_us=cpu * 1e6 / sum(each["numInputRows"] for each in batches[first:]),
+        batch_ms=float(median(each["batchDuration"] for each in warm)),
+        ends_ms=float(median(each["durationMs"]["latestOffset"] for each in warm)),
     )
+
+
+def _batches(query: StreamingQuery) -> list[dict[str, Any]]:
+    """Return the progress of each batch that had rows."""
+    found = (json.loads(progress.json) for progress in query.recentProgress)
+    return [each for each in found if each["numInputRows"]]
 
 
 def run_log(
@@ -253,19 +262,13 @@ def _middle(runs: list[Run]) -> Run:
     return sorted(runs, key=lambda run: run.rate)[len(runs) // 2]
 
 
-def _spark_cpu_s(spark: SparkSession) -> float:
-    """Return the processor time of the JVM of a session and of all processes below it."""
-    total = 0.0
-    for pid in _processes(spark):
-        with suppress(OSError):
-            total += cpu_s(pid)
-    return total
-
-
 def _processes(spark: SparkSession) -> list[int]:
     """Return the JVM of a session and all processes below it."""
-    jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 - Spark tells it nowhere else
-    return [jvm, *descendants(jvm)]
+    return [_jvm(spark), *descendants(_jvm(spark))]
+
+
+def _jvm(spark: SparkSession) -> int:
+    return int(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # noqa: SLF001 - told nowhere else
 
 
 async def main(partitions: int) -> None:

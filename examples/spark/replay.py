@@ -1,12 +1,15 @@
 """A log read twice: as a stream into Parquet, each message once, and as a batch of some offsets.
 
-    python -m examples.spark.replay
+    python -m examples.spark.replay [MASTER]
 
-It starts a node of its own, with a log of two partitions. A queue would be empty after the stream has read it.
+It starts a node of its own, with a log of two partitions. A queue would be empty after the stream has read it. Each
+executor reads from the node over a connection of its own, also with a master such as `spark://127.0.0.1:7077`, whose
+workers run on this machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 
 import rstreams_spark
@@ -51,7 +54,9 @@ def run(spark: SparkSession, url: str, folder: str) -> None:
 
 async def main() -> None:
     """Run the example against a node that ends with it."""
-    spark = rstreams_spark.session(SparkSession.builder.master("local[2]"))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("master", nargs="?", default="local[2]", help="where Spark's executors run")
+    spark = rstreams_spark.session(SparkSession.builder.master(parser.parse_args().master))
     async with Node() as node:
         node.log(LOG, partitions=2, retention_items=100_000)
         listener = await node.listen("127.0.0.1:0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -56,14 +57,18 @@ def number_of(message_id: object) -> int:
     return int(str(message_id).removeprefix("m-"))
 
 
-def started(spark: SparkSession, url: str, address: str, folder: Path, **options: object) -> StreamingQuery:
-    """Start a query that copies a log into a table, up to the end that the log has now."""
-    reader = spark.readStream.format("rstreams").option("url", url).option("address", address)
-    given = {"startingOffsets": "earliest", "columns": "message_id,partition,offset", "maxMessagesPerTrigger": 10_000}
-    for name, value in (given | options).items():
-        reader = reader.option(name, str(value))
+def started(
+    spark: SparkSession, url: str, address: str | None, folder: Path, *, now: bool = True, **options: object
+) -> StreamingQuery:
+    """Start a query that copies a log into a table, up to the end that the log has now, or until it is stopped."""
+    reader = spark.readStream.format("rstreams").option("url", url)
+    given: dict[str, object] = {"address": address, "startingOffsets": "earliest", "maxMessagesPerTrigger": 10_000}
+    for name, value in (given | {"columns": "message_id,address,partition,offset"} | options).items():
+        if value is not None:
+            reader = reader.option(name, str(value))
     writer = reader.load().writeStream.format("json").option("path", str(folder / "table"))
-    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    return (writer.trigger(availableNow=True) if now else writer).start()
 
 
 def failure_of(query: StreamingQuery) -> str:
@@ -149,6 +154,63 @@ def test_a_checkpoint_from_before_the_retention(
         assert 1_000 <= numbers[100] < last - 500, "some are gone, and some are left"
         assert numbers[100:] == list(range(numbers[100], last)), "the messages that are left, each once"
         assert_in_order(rows)
+
+
+def test_a_partition_of_a_super_stream_that_is_added_while_the_query_runs(
+    spark: SparkSession, rabbitmq_4: RabbitMQ, tmp_path: Path
+) -> None:
+    async def publish(connection: Connection, management: RabbitMQManagement, *, partitions: int) -> None:
+        await declare_super_stream(management, "growing", partitions)
+        for partition in range(partitions):
+            first = 300 * (partition + 3 * (partitions - 2))
+            await connection.publish(f"/exchanges/growing/{partition}", readings(first, first + 300))
+
+    use(rabbitmq_4.url, partial(publish, partitions=2))
+    query = started(spark, rabbitmq_4.url, "growing", tmp_path, now=False)
+    try:
+        query.processAllAvailable()
+        use(rabbitmq_4.url, partial(publish, partitions=3))
+        wait_until(lambda: len(rows_in_table(tmp_path / "table")) >= 1_500 or not query.isActive, "all rows", 120)
+    finally:
+        query.stop()
+    rows = rows_in_table(tmp_path / "table")
+    assert Counter(row["message_id"] for row in rows) == Counter(f"m-{n}" for n in [*range(600), *range(900, 1_800)])
+    assert {(row["partition"], row["offset"]) for row in rows if row["partition"] == 2} == {(2, n) for n in range(300)}
+    assert_in_order(rows)
+
+
+def test_streams_by_their_names_from_a_time_on_in_batches_of_so_many_bytes(
+    spark: SparkSession, rabbitmq_4: RabbitMQ, tmp_path: Path
+) -> None:
+    names = ("timed-one", "timed-two")
+
+    async def publish(connection: Connection, management: RabbitMQManagement, *, first: int) -> None:
+        for number, name in enumerate(names):
+            await management.declare_queue(name, type="stream")
+            at = first + number
+            large = Stream.range(at, at + 1_000, 2).map(lambda n: Message(bytes(1_000), id=f"m-{n}", durable=True))
+            await connection.publish(name, large)
+
+    use(rabbitmq_4.url, partial(publish, first=0))
+    second = int(time.time()) + 1
+    wait_until(lambda: time.time() > second, "the next second: the broker knows no shorter times", 10)
+    use(rabbitmq_4.url, partial(publish, first=1_000))
+
+    at = f"{second}999"  # it is rounded down
+    options: dict[str, Any] = {"addresses": ",".join(names), "startingOffsets": None, "startingTimestamp": at}
+    query = started(spark, rabbitmq_4.url, None, tmp_path, **options, maxBytesPerTrigger="300k")
+    assert failure_of(query) == ""
+    sizes = [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
+    assert len(sizes) >= 3
+    assert max(sizes) <= 320, "of 1 KB"
+    rows = rows_in_table(tmp_path / "table")
+    assert Counter((row["address"], row["message_id"]) for row in rows) == Counter(
+        (names[n % 2], f"m-{n}") for n in range(1_000, 2_000)
+    )
+
+    reader = spark.read.format("rstreams").options(url=rabbitmq_4.url, address=names[0], columns="message_id")
+    before = reader.option("endingTimestamp", at).load().collect()
+    assert sorted(number_of(row.message_id) for row in before) == list(range(0, 1_000, 2))
 
 
 async def publish_until_truncated(connection: Connection, _management: RabbitMQManagement, *, name: str) -> int:

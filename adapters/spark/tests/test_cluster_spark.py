@@ -24,6 +24,7 @@ import rstreams
 from adapters.spark.tests.crash.matrix import rows_in_table
 from adapters.spark.tests.crash.processes import kill
 from benchmarks._processes import descendants
+from examples.spark.flights import weather
 
 if TYPE_CHECKING:
     from conftest import Eventually, NodeProcess
@@ -176,6 +177,19 @@ def test_a_worker_that_is_killed_while_it_reads_a_log_loses_and_doubles_nothing(
     assert Counter(row["message_id"] for row in rows) == Counter(f"m-{n}" for n in range(8_000))
     assert {Path(row["directory"]).relative_to(tmp_path).parts[0] for row in rows} == {"one", "two"}
     assert {(row["partition"], row["offset"]) for row in rows} == {(p, n) for p in range(4) for n in range(2_000)}
+
+
+def test_the_example_of_a_log_runs_with_separate_executors(standalone: Standalone) -> None:
+    root = HERE.parents[2]
+    command = [sys.executable, "-W", "ignore", "-m", "examples.spark.replay", standalone.master]
+    environment = job_environment(PYSPARK_PYTHON=sys.executable)
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    counts = re.findall(r"^\| +([01])\| +([0-9]+)\|$", done.stdout, re.MULTILINE)
+    assert {partition for partition, _ in counts} == {"0", "1"}
+    assert sum(int(count) for _, count in counts) == len(list(weather("2013-01-04")))
+    again = re.findall(r"^\| +([01])\| +([0-9]+)\|.+\|$", done.stdout, re.MULTILINE)
+    assert again == [(partition, offset) for partition in "01" for offset in "012"]
 
 
 CONNECT = """

@@ -15,23 +15,42 @@ from rstreams_spark._first_line import reason_first
 
 from rstreams.errors import ConfigError
 
-RUNNER = """
+CONNECTED = """
 import os, socket, sys
-from rstreams_spark._last_words import Witness
 place = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH")
 channel = socket.socket(socket.AF_UNIX if place else socket.AF_INET)
 channel.connect(place or ("127.0.0.1", int(os.environ["PYTHON_WORKER_FACTORY_PORT"])))
+"""
+
+RUNNER = f"""{CONNECTED}
+from rstreams_spark._last_words import Witness
 witness = Witness("it was killed")
 print("ready", flush=True)
 if sys.stdin.readline() == "end\\n":
     witness.dismiss()
 """
 
+OF_A_LOG = f"""{CONNECTED}
+from rstreams_spark._logs.choice import AddressReader
+from rstreams_spark._options import SourceOptions
+from rstreams_spark._schema import SOURCE_SCHEMA
+options = SourceOptions.parse({{"url": "amqp://ada:secret@127.0.0.1", "address": "orders", "readAs": "log"}})
+reader = AddressReader(options, SOURCE_SCHEMA)
+reader.getDefaultReadLimit()
+print("ready", flush=True)
+try:
+    sys.stdin.readline()
+finally:
+    reader.stop()
+"""
+
 
 @contextmanager
-def runner(listener: socket.socket, variable: str, place: str) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
+def runner(
+    listener: socket.socket, variable: str, place: str, code: str = RUNNER
+) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
     """Run a process that has a witness; the value is the process, and Spark's end of its socket."""
-    command = [sys.executable, "-c", RUNNER]
+    command = [sys.executable, "-c", code]
     environment = os.environ | {variable: place}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -70,6 +89,31 @@ def test_a_runner_that_is_killed_has_a_reason(listener: tuple[socket.socket, str
             told += spark.recv(100)
         assert told == b"\xff\xff\xff\xfe" + b"\0\0\0\x0d" + b"it was killed"
         spark.sendall(b"a call that nobody answers")  # it breaks nothing
+
+
+def test_the_runner_of_a_log_that_is_killed_has_a_reason(listener: tuple[socket.socket, str, str]) -> None:
+    with runner(*listener, OF_A_LOG) as (process, spark):
+        process.kill()
+        told = b""
+        while not told.endswith(b"started again"):
+            more = spark.recv(1_000)
+            assert more, told
+            told += more
+        text = told[8:].decode()
+        place = "rstreams source, address 'orders' at 127.0.0.1:5672"
+        assert text.startswith(f"{place}: its process {process.pid} was killed, for example because the machine had")
+
+
+@pytest.mark.parametrize("how", ["end", "terminate"])
+def test_the_runner_of_a_log_that_spark_ends_says_nothing(listener: tuple[socket.socket, str, str], how: str) -> None:
+    with runner(*listener, OF_A_LOG) as (process, spark):
+        assert process.stdin is not None
+        if how == "end":
+            process.stdin.write("end\n")
+            process.stdin.flush()
+        else:
+            process.terminate()
+        assert spark.recv(100) == b""
 
 
 @pytest.mark.parametrize("how", ["end", "rest"])

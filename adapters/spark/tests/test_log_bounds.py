@@ -29,16 +29,16 @@ def test_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "names", "told"),
     [
-        (LogModeOptions(), "option address: there is no log 'in'"),
-        (LogModeOptions(read_as="log"), "option address: there is no log 'in' (option readAs='log')"),
-        (LogModeOptions(addresses=("a", "b")), "option addresses: there is no log 'a' or 'b'"),
-        (LogModeOptions(pattern="a.*"), "option addressPattern='a.*': there is no log with such a name"),
+        (LogModeOptions(), ["in"], "option address: there is no log 'in'"),
+        (LogModeOptions(read_as="log"), ["in"], "option address: there is no log 'in' (option readAs='log')"),
+        (LogModeOptions(addresses=("a", "b", "c")), ["a", "b"], "option addresses: there is no log 'a' or 'b'"),
+        (LogModeOptions(pattern="a.*"), ["a.*"], "option addressPattern='a.*': there is no log with such a name"),
     ],
 )
-def test_the_option_that_finds_no_log_is_named(options: LogModeOptions, told: str) -> None:
-    assert options.none_found("in") == told
+def test_the_option_that_finds_no_log_is_named(options: LogModeOptions, names: list[str], told: str) -> None:
+    assert options.none_found(names) == told
 
 
 def test_times() -> None:
@@ -51,12 +51,37 @@ def test_times() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "first", "{", "[]", "{}", "5", '{"events": 5}', '{"events": {}}', '{"events": {"x": 5}}']
+    [
+        "",
+        "first",
+        "{",
+        "[]",
+        "{}",
+        "5",
+        '{"events": 5}',
+        '{"events": {}}',
+        '{"events": {"x": 5}}',
+        '{"events": {"00": 5}}',
+    ]
     + [f'{{"events": {{"0": {value}}}}}' for value in ("-3", "true", "1.5", '"first"', "null", str(2**63))],
 )
 def test_offsets_that_cannot_be(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^option startingOffsets.*must be earliest, latest, or JSON with an offset"):
         read_offsets("startingOffsets", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "twice"),
+    [('{"events": {"0": 1, "1": 5, "0": 2}}', "0"), ('{"events": {"0": 1}, "a": {"0": 1}, "a": {"1": 2}}', "a")],
+)
+def test_json_that_has_a_place_twice_is_refused(text: str, twice: str) -> None:
+    with pytest.raises(ConfigError, match=f"option endingOffsets=.*: '{twice}' is in it twice"):
+        read_offsets("endingOffsets", text)
+
+
+def test_a_wrong_option_is_told_once() -> None:
+    with pytest.raises(ConfigError, match=r"^option startingOffsets='': must be earliest, latest, or JSON"):
+        SourceOptions.parse(SOURCE | {"startingOffsets": ""})
 
 
 @pytest.mark.parametrize("text", ["", "now", "-5", "1e9", '{"events": {"0": "now"}}', '{"events": {"0": true}}', "[5]"])

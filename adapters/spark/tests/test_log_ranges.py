@@ -173,17 +173,23 @@ async def test_the_next_range_goes_on_over_the_same_link() -> None:
 
 
 class Numbered(ManualPublisher[Message]):
-    """Messages with offsets that are there when they are requested, and the most that were requested and not sent."""
+    """Messages with offsets that are there when they are requested.
+
+    Attributes:
+        most: The most messages that were requested and not sent.
+        sent: How many messages were sent.
+    """
 
     def __init__(self, there: Sequence[int]) -> None:
         super().__init__()
         self._left = list(there)
-        self.most = 0
+        self.most = self.sent = 0
 
     def request(self, n: int) -> None:
         super().request(n)
         self.most = max(self.most, self.outstanding)
         while self._left and self.outstanding:
+            self.sent += 1
             self.next(Message(b"", annotations={"x-stream-offset": self._left.pop(0)}))
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from adapters.spark.tests.conftest import NodeProcess
+from benchmarks._processes import wait_until
 from rstreams import Message
 
 if TYPE_CHECKING:
@@ -49,6 +53,12 @@ class LogNode(NodeProcess):
     def ends(self, log: str) -> list[int]:
         """Return the end of each partition."""
         return [part["next"] for part in self.first("$statistics")["logs"][log]["partitions"]]
+
+    def later(self) -> datetime:
+        """Return a time, to the millisecond, after the messages that are there and before those that follow."""
+        ms = int(time.time() * 1_000) + 1
+        wait_until(lambda: time.time() * 1_000 > ms, "the next millisecond", 10)
+        return datetime.fromtimestamp(ms / 1_000, UTC)
 
     def bodies(self, address: str) -> list[bytes]:
         """Return the messages of a log with one partition."""
@@ -193,6 +203,99 @@ def test_several_logs_and_one_that_comes_later(
     assert sorted(int(row.body) for row in rows) == list(range(100))
 
 
+def test_logs_and_partitions_of_logs_by_their_names(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("one", 0, 50)
+    node.append("events", 50, 250)
+    ends = node.ends("events")
+    query = run_now(log(address=None, addresses="one, events-3, events-1"), tmp_path)
+    end = json.loads(batches(query)[-1]["sources"][0]["endOffset"])
+    assert end == {"one/0": 50, "events-1/0": ends[1], "events-3/0": ends[3]} | {"firsts": end["firsts"]}
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted((row.address, row.offset) for row in rows) == sorted(
+        [("one", offset) for offset in range(50)]
+        + [(f"events-{number}", offset) for number in (1, 3) for offset in range(ends[number])]
+    )
+
+
+def test_a_read_begins_and_ends_at_a_time(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    node.append("one", 0, 100)
+    between = node.later()
+    node.append("one", 100, 250)
+    ms = str(round(between.timestamp() * 1_000))
+    run_now(log(address="one", startingOffsets=None, startingTimestamp=ms), tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(row.offset for row in rows) == list(range(100, 250))
+
+    def read(**options: str) -> list[int]:
+        reader = spark.read.format("rstreams").options(url=node.url, address="one", columns="offset")
+        return sorted(row.offset for row in reader.options(**options).load().collect())
+
+    assert read(endingTimestamp=between.isoformat()) == list(range(100))
+    assert read(startingTimestamp=f'{{"one": {{"0": {ms}}}}}', endingOffsets='{"one": {"0": 120}}') == list(
+        range(100, 120)
+    )
+    assert read(startingTimestamp="2100-01-01") == read(endingTimestamp="2000-01-01") == []
+
+
+def test_the_workers_keep_their_connections_and_links_from_batch_to_batch(
+    node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    connections: list[set[str]] = []
+    links: list[int] = []
+
+    def look(rows: DataFrame, _batch: int) -> None:
+        rows.count()
+        connections.append(sockets_to(node.port))
+        links.append(node.first("$statistics")["logs"]["events"]["readers"])
+
+    node.append("events", 0, 3_000)
+    writer = log(maxMessagesPerTrigger=500).writeStream.foreachBatch(look)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(180), "the query did not end"
+    assert len(connections) == 6
+    assert all(before <= after for before, after in pairwise(connections)), "none is closed"
+    assert len(connections[-1]) <= 8, "one for each Python process, and not one for each of 24 tasks"
+    assert min(links) >= 4, "those of the four partitions stay attached"
+
+
+def sockets_to(port: int) -> set[str]:
+    """Return the numbers of the sockets of this machine that are connected to a port."""
+    fields = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]]
+    return {each[9] for each in fields if each[2].endswith(f":{port:04X}") and each[3] == "01"}
+
+
+def test_a_table_that_is_written_by_batch_id_has_each_message_once(
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """As Delta does: what a batch has written is replaced, or skipped, when the batch is run again."""
+    from pyspark.errors import StreamingQueryException
+
+    ran: list[int] = []
+
+    def write(rows: DataFrame, batch: int) -> None:
+        ran.append(batch)
+        rows.write.mode("overwrite").parquet(str(tmp_path / "table" / f"batch={batch}"))
+        if ran == [0, 1]:
+            raise ZeroDivisionError  # written, and not committed
+
+    def start(**options: object) -> StreamingQuery:
+        writer = log(**options).writeStream.foreachBatch(write).trigger(availableNow=True)
+        return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+    node.append("events", 0, 900)
+    with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+        start(maxMessagesPerTrigger=300).awaitTermination(180)
+    node.append("events", 900, 1_000)
+    assert start(maxMessagesPerTrigger=600).awaitTermination(180), "the query did not end"
+    assert ran == [0, 1, 1, 2]
+    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(1_000))
+
+
 def test_messages_that_are_gone(
     spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
@@ -242,17 +345,7 @@ def test_a_first_batch_that_failed_begins_where_it_was_planned(
     ("options", "told"),
     [
         ({"startingOffsets": '{"one": {"0": 11}}'}, "one/0 has no offset 11, there are 0 to 10"),
-        ({"startingOffsets": '{"one": {"0": 1, "3": 1}}'}, "the peer has no one/3; there are one/0"),
-        ({"startingOffsets": '{"two": {"0": 1}}'}, "the peer has no two/0; there are one/0"),
-        (
-            {"address": "events", "startingOffsets": '{"events": {"3": 0}}'},
-            "also has events/0, events/1, events/2, which",
-        ),
-        ({"address": "nowhere", "readAs": "log"}, "there is no log 'nowhere'"),
-        ({"walDir": "/nowhere"}, "option walDir: only for a queue, and 'one' is a log"),
-        ({"endingOffsets": "latest"}, "they are for spark.read; a stream has no end"),
         ({"address": "in"}, "option startingOffsets: only for a log, and 'in' is a queue"),
-        ({"address": "in", "startingOffsets": None}, "column partition: only a log has it, and 'in' is a queue"),
     ],
 )
 def test_what_cannot_be_is_refused_at_the_start_in_one_line(

@@ -59,6 +59,9 @@ class PlayedSurvey(Survey):
         super().__init__(options)
         self._played = self._logs = logs
 
+    def _connected(self) -> Logs:
+        return self._played
+
     def _run(self, ask: Callable[[Logs], Awaitable[V]]) -> V:
         return trio.run(ask, self._played, clock=MockClock(autojump_threshold=0))
 
@@ -68,7 +71,7 @@ def part(number: int, end: int, *, first: int = 0, mean_bytes: int = 0, log: str
 
 
 def reader_of(*partitions: Tail, **options: str) -> Reader:
-    address = {} if "addressPattern" in options else {"address": "a"}
+    address = {} if options.keys() & {"addressPattern", "addresses"} else {"address": "a"}
     given = SourceOptions.parse({"url": "amqp://127.0.0.1", **address, **options})
     reader, logs = LogStreamReader(given), PlayedLogs(*partitions)
     reader._survey = PlayedSurvey(given, logs)
@@ -192,6 +195,25 @@ def test_available_now_holds_nothing_back(clock: list[float]) -> None:
     reader.prepareForTriggerAvailableNow()
     logs.partitions = part(0, 300), part(1, 6), part(2, 5)
     assert list(batches(reader, EARLIEST)) == [[("a-0", 0, 3), ("a-1", 0, 6)]]
+
+
+# logs by their names
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_log_of_a_list_that_is_not_there(*, fails: bool, known: bool) -> None:
+    """It is refused, unless the checkpoint has it: then its messages are gone."""
+    reader, _ = reader_of(part(0, 10), addresses="a, b", failOnDataLoss=str(fails).lower())
+    start = first_offset(reader) | ({"b/0": 3} if known else {})
+    if not known:
+        with pytest.raises(ConfigError, match=r"option addresses: there is no log 'b'; there are a/0$"):
+            next_offset(reader, start)
+    elif fails:
+        with pytest.raises(RStreamsError, match="messages are gone: b/0 is not there"):
+            next_offset(reader, start)
+    else:
+        assert next_offset(reader, start) == start
 
 
 # partitions that are added

@@ -14,7 +14,7 @@ OWN = {*_SOURCE_NAMES, *_SINK_NAMES}
 ROW = re.compile(r"^\| (.*?) \| (.*) \|$", re.MULTILINE)
 OPTION = re.compile(r"`([a-zA-Z.*]+)`")
 NOT_OPTIONS = {"where", "rstreams"}
-COLUMN = re.compile(r"columns? `[a-z_]+`(?: and `[a-z_]+`)?")
+COLUMN = re.compile(r"columns? `[a-z_]+`(?:(?:,| and) `[a-z_]+`)*")
 
 
 def test_each_option_is_in_the_table_of_the_guide() -> None:

@@ -101,8 +101,9 @@ class Given:
             self.refuse(f"{text}; it takes {', '.join(spelled.values())}")
 
     def refuse(self, text: str) -> None:
-        """Note an option that is wrong."""
-        self._wrong.append(text)
+        """Note an option that is wrong; the same text counts once."""
+        if text not in self._wrong:
+            self._wrong.append(text)
 
     def attempt(self, read: Callable[[], V], otherwise: W) -> V | W:
         """Return what `read` returns; if it raises `ConfigError`, note the error and return `otherwise`."""

@@ -11,9 +11,11 @@ The socket is the one that is connected to the place in PySpark's environment va
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -55,6 +57,26 @@ class Witness:
                 os.write(self._pipe, b".")
             os.close(self._pipe)
             self._pipe = None
+
+
+def take_witness(where: str, then: str) -> Witness:
+    """Have Spark told if this process is killed, and end it in order when Spark ends it.
+
+    Args:
+        where: Names the source.
+        then: What becomes of its messages.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end_process)
+    return Witness(
+        f"{where}: its process {os.getpid()} was killed, for example because the machine had no memory left; {then}"
+    )
+
+
+def _end_process(_signal: int, _frame: object) -> None:
+    """End the runner in the way of Spark's own code: its `finally` calls `stop` of the reader."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark sends it more than once
+    sys.exit(0)
 
 
 def _channel() -> int | None:

@@ -23,9 +23,6 @@ have. That batch stays empty: its messages were never settled, and come again in
 from __future__ import annotations
 
 import os
-import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +34,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from rstreams.errors import ConfigError
 from rstreams_spark._ahead import Ahead
 from rstreams_spark._first_line import reason_first
-from rstreams_spark._last_words import Witness
+from rstreams_spark._last_words import Witness, take_witness
 from rstreams_spark._log import say
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._short_way import MOST_BYTES
@@ -183,8 +180,6 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._runner is None:
             self._runner = _Runner(self._options)
             self._runner.take_witness()
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, _end_process)
         return self._runner
 
 
@@ -248,10 +243,9 @@ class _Runner:
 
     def take_witness(self) -> None:
         """Have Spark told the reason if this process is killed."""
-        self._witness = Witness(
-            f"rstreams source, address {self._options.address!r} at {self._options.peer}: its process {os.getpid()} "
-            "was killed, for example because the machine had no memory left; messages that Spark has not committed "
-            "are delivered again when the query is started again"
+        self._witness = take_witness(
+            f"rstreams source, address {self._options.address!r} at {self._options.peer}",
+            "messages that Spark has not committed are delivered again when the query is started again",
         )
 
     def begin(self) -> None:
@@ -367,9 +361,3 @@ class _Runner:
 
 def _offset_at(messages: int, options: SourceOptions) -> dict[str, Any]:
     return {_MESSAGES: messages, _ADDRESS: options.address}
-
-
-def _end_process(_signal: int, _frame: object) -> None:
-    """End the runner in the way of Spark's own code: its `finally` calls `QueueReader.stop`."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark sends it more than once
-    sys.exit(0)

@@ -76,7 +76,10 @@ def _time(value: object) -> datetime | None:
 def _read_json(name: str, text: str, allowed: str, read: Callable[[object], Place | None]) -> Mapping[str, Place]:
     refused = ConfigError(f"option {name}={text!r}: must be {allowed}")
     try:
-        given: Any = json.loads(text)
+        given: Any = json.loads(text, object_pairs_hook=_without_repeats)
+    except _Repeated as error:
+        msg = f"option {name}={text!r}: {error.args[0]!r} is in it twice"
+        raise ConfigError(msg) from None
     except ValueError:
         raise refused from None
     if not isinstance(given, dict) or not given:
@@ -87,8 +90,20 @@ def _read_json(name: str, text: str, allowed: str, read: Callable[[object], Plac
             raise refused
         for partition, value in partitions.items():
             place = read(value)
-            if place is None or not re.fullmatch(r"[0-9]{1,5}", partition):
+            if place is None or not re.fullmatch(r"0|[1-9][0-9]{0,4}", partition):
                 msg = f"option {name}: {json.dumps({log: {partition: value}})} in it: must be {allowed}"
                 raise ConfigError(msg)
             places[key_of(log, int(partition))] = place
     return places
+
+
+class _Repeated(Exception):
+    """JSON has a key twice; the argument is the key."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Repeated(next(key for key in keys if keys.count(key) > 1))
+    return made

@@ -9,8 +9,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from rstreams.errors import ConfigError
-from rstreams_spark._columns import LOG_COLUMNS
 from rstreams_spark._first_line import reason_first
+from rstreams_spark._last_words import Witness, take_witness
 from rstreams_spark._logs.plan import is_log_offset, read_offset
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader
@@ -34,10 +34,12 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._chosen: QueueReader | LogStreamReader | None = None
+        self._witness: Witness | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy, which only reads: without passwords. A range of a log has its own."""
-        return {"_options": self._options.without_secrets(), "_schema": self._schema, "_chosen": None}
+        options = self._options.without_secrets()
+        return {"_options": options, "_schema": self._schema, "_chosen": None, "_witness": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
@@ -89,11 +91,17 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         """Close the connection; messages of a queue that are not settled are given back."""
         if self._chosen is not None:
             self._chosen.stop()
+        if self._witness is not None:
+            self._witness.dismiss()
 
     def _reader(self, offset: Mapping[str, Any] | None = None) -> QueueReader | LogStreamReader:
         with reason_first():
             if self._chosen is None:
                 self._chosen = self._choose()
+                if not isinstance(self._chosen, QueueReader):  # which has a witness of its own
+                    self._witness = take_witness(
+                        self._chosen.where, "the same offsets are read again when the query is started again"
+                    )
             if offset is not None:
                 self._require_same_kind(offset)
         return self._chosen
@@ -104,13 +112,15 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         options, log = self._options, self._options.log
         if log.read_as == "log" or log.addresses or log.pattern is not None:
             return LogStreamReader(options, self._schema)
-        if log.read_as is None and _is_log(options):
-            return LogStreamReader(options, self._schema)
-        log.check_queue(options.address)
-        for name in LOG_COLUMNS:
-            if name in self._schema.fieldNames():
-                msg = f"column {name}: only a log has it, and {options.address!r} is a queue"
-                raise ConfigError(msg)
+        why = f"{options.address!r} is read as a queue (option readAs='queue')"
+        if log.read_as is None:
+            kind = _kind_of(options)
+            if kind == "log":
+                return LogStreamReader(options, self._schema)
+            why = (
+                f"the peer tells of no log {options.address!r}" if kind is None else f"{options.address!r} is a {kind}"
+            )
+        log.check_queue(self._schema.fieldNames(), why)
         return QueueReader(options, self._schema)
 
     def _require_same_kind(self, offset: Mapping[str, Any]) -> None:
@@ -129,12 +139,12 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
             raise ConfigError(msg)
 
 
-def _is_log(options: SourceOptions) -> bool:
-    """Ask the peer whether the address is a log; a peer that does not tell has a queue there."""
+def _kind_of(options: SourceOptions) -> str | None:
+    """Ask the peer what the address is; a peer that does not tell has a queue there."""
     from rstreams_spark._logs.survey import Survey
 
     survey = Survey(options)
     try:
-        return survey.kind() == "log"
+        return survey.kind()
     finally:
         survey.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from rstreams.errors import ConfigError
+from rstreams_spark._columns import LOG_COLUMNS
 from rstreams_spark._given import Given
 from rstreams_spark._logs.bounds import OFFSETS, TIMES, Bound, read_offsets, read_times
 
@@ -82,37 +84,47 @@ class LogModeOptions:
             given=frozenset(name for name in (*LOG_NAMES, *_OF_QUEUES, *_OF_BOTH) if given.has(name)),
         )
 
-    def check_queue(self, address: str) -> None:
-        """Check that no option is given that only a log has.
+    def check_queue(self, columns: Iterable[str], why: str) -> None:
+        """Check that nothing is asked for that only a log has.
 
-        Errors: `ConfigError` naming the options.
+        Args:
+            columns: The names of the columns.
+            why: Why the address is read as a queue, for the message.
+
+        Errors: `ConfigError` naming the options or the columns.
         """
-        self._refuse([name for name in LOG_NAMES if name in self.given and name != "readAs"], address, "queue", "log")
+        _refuse("option", [name for name in LOG_NAMES if name in self.given and name != "readAs"], "log", why)
+        _refuse("column", [name for name in LOG_COLUMNS if name in columns], "log", why)
 
     def check_log(self, address: str, *, batch: bool) -> None:
         """Check that no option is given that only a queue has, or that counts only for the other way to read.
 
         Errors: `ConfigError` naming the options.
         """
-        self._refuse([name for name in _OF_QUEUES if name in self.given], address, "log", "queue")
+        _refuse("option", [name for name in _OF_QUEUES if name in self.given], "queue", f"{address!r} is a log")
         if not batch and self.ending is not None:
-            msg = "options endingOffsets and endingTimestamp: they are for spark.read; a stream has no end"
+            msg = f"option {self.bound_name('ending')}: only for spark.read; a stream has no end"
             raise ConfigError(msg)
 
-    def none_found(self, address: str) -> str:
-        """Return text that says that the peer has none of the logs, and names the option that asked for them."""
+    def bound_name(self, which: str) -> str:
+        """Return the name of the option that says where a read begins or ends: `which` is "starting" or "ending"."""
+        return f"{which}Timestamp" if f"{which}Timestamp" in self.given else f"{which}Offsets"
+
+    def none_found(self, names: Iterable[str]) -> str:
+        """Return text that says that the peer has none of these logs, and names the option that asked for them."""
         if self.pattern is not None:
             return f"option addressPattern={self.pattern!r}: there is no log with such a name"
-        if self.addresses:
-            return f"option addresses: there is no log {' or '.join(map(repr, self.addresses))}"
-        read_as = " (option readAs='log')" if self.read_as == "log" else ""
-        return f"option address: there is no log {address!r}{read_as}"
+        option = "addresses" if self.addresses else "address"
+        read_as = " (option readAs='log')" if self.read_as == "log" and not self.addresses else ""
+        return f"option {option}: there is no log {' or '.join(map(repr, names))}{read_as}"
 
-    def _refuse(self, names: list[str], address: str, kind: str, other: str) -> None:
-        if names:
-            more = "s" if len(names) > 1 else ""
-            msg = f"option{more} {' and '.join(names)}: only for a {other}, and {address!r} is a {kind}"
-            raise ConfigError(msg)
+
+def _refuse(what: str, names: list[str], kind: str, why: str) -> None:
+    """Raise an error if there are names; it says that only a queue or a log has them, and `why` this is none."""
+    if names:
+        more = "s" if len(names) > 1 else ""
+        msg = f"{what}{more} {' and '.join(names)}: only for a {kind}, and {why}"
+        raise ConfigError(msg)
 
 
 def _names(given: Given) -> tuple[str, ...]:

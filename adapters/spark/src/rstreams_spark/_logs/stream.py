@@ -85,6 +85,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         delay = "maxTriggerDelay" in options.log.given
         self._delay_s = options.max_trigger_delay_s if delay else _LONGEST_DELAY_S
 
+    @property
+    def where(self) -> str:
+        """Names the source in messages."""
+        return self._survey.where
+
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return the offset of a query that starts anew."""
         with reason_first():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar
@@ -47,6 +47,11 @@ class Survey:
         """Names the source in messages."""
         return f"rstreams source, address {self._options.address!r} at {self._peer}"
 
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The logs that the options name."""
+        return self._options.log.addresses or (self._options.address,)
+
     def __getstate__(self) -> dict[str, object]:
         """Return the state of a copy, which asks nothing: without passwords."""
         return {"_options": self._options.without_secrets()}
@@ -66,7 +71,7 @@ class Survey:
         """
         found = self._run(self._ask)
         if not found and not self._tails:
-            msg = f"{self.where}: {self._options.log.none_found(self._options.address)}"
+            msg = f"{self.where}: {self._options.log.none_found(self._names)}"
             raise ConfigError(msg)
         self._tails = found
         return found
@@ -104,10 +109,8 @@ class Survey:
         return self._tails
 
     async def _ask(self, logs: Logs) -> dict[str, Tail]:
-        log = self._options.log
-        names = log.addresses or (self._options.address,)
-        if log.pattern is not None:
-            names = tuple(await logs.matching(log.pattern))
+        pattern = self._options.log.pattern
+        names = self._names if pattern is None else await logs.matching(pattern)
         tails = {tail.key: tail for tail in await logs.tails(names)}
         return {key: tails[key] for key in sorted(tails, key=order)}
 
@@ -124,7 +127,7 @@ class Survey:
         named: Mapping[str, Place] = bound if isinstance(bound, Mapping) else dict.fromkeys(tails, bound)
         unknown = [key for key in named if key not in tails]
         if unknown:
-            raise _not_these(which, f"has no {_listed(unknown)}", tails)
+            raise self._not_these(which, f"has no {_listed(unknown)}")
         wrong: list[str] = []
         made = {key: self._place(tail, named[key], which, wrong) for key, tail in tails.items() if key in named}
         if wrong:
@@ -143,7 +146,11 @@ class Survey:
         """
         missing = [key for key in self._tails if key not in places]
         if missing:
-            raise _not_these(which, f"also has {_listed(missing)}, which it must name", self._tails)
+            raise self._not_these(which, f"also has {_listed(missing)}, which it must name")
+
+    def _not_these(self, which: str, what: str) -> ConfigError:
+        name = self._options.log.bound_name(which)
+        return ConfigError(f"option {name}: the peer {what}; there are {_listed(self._tails)}")
 
     def _place(self, tail: Tail, place: Place, which: str, wrong: list[str]) -> int:
         if isinstance(place, str):
@@ -174,16 +181,33 @@ class Survey:
         """Whether messages before the first one are gone for good; in a compacted log they have been replaced."""
         return self._run(lambda logs: logs.has_lost(tail, at))
 
+    def require_logs(self, known: Iterable[str] = ()) -> None:
+        """Check that each log of option `addresses` was there when the peer was asked last.
+
+        Args:
+            known: Names of logs that have been there before.
+
+        Errors: `ConfigError` if not.
+        """
+        there = {tail.log for tail in self._tails.values()}.union(known)
+        missing = [name for name in self._options.log.addresses if name not in there]
+        if missing:
+            none = self._options.log.none_found(missing)
+            msg = f"{self.where}: {none}; there are {_listed(self._tails)}"
+            raise ConfigError(msg)
+
     def require_names(self, begin: Positions) -> None:
-        """Check that the options name the logs of a checkpoint.
+        """Check that the options name the logs of a checkpoint, and that each log they name is there or was there.
 
         Errors: `ConfigError` if not.
         """
         options = self._options
         if options.log.pattern is not None:
             return
-        names = options.log.addresses or (options.address,)
-        others = sorted({key.rpartition("/")[0] for key in begin} - set(names))
+        names = self._names
+        read = {key.rpartition("/")[0] for key in begin}
+        self.require_logs(read)
+        others = sorted(read - set(names))
         if others:
             msg = (
                 f"the checkpoint belongs to a query that reads {_listed(others)}, and the options name "
@@ -241,10 +265,6 @@ class Survey:
             raise
         except RStreamsError as error:
             raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
-
-
-def _not_these(which: str, what: str, tails: Mapping[str, Tail]) -> ConfigError:
-    return ConfigError(f"options {which}Offsets and {which}Timestamp: the peer {what}; there are {_listed(tails)}")
 
 
 def _behind(tails: Mapping[str, Tail], begin: Positions) -> set[str]:

@@ -32,7 +32,7 @@ class NodeLogs(Logs):
     """The logs of a node of rstreams, by its statistics."""
 
     refuses_lost = True
-    _KINDS: Final = {"queues": "queue", "multicasts": "multicast", "served": "served stream", "logs": "log"}
+    _KINDS: Final = {"queues": "queue", "multicasts": "multicast", "served": "served stream"}
 
     async def kind_of(self, address: str) -> str | None:
         """Return what is at an address; None if the statistics may not be read."""
@@ -40,6 +40,8 @@ class NodeLogs(Logs):
             statistics = await self._statistics()
         except LinkDetached:
             return None
+        if _parts(statistics["logs"], address):
+            return "log"
         found = (kind for table, kind in self._KINDS.items() if address in statistics.get(table, {}))
         return next(found, None)
 
@@ -62,9 +64,7 @@ class NodeLogs(Logs):
         logs = (await self._statistics())["logs"]
         made = []
         for name in names:
-            parts: Sequence[Mapping[str, int]] = logs[name]["partitions"] if name in logs else ()
-            for number, part in enumerate(parts):
-                address = name if len(parts) == 1 else f"{name}-{number}"
+            for number, (address, part) in enumerate(_parts(logs, name)):
                 mean = part["bytes"] // part["messages"] if part["messages"] else 0
                 made.append(Tail(name, number, address, part["first"], part["next"], mean))
         return made
@@ -75,6 +75,15 @@ class NodeLogs(Logs):
             msg = "the node did not tell its statistics"
             raise SourceFailed(msg)
         return statistics
+
+
+def _parts(logs: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, int]]]:
+    """Return the address and the statistics of each partition of a log, or of the one partition that has this name."""
+    if name in logs:
+        parts = logs[name]["partitions"]
+        return [(name if len(parts) == 1 else f"{name}-{number}", part) for number, part in enumerate(parts)]
+    log = name.rpartition("-")[0]
+    return [(address, part) for address, part in _parts(logs, log) if address == name] if log in logs else []
 
 
 class RabbitMQStreams(Logs):
