@@ -60,6 +60,10 @@ one part travels while the next part is worked on."""
 QUIET_S: Final = 0.0002
 """A connection is busy for so many seconds after a turn. The pump then gathers the items that come."""
 
+MOST_AHEAD: Final = 16
+"""The most items that are sent ahead, each by itself, after the connection was quiet. The pump gathers those behind them,
+because to send them by themselves takes more of the processor."""
+
 LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
 
@@ -148,6 +152,7 @@ class Pump:
         self._turn_time = Turn(system_clock)
         self._now = trio.lowlevel.current_clock().current_time
         self._turned_at = -math.inf  # when the last turn began, or an item was sent ahead of one
+        self._aheads = 0  # how many more items may be sent ahead before the next turn
         self._failed_ahead: Exception | None = None  # what the pump raises, because a turn ahead of it has raised it
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
@@ -284,6 +289,7 @@ class Pump:
             engine.close(*self._goodbye)
             self._goodbye = None
         self._turned_at = self._now()
+        self._aheads = 0
         due = engine.tick(self._turned_at)
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
@@ -306,12 +312,15 @@ class Pump:
         self.end_ahead()
 
     def begin_ahead(self) -> bool:
-        """See `Ahead`: the pump sleeps, and the connection has been quiet."""
+        """See `Ahead`: the pump sleeps, and the connection has been quiet before the last few items."""
         if self._turning or not self._sleeps or self._over:
             return False
         now = self._now()
-        if now - self._turned_at < QUIET_S:
+        if now - self._turned_at >= QUIET_S:
+            self._aheads = MOST_AHEAD
+        elif not self._aheads:
             return False
+        self._aheads -= 1
         self._turned_at = now
         self._turning = True
         return True
