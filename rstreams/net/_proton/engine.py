@@ -27,7 +27,7 @@ from rstreams.errors import Condition, SessionEnded, error_for
 from rstreams.net._proton.conditions import read_condition, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
 from rstreams.net._proton.engine_events import EngineEvents
-from rstreams.net._proton.host_connection import Ahead, HostConnection
+from rstreams.net._proton.host_connection import GoesAhead, HostConnection
 from rstreams.net._proton.incoming_frames import IncomingFrames
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_table import LinkTable
@@ -79,7 +79,7 @@ class Engine:
         output: bytearray | None = None,
         on_wake: Callable[[], None],
         on_item: Callable[[], None] | None = None,
-        ahead: Ahead | None = None,
+        ahead: GoesAhead | None = None,
     ) -> None:
         """Make an unopened connection.
 

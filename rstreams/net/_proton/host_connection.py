@@ -19,7 +19,7 @@ from rstreams.net.options.limits import ConnectionLimits
 from rstreams.protocol.unsettled import Share
 
 
-class Ahead(Protocol):
+class GoesAhead(Protocol):
     """Lets a link send inside of a publisher's signal, which is quicker than to wake the connection's owner."""
 
     def begin_ahead(self) -> bool:
@@ -66,7 +66,7 @@ class HostConnection:
         on_wake: Callable[[], None],
         on_item: Callable[[], None],
         on_misuse: Callable[[str, str], None],
-        ahead: Ahead | None,
+        ahead: GoesAhead | None,
     ) -> None:
         """Carry no links yet; see `Engine` for the arguments."""
         self._connection = connection

@@ -12,7 +12,7 @@ from rstreams.errors import (
 )
 
 
-def failure(peer: str, condition: str, description: str, *, was_open: bool) -> RStreamsError:
+def failure(peer: str, condition: str, description: str, *, was_open: bool, silence: IdleTimeout) -> RStreamsError:
     """Return the error for a connection that the engine has given up.
 
     Args:
@@ -20,16 +20,21 @@ def failure(peer: str, condition: str, description: str, *, was_open: bool) -> R
         condition: The engine's condition.
         description: The engine's text.
         was_open: Whether the peer had opened the connection.
+        silence: The error for a peer that was silent for too long.
     """
     if condition == Condition.UNAUTHORIZED_ACCESS:
         return AuthenticationFailed(f"{peer} refused the credentials ({description})")
+    if condition == Condition.RESOURCE_LIMIT_EXCEEDED:
+        return silence
     if was_open:
         return ConnectionLost(f"the connection to {peer} broke ({description})")
     return ConnectFailed(f"{peer} does not speak AMQP 1.0, or hung up ({description})")
 
 
-def hanging_up(peer: str, *, was_open: bool) -> RStreamsError:
-    """Return the error for a peer that has ended its stream of bytes without a close."""
+def end(peer: str, *, was_open: bool, from_here: bool) -> RStreamsError:
+    """Return the error of a connection that ended without one: closed from this side, or the peer hung up."""
+    if from_here:
+        return ConnectionLost(f"the connection to {peer} was closed from this side")
     if was_open:
         return ConnectionLost(f"{peer} hung up")
     return ConnectFailed(f"{peer} hung up before the connection was open")

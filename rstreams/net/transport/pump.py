@@ -32,7 +32,6 @@ import trio
 
 from rstreams._core.turn import Turn
 from rstreams.errors import (
-    Condition,
     ConnectionLost,
     IdleTimeout,
     PeerClosed,
@@ -61,8 +60,8 @@ QUIET_S: Final = 0.0002
 """A connection is busy for so many seconds after a turn. The pump then gathers the items that come."""
 
 MOST_AHEAD: Final = 16
-"""The most items that are sent ahead, each by itself, after the connection was quiet. The pump gathers those behind them,
-because to send them by themselves takes more of the processor."""
+"""The most items that are sent ahead, each by itself, after the connection was quiet. The pump gathers those behind
+them, because to send each by itself takes more of the processor."""
 
 LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
@@ -228,8 +227,7 @@ class Pump:
     @property
     def status(self) -> ConnectionStatus:
         """The state of the connection."""
-        over = self._over or self._closing
-        return ConnectionStatus("closed" if over else "connected", self.peer, self.error)
+        return ConnectionStatus("closed" if self._over or self._closing else "connected", self.peer, self.error)
 
     def cut(self) -> None:
         """End the connection at once: the peer sees it break."""
@@ -296,7 +294,10 @@ class Pump:
             self._clock.deadline = due
         output = engine.output_pieces()
         if output:
-            self._send_now(output)
+            try:
+                self._wire.send_now(*output)
+            except trio.BrokenResourceError as error:
+                self._break(error)
         # The engine may notice only while it makes output that it has failed.
         return more or engine.has_work() or bool(self._attaching) or engine.output_is_full
 
@@ -312,7 +313,7 @@ class Pump:
         self.end_ahead()
 
     def begin_ahead(self) -> bool:
-        """See `Ahead`: the pump sleeps, and the connection has been quiet before the last few items."""
+        """See `GoesAhead`: the pump sleeps, and the connection has been quiet before the last few items."""
         if self._turning or not self._sleeps or self._over:
             return False
         now = self._now()
@@ -326,7 +327,7 @@ class Pump:
         return True
 
     def end_ahead(self) -> None:
-        """See `Ahead`; an error is the connection's, and not the publisher's: the pump raises it."""
+        """See `GoesAhead`; an error is the connection's, and not the publisher's: the pump raises it."""
         try:
             output = self.engine.output_pieces()
             if output:
@@ -342,12 +343,6 @@ class Pump:
         for end, frame in attaching:
             if end.wants_link:  # it may have been cancelled since
                 self.engine.links.attach(end, frame)
-
-    def _send_now(self, output: Sequence[memoryview]) -> None:
-        try:
-            self._wire.send_now(*output)
-        except trio.BrokenResourceError as error:
-            self._break(error)
 
     async def _send_unsent(self) -> None:
         self.engine.pause_output()
@@ -456,10 +451,8 @@ class Pump:
     def on_failure(self, condition: str, description: str) -> None:
         """The engine gave up on the connection: tell the links, with an error that says what it means."""
         self._over = True
-        if condition == Condition.RESOURCE_LIMIT_EXCEEDED:
-            self._fail(losses.silence(self.peer, self._idle_timeout_s))
-        else:
-            self._fail(losses.failure(self.peer, condition, description, was_open=self._open))
+        silence = losses.silence(self.peer, self._idle_timeout_s)
+        self._fail(losses.failure(self.peer, condition, description, was_open=self._open, silence=silence))
 
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer repeats something that was refused: close the connection without waiting for an answer."""
@@ -478,9 +471,7 @@ class Pump:
     @property
     def _end(self) -> RStreamsError:
         """The error of a connection that ended without one: closed from this side, or the peer hung up."""
-        if self._closing or not self._over:
-            return ConnectionLost(f"the connection to {self.peer} was closed from this side")
-        return losses.hanging_up(self.peer, was_open=self._open)
+        return losses.end(self.peer, was_open=self._open, from_here=self._closing or not self._over)
 
     def _fail(self, error: RStreamsError) -> None:
         """End the connection: its links hear of it, and `run` ends when the last frames have been sent."""
