@@ -216,7 +216,7 @@ class OutgoingItems(Scannable, Generic[T]):
             return
         if not self.payloads and not self._attended and self._send_ahead(payload, hold):
             self._ledger.pass_on(1)
-            self.size.mean = len(payload)
+            self.size.mean = max(1, len(payload))
             return
         if self.are_bodies:
             self._encode_held()

@@ -101,6 +101,14 @@ def test_the_limits_of_unsettled_items_hold(options: dict[str, Any], monkeypatch
     assert played.transferred == [1, 2]
 
 
+def test_a_message_without_bytes_leaves_a_size_that_requests_can_be_made_of() -> None:
+    played = idle(credit=2, encode=lambda _item: b"")
+    played.source.next(1)
+    assert played.driver.sent == [Transfer([0], [b""])]
+    played.grant(5)
+    assert (played.source.requested, played.finished) == (6, [])
+
+
 def too_large(played: PlayedSender) -> None:
     played.end._deliveries.most_bytes = 1
     played.source.next(12)

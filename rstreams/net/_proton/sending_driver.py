@@ -81,11 +81,13 @@ class SendingDriver(LinkDriver):
         self.sent_at = host.outputs
         tags = range(tag, tag + 1)
         most_beside = 0 if host.is_traced else self._frame_bytes
-        sent = self._loops.send(pointer, tags, [message], settled=settled, most_beside=most_beside)
-        self._known_credit -= 1
-        if not settled:
-            self._sent.add(tags, sent)
-        ahead.end_ahead()
+        try:
+            sent = self._loops.send(pointer, tags, [message], settled=settled, most_beside=most_beside)
+            self._known_credit -= 1
+            if not settled:
+                self._sent.add(tags, sent)
+        finally:  # also without memory for it: otherwise the connection would stand still
+            ahead.end_ahead()
         return True
 
     def credit(self) -> int:

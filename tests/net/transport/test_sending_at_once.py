@@ -13,6 +13,7 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton.sending_driver import SendingDriver
+from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.net.connection import Connection
 from rstreams.net.transport.pump import MOST_AHEAD, Pump
 from rstreams.net.transport.wire import SocketWire
@@ -190,6 +191,17 @@ async def test_an_error_of_the_engine_is_the_connections_and_not_the_publishers(
             monkeypatch.setattr(one.pump.engine, method, fail)
             one.emit(0)
             await trio.sleep_forever()
+
+
+async def test_the_pump_goes_on_after_there_was_no_memory_for_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    async with publishing() as one:
+        with monkeypatch.context() as patch, suppress(MemoryError):
+            patch.setattr(SentDeliveries, "add", fail)
+            one.pushed.emit(0)
+        assert not one.pump._turning
 
 
 async def test_a_cancelled_task_emits_as_any_other(writes: Writes) -> None:
