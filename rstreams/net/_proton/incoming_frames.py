@@ -29,6 +29,7 @@ from typing import Final
 from cproton_ffi import lib
 
 from rstreams.errors import Condition
+from rstreams.net._proton.arriving_body import HEAD_BYTES, ArrivingBody
 from rstreams.net._proton.frame_fields import (
     ATTACH,
     BEGIN,
@@ -220,8 +221,11 @@ class IncomingFrames:
             self._heads.append(head.frame * len(payloads))
             head.driver.put_pieces(head.delivery, payloads)
             return len(payloads) * size
-        self._part = IncomingPart(head, size - head.size)
-        return head.size + self._take_part(self._part, data[head.size :])
+        begin, size = head.size, size - head.size
+        body = None if head.is_known else ArrivingBody.begun_by(data[begin:], size, self._loops.memory)
+        written = 0 if body is None else HEAD_BYTES
+        self._part = IncomingPart(head, size, written, body)
+        return begin + written + self._take_part(self._part, data[begin + written :])
 
     def _driver_of(self, channel: int, handle: int) -> ReceivingDriver | None:
         known = self._channels.get(channel)
@@ -243,9 +247,8 @@ class IncomingFrames:
             head.take(part)
         else:
             event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
-            head.delivery = lib.pn_event_delivery(event) if event else None
-            if head.delivery is not None:
-                head.driver.put_pieces(head.delivery, part.pieces)
+            if event:
+                head.begin_delivery(lib.pn_event_delivery(event), part)
         self._large.last = head
 
     def rooms(self) -> Sequence[memoryview]:
@@ -263,8 +266,8 @@ class IncomingFrames:
         came -= first
         if part.left:
             return b""
-        frames = rooms.whole_frames(came) if head.is_known else 0
         self._end_part(part)
+        frames = rooms.whole_frames(came) if head.is_known else 0
         if frames:
             self._heads.append(head.frame * frames)
             head.note_written(frames * part.size)

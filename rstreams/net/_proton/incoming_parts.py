@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rstreams.net._proton.arriving_body import large_body_bytes
+from rstreams.net._proton.arriving_body import HEAD_BYTES, ArrivingBody, large_body_bytes
 from rstreams.net._proton.frame_fields import Malformed, fields_of, number_of, performative_of
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
@@ -29,7 +29,6 @@ _HEAD_BYTES: Final = 512
 _LIST_AT: Final = 11
 _LIST: Final = b"\x00\x53\x14\xc0"  # a transfer, as a list whose size has one byte
 _NO_EXTENDED_HEADER: Final = 2
-_DATA_HEAD_BYTES: Final = 8
 
 _read_channel: Final = struct.Struct(">H").unpack_from
 _pack_size: Final = struct.Struct(">I").pack
@@ -73,15 +72,19 @@ class Head:
         """Whether another transfer with this head is of the same delivery, which is still wanted."""
         return self._goes_on and self.delivery is not None and self.driver.has_pieces(self.delivery)
 
-    def room(self, size: int) -> memoryview | None:
-        """Return where the payload of the next transfer with this head may be written, if it has `size` bytes."""
-        room = self.driver.room_for(self.delivery) if self.is_known and self.delivery is not None else None
-        return None if room is None or len(room) < size else room[:size]
+    @property
+    def room(self) -> memoryview | None:
+        """Where the payloads of the next transfers with this head may be written, one behind the other."""
+        return self.driver.room_for(self.delivery) if self.is_known and self.delivery is not None else None
 
-    def room_behind(self, size: int) -> memoryview:
-        """Return where further payloads may be written, behind one of `size` bytes."""
-        room = self.driver.room_for(self.delivery) if self.is_known and self.delivery is not None else None
-        return memoryview(b"") if room is None else room[size:]
+    def begin_delivery(self, delivery: Pointer, part: IncomingPart) -> None:
+        """Note the delivery, which the engine has named, and give it the payload of its first transfer."""
+        self.delivery = delivery
+        if part.body is None:
+            self.driver.put_pieces(delivery, part.pieces)
+        else:
+            part.body.skip(part.size - HEAD_BYTES)
+            self.driver.put_body(delivery, part.body, part.size)
 
     def take(self, part: IncomingPart) -> None:
         """Take the payload of a further transfer of the delivery."""
@@ -135,7 +138,7 @@ class LargeHeads:
         if not size:
             return None
         begun, self._begun = self._begun, bytes(frame[4:size])
-        if begun != self._begun and not large_body_bytes(frame[size : size + _DATA_HEAD_BYTES]):
+        if begun != self._begun and not large_body_bytes(frame[size : size + HEAD_BYTES]):
             return None
         return _read_head(bytes(frame[:size]), driver_of)
 
@@ -159,18 +162,26 @@ class IncomingPart:
         head: The head of the transfer.
         size: The bytes of the payload.
         left: The bytes of it that are still to come.
-        room: Where it is written; None if its pieces are kept until it is whole.
+        body: The body that it begins, in memory of its size; None if it begins none.
+        room: Where it is written, without the head of a section; None if its pieces are kept until it is whole.
+        behind: Where further payloads of the delivery may be written.
     """
 
-    __slots__ = ("_pieces", "head", "left", "room", "size")
+    __slots__ = ("_pieces", "behind", "body", "head", "left", "room", "size")
 
-    def __init__(self, head: Head, size: int, written: int = 0) -> None:
-        """Expect `size` bytes, of which `written` are in the room for them already."""
+    def __init__(self, head: Head, size: int, written: int = 0, body: ArrivingBody | None = None) -> None:
+        """Expect `size` bytes, of which `written` are in their places already."""
         self.head = head
         self.size = size
         self.left = size - written
-        self.room = head.room(size)
+        self.body = body
+        self.room: memoryview | None = None
+        self.behind = memoryview(b"")
         self._pieces: list[bytes] = []
+        room = head.room if body is None else body.room
+        own = size if body is None else size - HEAD_BYTES
+        if room is not None and own <= len(room):
+            self.room, self.behind = room[:own], room[own:]
 
     @property
     def unfinished(self) -> bytes:
@@ -178,17 +189,21 @@ class IncomingPart:
         return self.head.begin(self.head.size + self.size)
 
     @property
+    def rest(self) -> memoryview:
+        """Where what is left is written, if there is a room."""
+        return memoryview(b"") if self.room is None else self.room[len(self.room) - self.left :]
+
+    @property
     def pieces(self) -> Sequence[bytes | memoryview]:
-        """What has come."""
+        """What has come, if it begins no body."""
         return self._pieces if self.room is None else (self.room[: self.size - self.left],)
 
     def take(self, data: memoryview) -> int:
         """Take what there is of the payload at the beginning of `data`; return how many bytes that was."""
         piece = data[: self.left]
-        at = self.size - self.left
-        self.left -= len(piece)
         if self.room is not None:
-            self.room[at : at + len(piece)] = piece
+            self.rest[: len(piece)] = piece
         elif len(piece):
             self._pieces.append(bytes(piece))
+        self.left -= len(piece)
         return len(piece)

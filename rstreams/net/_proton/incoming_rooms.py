@@ -33,8 +33,8 @@ class IncomingRooms:
         if part.room is None:
             return
         head, size = part.head, part.size
-        self.rooms.append(part.room[size - part.left :])
-        behind = head.room_behind(size)
+        self.rooms.append(part.rest)
+        behind = part.behind
         self._begin = head.begin(head.size + size)
         count = min(len(behind) // size, _MOST_FRAMES)
         heads = memoryview(bytearray(count * head.size))
@@ -52,9 +52,10 @@ class IncomingRooms:
     def begun(self, frames: int, came: int) -> IncomingPart | None:
         """Return the payload of the frame behind `frames` whole ones, if its `came` bytes have the expected head."""
         head, size = self.part.head, self.part.size
-        if head.size <= came and self.rooms[1 + 2 * frames] == self._begin and head.room(size) is not None:
-            return IncomingPart(head, size, came - head.size)
-        return None
+        if came < head.size or self.rooms[1 + 2 * frames] != self._begin:
+            return None
+        part = IncomingPart(head, size, came - head.size)
+        return None if part.room is None else part
 
     def rest(self, frames: int, came: int) -> bytes:
         """Return `came` bytes that are in the rooms behind the first one and those of `frames` whole frames."""

@@ -9,13 +9,13 @@ There are two kinds:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from cproton_ffi import ffi, lib
 
-from rstreams.net._proton.arriving_body import MOST_BODY_BYTES, ArrivingBody, large_body_bytes
+from rstreams.net._proton.arriving_body import ArrivingBody
 from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import Transfer
@@ -32,22 +32,18 @@ class _Beside:
     """The pieces of one delivery that came beside the engine.
 
     Attributes:
-        memory: Returns memory for a body; see `Loops.memory`.
         pieces: Each with the number of the delivery's bytes that the engine got before it.
         body: Used in place of `pieces` if the delivery begins with a large body, and the engine has none of its bytes.
         size: The bytes of all pieces.
     """
 
-    memory: Callable[[int], bytes]
     pieces: list[tuple[int, bytes]] = field(default_factory=list)
     body: ArrivingBody | None = None
     size: int = 0
 
     def put(self, before: int, piece: bytes | memoryview) -> None:
         """Keep a copy of a piece that comes behind `before` bytes that the engine has got."""
-        if not self.size and not before and 0 < (size := large_body_bytes(piece)) <= MOST_BODY_BYTES:
-            self.body = ArrivingBody(piece, size, self.memory)
-        elif self.body is not None and not before and len(piece) <= len(self.body.room):
+        if self.body is not None and not before and len(piece) <= len(self.body.room):
             self.body.fill(piece)
         else:
             if self.body is not None:
@@ -74,10 +70,9 @@ class Parts:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, link: Pointer, memory: Callable[[int], bytes]) -> None:
-        """Have nothing of the deliveries of `link` yet; `memory` is that of the loops."""
+    def __init__(self, link: Pointer) -> None:
+        """Have nothing of the deliveries of `link` yet."""
         self._link = link
-        self._memory = memory
         self._read: list[bytes] = []
         self._read_size = 0
         self._largest = 0  # of the parts that the engine had at a time
@@ -116,9 +111,16 @@ class Parts:
         before = self._engine_bytes(delivery)
         beside = self._beside.get(delivery)
         if beside is None:
-            beside = self._beside[delivery] = _Beside(self._memory)
+            beside = self._beside[delivery] = _Beside()
         for piece in pieces:
             beside.put(before, piece)
+
+    def put_body(self, delivery: Pointer, body: ArrivingBody, size: int) -> None:
+        """Take the body with which a delivery begins, of which `size` bytes have come with the head of its section."""
+        if delivery in self._beside or self._engine_bytes(delivery):
+            self.put(delivery, body.pieces())  # it was the payload of a further transfer, and looked like a body
+        else:
+            self._beside[delivery] = _Beside(body=body, size=size)
 
     def room(self, delivery: Pointer) -> memoryview | None:
         """Return where the rest of a delivery's body is to be written; None if that is not told by its size."""

@@ -14,6 +14,7 @@ from typing import Final
 from cproton_ffi import lib
 
 from rstreams.errors import Condition, RemoteProtocolError
+from rstreams.net._proton.arriving_body import ArrivingBody
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import as_delivery
@@ -55,7 +56,7 @@ class ReceivingDriver(LinkDriver):
         self._is_plain = not self.is_windowed  # deliveries are read whole, and there is nothing of any other
         self._bounded: Intake | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
-        self._parts = Parts(pointer, host.loops.memory)
+        self._parts = Parts(pointer)
         self._formats = MessageFormats()
         self._counted = 0  # the bytes counted of an unfinished message
         self._too_much = ""  # why an unfinished message is to be refused
@@ -320,6 +321,12 @@ class ReceivingDriver(LinkDriver):
         if self.lives and not self._refused:
             self._is_plain = False
             self._parts.put(delivery, pieces)
+
+    def put_body(self, delivery: Pointer, body: ArrivingBody, size: int) -> None:
+        """Take the body with which a delivery begins, as far as it has come; otherwise as `put_pieces`."""
+        if self.lives and not self._refused:
+            self._is_plain = False
+            self._parts.put_body(delivery, body, size)
 
     def room_for(self, delivery: Pointer) -> memoryview | None:
         """Return where the next pieces of a delivery may be written; None if `put_pieces` is to be used."""

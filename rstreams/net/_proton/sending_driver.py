@@ -156,7 +156,7 @@ class SendingDriver(LinkDriver):
         """Send what there is room for of a part, in frames beside the engine; tell whether that was all of it."""
         host, pointer = self._host, self.pointer
         host.flush()  # a frame must have no other bytes than those that it has room for
-        at, end, size = 0, len(part), self._frame_bytes
+        at, end = 0, len(part)
         if lib.pn_link_current(pointer) != self._partial:
             at = end
         elif room := self._room_beside():
@@ -164,6 +164,7 @@ class SendingDriver(LinkDriver):
             waiting, session = lib.pn_session_outgoing_bytes, self._session
             never_sent = waiting(session)
             while at < end and at < room and waiting(session) == never_sent:
+                size = self._frame_bytes - len(head)  # so that all frames but the last have the same size
                 if head:
                     send(pointer, head, len(head))
                     head = b""

@@ -8,7 +8,13 @@ from itertools import pairwise
 
 import pytest
 
-from rstreams.net._proton.arriving_body import LARGE_BODY_BYTES, MOST_BODY_BYTES, large_body_bytes
+from rstreams.net._proton.arriving_body import (
+    HEAD_BYTES,
+    LARGE_BODY_BYTES,
+    MOST_BODY_BYTES,
+    ArrivingBody,
+    large_body_bytes,
+)
 from rstreams.net._proton.parts import _Beside
 
 HEAD = b"\x00\x53\x75\xb0"
@@ -19,11 +25,23 @@ def section(size: int, told: int | None = None) -> bytes:
     return HEAD + struct.pack(">I", size if told is None else told) + random.Random(size).randbytes(size)  # noqa: S311
 
 
+def begun(payload: bytes) -> _Beside:
+    """Return what is kept of a delivery whose first transfer has this payload."""
+    beside = _Beside()
+    body = ArrivingBody.begun_by(payload, len(payload), bytes)
+    if body is None:
+        beside.put(0, payload)
+    else:
+        body.fill(payload[HEAD_BYTES:])
+        beside.body, beside.size = body, len(payload)
+    return beside
+
+
 def joined(message: bytes, cuts: list[int], engine: int = 0) -> bytes:
     """Return what becomes of a message that comes in pieces, cut at these places, with its end by the engine."""
-    beside = _Beside(bytes)
     end = len(message) - engine
-    for begin, stop in pairwise([0, *cuts, end]):
+    beside = begun(message[: cuts[0]])
+    for begin, stop in pairwise([*cuts, end]):
         beside.put(0, message[begin:stop])
     assert beside.size == end
     return beside.message([message[end:]])[0]
@@ -44,16 +62,15 @@ def test_a_message_of_another_size_than_told_comes_as_it_is(told: int, engine: i
 
 
 def test_bytes_that_the_engine_gets_between_pieces_keep_their_place() -> None:
-    message, beside = section(300_000), _Beside(bytes)
-    beside.put(0, message[:100_000])
+    message = section(300_000)
+    beside = begun(message[:100_000])
     beside.put(0, message[100_000:150_000])
     beside.put(70, message[150_070:290_000])
     assert beside.message([message[150_000:150_070], message[290_000:]])[0] == message
 
 
 def test_the_body_is_handed_over_without_a_copy() -> None:
-    beside = _Beside(bytes)
-    beside.put(0, section(300_000))
+    beside = begun(section(300_000))
     assert beside.body is not None
     bodies = beside.message([]).bodies()
     assert bodies is not None
@@ -62,7 +79,9 @@ def test_the_body_is_handed_over_without_a_copy() -> None:
 
 def test_bytes_that_somebody_else_has_are_never_written_to() -> None:
     memory = bytes(300_000)
-    beside = _Beside(lambda _: memory)
-    beside.put(0, section(300_000))
-    assert beside.message([])[0] == section(300_000)
+    message = section(300_000)
+    body = ArrivingBody.begun_by(message, len(message), lambda _: memory)
+    assert body is not None
+    body.fill(message[HEAD_BYTES:])
+    assert b"".join(body.pieces()) == message
     assert memory == bytes(300_000)

@@ -163,15 +163,29 @@ def begun(body: bytes, at: int) -> tuple[Served, Engine, bytes]:
     return served, engine, data[at:]
 
 
-def test_the_rest_of_a_body_is_written_where_it_belongs() -> None:
+@pytest.mark.parametrize("at", [2_000, 100_000], ids=["first frame", "second frame"])
+def test_the_rest_of_a_body_is_written_where_it_belongs(at: int) -> None:
     body = message(LARGE_BYTES + 100_000, 1)
-    served, engine, rest = begun(body, 100_000)
+    served, engine, rest = begun(body, at)
     rooms = engine.rooms()
     payload, frames = len(rooms[2]), len(rooms) // 2
     assert payload > 65_000
     assert [len(room) for room in rooms[1:]] == [len(rooms[1]), payload] * frames
     assert 0 <= len(rest) - sum(map(len, rooms)) < payload, "only the last frame, which is shorter, has no room"
     receive(engine, rest, rooms=True)
+    engine.dispatch(64, math.inf)
+    assert served.probes[0].items == [body]
+
+
+def test_a_further_frame_with_another_head_does_not_begin_a_body() -> None:
+    body = bytearray(message(LARGE_BYTES + 100_000, 1))
+    _, _, output = begun(bytes(body), 0)
+    first = int.from_bytes(output[:4], "big")
+    payload = first - output.index(bytes(body[:64]))  # in the first frame
+    body[payload : payload + 8] = b"\x00\x53\x75\xb0" + (200_000).to_bytes(4, "big")
+    served, engine, rest = begun(bytes(body), first)
+    engine._incoming._large.last = None  # as if the peer wrote other fields than in the first frame
+    receive(engine, rest, rooms=False)
     engine.dispatch(64, math.inf)
     assert served.probes[0].items == [body]
 
