@@ -128,7 +128,7 @@ static PyObject *append(PyObject *object, PyObject *values)
         self->size += size;
     }
     self->rows++;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- taking */

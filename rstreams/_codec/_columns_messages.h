@@ -176,5 +176,5 @@ static PyObject *add(PyObject *object, PyObject *args)
         self->rows++;
         self->size += drawn.size;
     }
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }

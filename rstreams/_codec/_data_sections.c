@@ -163,7 +163,7 @@ static PyObject *numbered(PyObject *Py_UNUSED(module), PyObject *args)
     if (PyErr_Occurred())
         Py_CLEAR(made);
     else if (made == NULL)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     return made;
 }
 
@@ -196,7 +196,7 @@ static PyObject *cut_numbered(PyObject *Py_UNUSED(module), PyObject *args)
         at += length;
     }
     if (made == NULL && !PyErr_Occurred())
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     return made;
 }
 
@@ -279,7 +279,7 @@ static PyObject *last(PyObject *Py_UNUSED(module), PyObject *args)
     while (at < size && (length = enter_section(message, size, &at)) >= 0)
         at += length;
     if (length < 0 || at != size)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     return PyBytes_FromStringAndSize(message + at - length, length);
 }
 
@@ -299,7 +299,7 @@ static PyObject *split_bodies(PyObject *Py_UNUSED(module), PyObject *args)
         Py_ssize_t length = enter_section(message, size, &at), head = 0;
         if (length < 0 || (head = body_of(message + at, length)) < 0) {
             Py_DECREF(bodies);
-            Py_RETURN_NONE;
+            return Py_NewRef(Py_None);
         }
         PyObject *body = PyBytes_FromStringAndSize(message + at + head, length - head);
         if (body == NULL || PyList_Append(bodies, body) < 0) {
@@ -312,7 +312,7 @@ static PyObject *split_bodies(PyObject *Py_UNUSED(module), PyObject *args)
     }
     if (at != size) {
         Py_DECREF(bodies);
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     return bodies;
 }

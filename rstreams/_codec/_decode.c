@@ -244,7 +244,7 @@ static PyObject *fill(PyObject *module, PyObject *const *args, Py_ssize_t count)
             return NULL;
         put(args[0], messages->defaults[i].at, value);
     }
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* ------------------------------------------------------------------------------------------------ the delivery count */

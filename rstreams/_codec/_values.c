@@ -342,12 +342,12 @@ static PyObject *may_expire(PyObject *module, PyObject *messages)
     for (Py_ssize_t i = 0; i < (is_list ? PyList_Size(messages) : PyTuple_Size(messages)); i++) {
         PyObject *encoded = is_list ? PyList_GetItem(messages, i) : PyTuple_GetItem(messages, i);
         if (!PyBytes_CheckExact(encoded))
-            Py_RETURN_TRUE;
+            return Py_NewRef(Py_True);
         source_t source = source_of(encoded, values);
         if (source.size < 3 || (source.bytes[2] <= PROPERTIES && may_have_lifetime(&source)))
-            Py_RETURN_TRUE;
+            return Py_NewRef(Py_True);
     }
-    Py_RETURN_FALSE;
+    return Py_NewRef(Py_False);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- bind */

@@ -177,7 +177,7 @@ static PyObject *next_close(PyObject *self, PyObject *Py_UNUSED(none))
         Py_DECREF(closed);
     }
     next_clear(self);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *next_await(PyObject *self)

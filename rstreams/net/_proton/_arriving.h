@@ -351,7 +351,7 @@ static PyObject *end_frames(PyObject *Py_UNUSED(module), PyObject *args)
     push(transport, beside->input.beginning, beside->input.begun);
     beside->input.begun = 0;
     Py_CLEAR(beside->input.message);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* Return the message that waits for its delivery, which the caller then owns; NULL if these bytes are no placeholder. */

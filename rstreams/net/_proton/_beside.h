@@ -211,7 +211,7 @@ static PyObject *forget(PyObject *Py_UNUSED(module), PyObject *args)
             beside->slots[i].link = NULL;
             beside->gone++;
         }
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* Empty the slots of links that are gone: all output has been taken, and the engine sends no more for them. */

@@ -128,7 +128,7 @@ static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
     accepted = outcome;
     delivery_event = delivery;
     flow_event = flow;
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 static bool is_bound(void)
@@ -246,7 +246,7 @@ static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
                 return NULL;
             settle_one(delivery, state);
         }
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     }
     Py_buffer view;
     if (PyObject_GetBuffer(deliveries, &view, PyBUF_SIMPLE) < 0)
@@ -254,7 +254,7 @@ static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
     for (Py_ssize_t i = 0; i < view.len / (Py_ssize_t)sizeof(void *); i++)
         settle_one(((void *const *)view.buf)[i], state);
     PyBuffer_Release(&view);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- sending */
@@ -353,7 +353,7 @@ static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
     }
     push(transport, data.buf, (size_t)data.len);
     PyBuffer_Release(&data);
-    Py_RETURN_NONE;
+    return Py_NewRef(Py_None);
 }
 
 PyDoc_STRVAR(memory_doc, "memory(size): return bytes of any values, which nobody has seen yet.");

@@ -273,6 +273,10 @@ class Engine:
         self._host.output_waits = False
         self._turns.wake_waiting()
 
+    def limit_parts(self, most: int) -> None:
+        """Put at most `most` bytes of large messages into an output from now on."""
+        self._host.parts_bytes = most
+
     def has_work(self) -> bool:
         """Note the events since `dispatch`, and tell whether there is something for it to do."""
         self.note_events()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from cproton_ffi import lib
 
@@ -31,6 +31,10 @@ class GoesAhead(Protocol):
         ...
 
 
+PARTS_BYTES: Final = 1024 * 1024
+"""The bytes of parts in an output, until it is told how quick the network is."""
+
+
 class HostConnection:
     """The connection that carries links.
 
@@ -47,6 +51,8 @@ class HostConnection:
         outputs: The number of outputs so far.
         output_waits: Whether the network does not take the last output.
         session_bytes: The most bytes that wait in one session.
+        parts_bytes: With as many bytes of parts in an output, no further part goes into it. The parts are views of
+            their messages, which are in memory anyway.
         is_traced: Whether its frames are shown, with their messages: these go through the engine then.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
         ahead: Lets a link send inside of a publisher's signal; None: the links are never asked to.
@@ -85,6 +91,7 @@ class HostConnection:
         self.outputs = 0
         self.output_waits = False
         self.session_bytes = BUFFER_BYTES
+        self.parts_bytes = PARTS_BYTES
         self.is_traced = False
         self.late_bytes = 0
         self.ahead = ahead

@@ -25,10 +25,6 @@ _HEAD_BYTES: Final = 128
 _PARTS_OF_ROOM: Final = 4
 """A link waits until this part of a session's room is free: it would send a few items each time."""
 
-MOST_BESIDE: Final = 1024 * 1024
-"""With as many bytes of parts in an output, no further part goes into it. The parts are views of their messages, which
-are in memory anyway."""
-
 _MIN_FRAME_BYTES: Final = 4096
 """A peer that takes only smaller frames gets no parts beside the engine: there would be many."""
 
@@ -190,8 +186,8 @@ class SendingDriver(LinkDriver):
             return 0
         if self._share_of != host.outputs:
             self._share_of, self._share_taken = host.outputs, 0
-        share = MOST_BESIDE if host.turns.is_alone(self) else PART_BYTES - self._share_taken
-        return max(0, min(MOST_BESIDE - outgoing.parts.size, share))
+        room = host.parts_bytes - outgoing.parts.size
+        return max(0, room if host.turns.is_alone(self) else min(room, PART_BYTES - self._share_taken))
 
     def _end_part(self, frame: Transfer) -> None:
         lib.pn_link_advance(self.pointer)

@@ -19,7 +19,7 @@ MIN_IDLE_TIMEOUT_S: Final = 0.2
 """The shortest: the peer is told half of it, and a peer that is rstreams takes no idle time-out below 100 ms."""
 
 DEFAULT_IDLE_TIMEOUT_S: Final = 30.0
-DEFAULT_MAX_FRAME_BYTES: Final = 64 * 1024
+DEFAULT_MAX_FRAME_BYTES: Final = 128 * 1024
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_MAX_UNSETTLED: Final = unsettled.DEFAULT_MAX_UNSETTLED
 DEFAULT_MAX_UNSETTLED_BYTES: Final = unsettled.DEFAULT_MAX_UNSETTLED_BYTES

@@ -143,7 +143,7 @@ class Pump:
         )
         self._feeding = Feeding(self.engine)
         self._stream = stream
-        self._wire = wire_over(stream)
+        self._wire = wire_over(stream, self.engine.limit_parts)
         self._idle_timeout_s = limits.idle_timeout_s
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell

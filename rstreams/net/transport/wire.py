@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeAlias
 
 import trio
 
+from rstreams.net.transport.pace import Pace
 from rstreams.net.transport.tls_streams import TlsStream
 
 RECEIVE_BYTES: Final = 256 * 1024
@@ -27,9 +28,8 @@ ROOM_BYTES: Final = 768 * 1024
 """The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
 turn is done for more items; these bytes still fit the cache of a processor."""
 
-UNSENT_BYTES: Final = 1024 * 1024
-"""The most bytes that wait in the kernel because the peer has no room for them."""
-
+PACED_BYTES: Final = 64 * 1024
+"""The fewest bytes sent at once that tell something of the network's pace."""
 
 _MOST_PIECES: Final = 512
 """The most pieces in one call of the kernel, which takes 1,024 on Linux."""
@@ -39,8 +39,12 @@ BEHIND_BYTES: Final = 128 * 1024
 """The most bytes taken at once behind those that are written into rooms. The beginning of the next large message is
 among them; with more of it here, less would come into its room."""
 
+OnPace: TypeAlias = Callable[[int], None]
 Rooms: TypeAlias = Callable[[], Sequence[memoryview]]
 Received: TypeAlias = tuple[int, bytes | bytearray | memoryview]
+
+
+def _any_pace(_most: int) -> None: ...
 
 
 def _no_rooms() -> Sequence[memoryview]:
@@ -84,12 +88,17 @@ class Wire(Protocol):
         ...
 
 
-def wire_over(stream: trio.abc.Stream) -> Wire:
-    """Return the fastest wire over `stream`."""
+def wire_over(stream: trio.abc.Stream, on_pace: OnPace = _any_pace) -> Wire:
+    """Return the fastest wire over `stream`.
+
+    Args:
+        stream: The network.
+        on_pace: Called with the most bytes that should be sent at once, when the network turns out quicker or slower.
+    """
     if isinstance(stream, TlsStream):
-        return TlsWire(stream)
+        return TlsWire(stream, on_pace)
     if isinstance(stream, trio.SocketStream) and hasattr(os, "readv"):  # where sockets are files
-        return SocketWire(stream)
+        return SocketWire(stream, on_pace)
     return StreamWire(stream)
 
 
@@ -144,15 +153,14 @@ def _shared_room() -> bytearray:
 class SocketWire:
     """A plain socket."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        """Carry bytes over the socket of `stream`."""
+    def __init__(self, stream: trio.SocketStream, on_pace: OnPace = _any_pace) -> None:
+        """Carry bytes over the socket of `stream`; see `wire_over`."""
         self._stream = stream
         self._socket = stream.socket
-        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-            # trio lets few bytes wait in the kernel, so that its users can decide late. Here credit bounds the bytes
-            # under way, and with few bytes the pump would often wait for the kernel.
-            with suppress(OSError):  # not TCP; or, on some systems, the peer has gone, which the next call shows
-                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        self._pace = Pace()
+        self._on_pace = on_pace
+        self._now = trio.lowlevel.current_clock().current_time
+        self._follow_pace()
         self._unsent: deque[memoryview] = deque()
         self._room = _shared_room()
         self._view = memoryview(self._room)
@@ -195,7 +203,10 @@ class SocketWire:
         unsent = self._unsent
         try:
             while unsent:
+                began = self._now()
                 await trio.lowlevel.wait_writable(self._socket)
+                if self._pace.note_wait(self._now() - began):
+                    self._follow_pace()
                 sent = self._write(tuple(islice(unsent, _MOST_PIECES)))
                 while unsent and len(unsent[0]) <= sent:
                     sent -= len(unsent.popleft())
@@ -208,12 +219,28 @@ class SocketWire:
     def _write(self, pieces: Sequence[bytes | memoryview]) -> int:
         try:
             if len(pieces) == 1:
-                return os.write(self._socket.fileno(), pieces[0])
-            return os.writev(self._socket.fileno(), pieces[:_MOST_PIECES])
+                sent = os.write(self._socket.fileno(), pieces[0])
+            else:
+                sent = os.writev(self._socket.fileno(), pieces[:_MOST_PIECES])
         except BlockingIOError:
             return 0
         except OSError as error:
             raise trio.BrokenResourceError from error
+        if sent >= PACED_BYTES and self._pace.note_taken(sent, self._now()):
+            self._follow_pace()
+        return sent
+
+    def _follow_pace(self) -> None:
+        """Let as many bytes wait in the kernel as the network's pace allows, and tell whoever sends.
+
+        trio lets few bytes wait there, so that its users can decide late. Here credit bounds the bytes under way, and
+        with few bytes the pump would often wait for the kernel.
+        """
+        most = self._pace.bytes
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            with suppress(OSError):  # not TCP; or, on some systems, the peer has gone, which the next call shows
+                self._stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, most)
+        self._on_pace(most)
 
     async def aclose(self) -> None:
         """See `Wire`."""
@@ -223,11 +250,11 @@ class SocketWire:
 class TlsWire:
     """TLS, over the fastest wire for the stream below it."""
 
-    def __init__(self, stream: TlsStream) -> None:
-        """Go on with the TLS of `stream`, whose handshake is over."""
+    def __init__(self, stream: TlsStream, on_pace: OnPace = _any_pace) -> None:
+        """Go on with the TLS of `stream`, whose handshake is over; see `wire_over`."""
         self._stream = stream
         self._layer = stream.layer
-        self._below = wire_over(stream.transport)
+        self._below = wire_over(stream.transport, on_pace)
         self._view = memoryview(_shared_room())  # encrypted bytes are copied before plain ones take their place
 
     async def receive(self, rooms: Rooms = _no_rooms) -> Received:  # noqa: ARG002 - for plain sockets

@@ -115,7 +115,7 @@ def test_streams_and_handlers_of_python(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_would_run_names_every_option(tmp_path: Path) -> None:
     lines = read(tmp_path, '[queues.orders]\ncapacity = 5\n[users.alice]\npassword = "' + HASH + '"\n').lines()
-    assert lines[0].startswith("node: idle_timeout_s=30.0, max_frame_bytes=65536")
+    assert lines[0].startswith("node: idle_timeout_s=30.0, max_frame_bytes=131072")
     assert lines[1].startswith("listener 127.0.0.1:5672: plain AMQP, allow_plain_over_tcp=False")
     assert lines[2].startswith("queue 'orders': capacity=5, dead_letters=None, max_deliveries=None")
     assert lines[3] == "user 'alice': with a password"
