@@ -29,6 +29,10 @@ To save flow frames, credit is topped up in two cases:
 - It has fallen to half of the window, or to half of the deliveries that fit into V if that is less.
 - There is none, and the rule allows some.
 
+Where the window is the limit, it is renewed in whole halves, if it has `EVEN_WINDOW` items or more. All subscribers of
+a multicast that have the same window then ask for more at the same items. Their sender waits for the slowest of them,
+and can send long runs to all of them.
+
 E is an estimate; the rule in bytes holds at the time of the grant. A sender whose deliveries become larger is stopped
 by the window of its session: the driver leaves its deliveries there while H is at V.
 
@@ -55,6 +59,8 @@ from rstreams.protocol.byte_bound import ByteBound
 MAX_CREDIT: Final = 2**31 - 1
 """The most link credit that the engine can hold: it is a C int."""
 
+EVEN_WINDOW: Final = 64
+"""The smallest window that is renewed in whole halves. The runs of a smaller one are short in any case."""
 
 MAX_PACK_ITEMS: Final = 1024
 """The most items of a packed delivery: more would gain nothing, and the first item would wait for the last one."""
@@ -90,7 +96,7 @@ class CreditLedger:
         bound: The bytes on hand, if they are limited.
     """
 
-    __slots__ = ("bound", "buffered", "demand", "pack", "renews_at_zero", "unsettled", "window")
+    __slots__ = ("_renews_evenly", "bound", "buffered", "demand", "pack", "renews_at_zero", "unsettled", "window")
 
     def __init__(self, window: int, *, renews_at_zero: bool = False, window_bytes: int = 0) -> None:
         """Start without demand.
@@ -105,6 +111,7 @@ class CreditLedger:
         self.window = require_window(window)
         self.bound = ByteBound(window_bytes) if window_bytes else None
         self.renews_at_zero = renews_at_zero
+        self._renews_evenly = window >= EVEN_WINDOW and not window_bytes
         self.pack = 1
         self.demand = 0
         self.buffered = 0
@@ -157,7 +164,10 @@ class CreditLedger:
             half = min(half, self.bound.half * pack)
         if most <= credit or credit * pack > half:
             return int(credit == 0 < wanted < pack <= room)
-        return most - credit
+        grant, step = most - credit, half // pack
+        if self._renews_evenly and grant > step and room <= wanted and (credit or room < self.window):
+            grant -= grant % step
+        return grant
 
     def starves(self, credit: int, at_most: int) -> bool:
         """Return whether more items are wanted than are on their way, and only the items in hand prevent a grant.

@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
-from rstreams.protocol.credit import MAX_CREDIT, CreditLedger, SenderLedger, require_window
+from rstreams.protocol.credit import EVEN_WINDOW, MAX_CREDIT, CreditLedger, SenderLedger, require_window
 
-WINDOWS = st.one_of(st.integers(1, 12), st.just(256), st.just(MAX_CREDIT))
+WINDOWS = st.one_of(st.integers(1, 12), st.integers(60, 70), st.just(256), st.just(MAX_CREDIT))
 DEMANDS = st.one_of(st.integers(1, 20), st.integers(1, UNBOUNDED), st.just(UNBOUNDED))
 
 
@@ -39,12 +39,19 @@ class ReceiverLaws(RuleBasedStateMachine):
         rule_allows = min(ledger.demand - ledger.buffered, ledger.window - ledger.buffered - ledger.unsettled)
         assert granted >= 0
         assert self.credit + granted <= max(rule_allows, self.credit)
-        if self.credit == 0:
-            assert granted == max(rule_allows, 0), "at once when there is none and the rule allows one"
-        elif self.credit > ledger.window // 2:
+        lacks, half = max(rule_allows - self.credit, 0), ledger.window // 2
+        room = ledger.window - ledger.buffered - ledger.unsettled
+        if self.credit > half:
             assert granted == 0, "not before half is used"
+        elif (
+            ledger.window < EVEN_WINDOW
+            or lacks <= half
+            or room > ledger.demand - ledger.buffered
+            or (not self.credit and room == ledger.window)
+        ):
+            assert granted == lacks, "all that the rule allows, once half is used"
         else:
-            assert granted == max(rule_allows - self.credit, 0), "all that the rule allows, once half is used"
+            assert granted == half * (lacks // half), "whole halves of a large window that is partly used"
         self.credit += granted
 
     @precondition(lambda self: self.credit > 0)
@@ -128,6 +135,27 @@ def test_demand_beyond_what_the_engine_can_hold_is_granted_in_parts() -> None:
     ledger = CreditLedger(MAX_CREDIT)
     ledger.request(UNBOUNDED)
     assert ledger.grant(0) == MAX_CREDIT == 2**31 - 1
+
+
+def test_links_with_the_same_window_ask_for_more_at_the_same_item() -> None:
+    ledgers = [CreditLedger(256), CreditLedger(256)]
+    marks: list[set[int]] = []
+    for ledger, runs in zip(ledgers, ((64, 64, 64, 64), (100, 60, 96)), strict=True):
+        ledger.request(UNBOUNDED)
+        credit, sent, came = ledger.grant(0), 256, 0
+        asked = set()
+        for run in runs * 4:
+            credit, came = credit - run, came + run
+            ledger.receive(run)
+            ledger.deliver()
+            ledger.settle(run)
+            granted = ledger.grant(credit)
+            if granted:
+                asked.add(sent := sent + granted)
+            credit += granted
+        marks.append(asked)
+    assert marks[1] <= marks[0], "up to the same items"
+    assert max(marks[0]) == max(marks[1]) == 5 * 256
 
 
 def test_credit_is_topped_up_at_half_the_window() -> None:

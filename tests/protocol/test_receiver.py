@@ -130,13 +130,13 @@ def test_an_empty_transfer_changes_nothing() -> None:
 
 
 def test_demand_adds_up() -> None:
-    played = PlayedReceiver(window=100)
+    played = PlayedReceiver(window=50)
     for n in (1, 2, 3):
         played.probe.request(n)
     played.driver.turn()
     played.probe.request(UNBOUNDED)
     played.driver.turn()
-    assert played.driver.sent == [Flow(6), Flow(100)]
+    assert played.driver.sent == [Flow(6), Flow(50)]
 
 
 def test_request_inside_on_next_does_not_recurse() -> None:
