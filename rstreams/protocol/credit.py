@@ -204,8 +204,13 @@ class SenderLedger:
         self.held = 0
 
     def request(self, credit: int, most: int) -> int:
-        """Return how many items to request for `credit` deliveries, at most `most` at a time; count them as owed."""
-        wanted = min(credit * self.pack - self.owed - self.held, most)
+        """Return how many items to request for `credit` deliveries, at most `most` at a time; count them as owed.
+
+        If not all are requested at once, it is a multiple of `EVEN_WINDOW` items, if it is more than one.
+        """
+        wanted = credit * self.pack - self.owed - self.held
+        if wanted > most:
+            wanted = most if most < EVEN_WINDOW else most - most % EVEN_WINDOW
         if wanted <= 0:
             return 0
         self.owed += wanted
