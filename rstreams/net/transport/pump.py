@@ -59,7 +59,7 @@ one part travels while the next part is worked on."""
 QUIET_S: Final = 0.0002
 """A connection is busy for so many seconds after a turn. The pump then gathers the items that come."""
 
-MOST_AHEAD: Final = 16
+MOST_AHEAD: Final = 32
 """The most items that are sent ahead, each by itself, after the connection was quiet. The pump gathers those behind
 them, because to send each by itself takes more of the processor."""
 
