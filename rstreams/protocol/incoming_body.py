@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from rstreams._codec.sections import DATA, FOOTER, HEADER, SEQUENCE, VALUE
+from rstreams._codec.section_heads import section_at
+from rstreams._codec.sections import DATA, FOOTER
 from rstreams.errors import RStreamsError
 
 MAX_HEAD_BYTES: Final = 1024 * 1024
@@ -57,7 +58,7 @@ class Splitter:
 
     def _read_head(self) -> None:
         at = 0
-        while not self.is_whole and (found := _section_at(self._buffer, at)) is not None:
+        while not self.is_whole and (found := section_at(self._buffer, at)) is not None:
             code, start, size = found
             if code == DATA:
                 self.head = bytes(self._buffer[:at])
@@ -78,7 +79,7 @@ class Splitter:
         buffer = self._buffer
         while buffer and not self._in_footer:
             if not self._left:
-                found = _section_at(buffer, 0)
+                found = section_at(buffer, 0)
                 if found is None:
                     break
                 code, start, size = found
@@ -95,36 +96,6 @@ class Splitter:
         if self._in_footer:
             buffer.clear()
         return b"".join(body)
-
-
-def _section_at(buffer: bytearray, at: int) -> tuple[int, int, int] | None:
-    """Return a section's code, the start of its content and the content's length; None if these have not come yet."""
-    small = buffer[at : at + 2] != b"\x00\x80"
-    begin = at + (3 if small else 10)
-    if len(buffer) <= begin:
-        return None
-    code = int.from_bytes(buffer[at + 2 : begin], "big")
-    if buffer[at] != 0 or buffer[at + 1] not in (0x53, 0x80) or not HEADER <= code <= FOOTER:
-        msg = "a section of a message was expected, but the bytes are not one"
-        raise ValueError(msg)
-    if code in (SEQUENCE, VALUE):
-        return code, begin, 0
-    form = buffer[begin]
-    if form == _LIST0:
-        return code, begin + 1, 0
-    width = _WIDTHS.get(form)
-    if width is None or (code == DATA) is not (form in (0xA0, 0xB0)):
-        msg = f"a section of a message cannot be of the type 0x{form:02x}"
-        raise ValueError(msg)
-    start = begin + 1 + width
-    if len(buffer) < start:
-        return None
-    return code, start, int.from_bytes(buffer[begin + 1 : start], "big")
-
-
-_LIST0: Final = 0x45
-_WIDTHS: Final = {0xA0: 1, 0xB0: 4, 0xC0: 1, 0xC1: 1, 0xD0: 4, 0xD1: 4}
-"""The number of bytes that give the size of binaries, lists and maps."""
 
 
 class IncomingBody:

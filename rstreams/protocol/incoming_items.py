@@ -47,9 +47,6 @@ _GATHERED: Final = SharedHold(())
 
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
 
-_BODIES_AT_ONCE: Final = (PackedMessages, JoinedMessage)
-"""The sequences of messages whose bodies can be had all at once, if they are bytes."""
-
 
 class IncomingItems(Generic[T]):
     """The items that a `LinkSubscription` has received; see the text of this module.
@@ -288,7 +285,7 @@ class IncomingItems(Generic[T]):
         assert self._on_unmade_run is not None, "asked for before"
         payloads, gathering = run[1], self._gathering
         keeps_each = gathering is not None and not gathering.whole_runs
-        if keeps_each or (self._decodes_body and type(payloads) in _BODIES_AT_ONCE):
+        if keeps_each or type(payloads) is JoinedMessage or (self._decodes_body and type(payloads) is PackedMessages):
             self._hand_over_run(run)
             return
         size = len(payloads)
@@ -323,11 +320,14 @@ class IncomingItems(Generic[T]):
 
     def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
         """Return an iterator that knows how many items are left, and the items, which advance it."""
+        made: Sequence[Any] | None = None
         if self._decodes_body and (type(payloads) is PackedMessages or type(payloads) is JoinedMessage):
-            bodies = payloads.bodies()
-            if bodies is not None:
-                items: Iterator[Any] = iter(bodies)
-                return items, items
+            made = payloads.bodies()
+        elif type(payloads) is JoinedMessage:
+            made = payloads.messages(self._decode)
+        if made is not None:
+            items: Iterator[Any] = iter(made)
+            return items, items
         waiting: Iterator[Any] = iter(payloads)
         return waiting, waiting if self._decode is bytes else map(self._decode, waiting)
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
-from typing import Final, overload
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar, overload
 
-_DATA: Final = b"\x00\x53\x75\xb0"  # a Data section whose length has four bytes
-_HEAD: Final = len(_DATA) + 4
-_read_length: Final = struct.Struct(">I").unpack_from
+from rstreams._codec.section_heads import EMPTY_BODY, body_at
+from rstreams.message import Message, decode_body, decode_message
+
+Decode = TypeVar("Decode", bound=Callable[[bytes], Message])
+
+_decoders: Final[set[Callable[..., Any]]] = {decode_message}
+
+
+def decodes_around_body(decode: Decode) -> Decode:
+    """Declare that a function decodes a message without a look at its body; return the function."""
+    _decoders.add(decode)
+    return decode
 
 
 class JoinedMessage(Sequence[bytes]):
@@ -27,13 +36,28 @@ class JoinedMessage(Sequence[bytes]):
         self.size = sum(map(len, pieces))
 
     def bodies(self) -> list[bytes] | None:
-        """Return its body, as `decode_body` would; None if it has anything else than a body of bytes."""
+        """Return its body, as `decode_body` would; None if it does not end with a body of bytes, or is malformed."""
+        made = self._made(decode_body)
+        return None if made is None else [made[1]]
+
+    def messages(self, decode: Callable[[bytes], Any]) -> list[Message] | None:
+        """Return it decoded, with its body uncopied; None where `bodies` has none, or `decode` may look at the body."""
+        made = self._made(decode) if decode in _decoders else None
+        return None if made is None else [replace(made[0], body=made[1])]
+
+    def _made(self, decode: Callable[[bytes], Any]) -> tuple[Any, bytes] | None:
+        """Return what `decode` makes of the sections before the body, and the body."""
         first = self._pieces[0]
-        if first[:4] != _DATA or len(first) < _HEAD or _read_length(first, 4)[0] != self.size - _HEAD:
+        found = body_at(first)
+        if found is None or found[1] + found[2] != self.size:
             return None
-        if len(first) == _HEAD:
-            return [b"".join(self._pieces[1:])]  # which copies nothing if the body is one piece
-        return [b"".join((memoryview(first)[_HEAD:], *self._pieces[1:]))]
+        begin, start, _ = found
+        try:
+            made = decode(first[:begin] + EMPTY_BODY)
+        except Exception:
+            return None
+        rest = (memoryview(first)[start:],) if start < len(first) else ()
+        return made, b"".join((*rest, *self._pieces[1:]))  # which copies nothing if the body is one piece
 
     def __len__(self) -> int:
         return 1

@@ -29,7 +29,7 @@ from typing import Final
 from cproton_ffi import lib
 
 from rstreams.errors import Condition
-from rstreams.net._proton.arriving_body import HEAD_BYTES, ArrivingBody
+from rstreams.net._proton.arriving_body import ArrivingBody
 from rstreams.net._proton.frame_fields import (
     ATTACH,
     BEGIN,
@@ -223,7 +223,7 @@ class IncomingFrames:
             return len(payloads) * size
         begin, size = head.size, size - head.size
         body = None if head.is_known else ArrivingBody.begun_by(data[begin:], size, self._loops.memory)
-        written = 0 if body is None else HEAD_BYTES
+        written = 0 if body is None else body.head_bytes
         self._part = IncomingPart(head, size, written, body)
         return begin + written + self._take_part(self._part, data[begin + written :])
 

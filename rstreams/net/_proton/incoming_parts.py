@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rstreams.net._proton.arriving_body import HEAD_BYTES, ArrivingBody, large_body_bytes
+from rstreams.net._proton.arriving_body import ArrivingBody, large_body_at
 from rstreams.net._proton.frame_fields import Malformed, fields_of, number_of, performative_of
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
@@ -83,7 +83,7 @@ class Head:
         if part.body is None:
             self.driver.put_pieces(delivery, part.pieces)
         else:
-            part.body.skip(part.size - HEAD_BYTES)
+            part.body.skip(part.size - part.body.head_bytes)
             self.driver.put_body(delivery, part.body, part.size)
 
     def take(self, part: IncomingPart) -> None:
@@ -138,7 +138,7 @@ class LargeHeads:
         if not size:
             return None
         begun, self._begun = self._begun, bytes(frame[4:size])
-        if begun != self._begun and not large_body_bytes(frame[size : size + HEAD_BYTES]):
+        if begun != self._begun and large_body_at(frame[size:]) == (0, 0):
             return None
         return _read_head(bytes(frame[:size]), driver_of)
 
@@ -163,7 +163,7 @@ class IncomingPart:
         size: The bytes of the payload.
         left: The bytes of it that are still to come.
         body: The body that it begins, in memory of its size; None if it begins none.
-        room: Where it is written, without the head of a section; None if its pieces are kept until it is whole.
+        room: Where it is written, without what is before the body; None if its pieces are kept until it is whole.
         behind: Where further payloads of the delivery may be written.
     """
 
@@ -179,7 +179,7 @@ class IncomingPart:
         self.behind = memoryview(b"")
         self._pieces: list[bytes] = []
         room = head.room if body is None else body.room
-        own = size if body is None else size - HEAD_BYTES
+        own = size if body is None else size - body.head_bytes
         if room is not None and own <= len(room):
             self.room, self.behind = room[:own], room[own:]
 

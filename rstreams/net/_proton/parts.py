@@ -116,7 +116,7 @@ class Parts:
             beside.put(before, piece)
 
     def put_body(self, delivery: Pointer, body: ArrivingBody, size: int) -> None:
-        """Take the body with which a delivery begins, of which `size` bytes have come with the head of its section."""
+        """Take the body with which a delivery begins, of which `size` bytes have come with what is before it."""
         if delivery in self._beside or self._engine_bytes(delivery):
             self.put(delivery, body.pieces())  # it was the payload of a further transfer, and looked like a body
         else:

@@ -32,6 +32,7 @@ from rstreams._core.holds import SharedHold
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
 from rstreams.message import Message, decode_message
+from rstreams.protocol.joined_message import decodes_around_body
 
 T = TypeVar("T")
 
@@ -181,6 +182,7 @@ def read_message_id(encoded: bytes) -> Hashable | None:
     return None
 
 
+@decodes_around_body
 def decode_unstamped(encoded: bytes) -> Message:
     """Return an encoded message as `decode_message` does, without its stamp."""
     message = decode_message(encoded)

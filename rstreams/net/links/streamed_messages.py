@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._codec.section_heads import EMPTY_BODY
 from rstreams._core.sight import Watched
 from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError
@@ -19,8 +20,6 @@ from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.incoming_body import IncomingBody
 from rstreams.protocol.streamed_receiver import StreamedSubscription
-
-_EMPTY_BODY = b"\x00\x53\x75\xa0\x00"
 
 
 class BodyReader:
@@ -100,7 +99,7 @@ class StreamedPublisher(Watched):
         def decode(head: bytes) -> Message:
             if end.body is None:
                 return decode_message(head)
-            return replace(decode_message(head + _EMPTY_BODY), body=ByteStream(BodyReader(end.body)))
+            return replace(decode_message(head + EMPTY_BODY), body=ByteStream(BodyReader(end.body)))
 
         end = StreamedSubscription(
             subscriber,

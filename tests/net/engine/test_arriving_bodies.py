@@ -8,16 +8,18 @@ from itertools import pairwise
 
 import pytest
 
+from rstreams._codec.section_heads import EMPTY_BODY
+from rstreams.message import Message, encode_item
 from rstreams.net._proton.arriving_body import (
-    HEAD_BYTES,
     LARGE_BODY_BYTES,
     MOST_BODY_BYTES,
     ArrivingBody,
-    large_body_bytes,
+    large_body_at,
 )
 from rstreams.net._proton.parts import _Beside
 
 HEAD = b"\x00\x53\x75\xb0"
+PROPERTIES = encode_item(Message(b"", id="id", subject="subject", properties={"a": 1})).removesuffix(EMPTY_BODY)
 
 
 def section(size: int, told: int | None = None) -> bytes:
@@ -32,7 +34,7 @@ def begun(payload: bytes) -> _Beside:
     if body is None:
         beside.put(0, payload)
     else:
-        body.fill(payload[HEAD_BYTES:])
+        body.fill(payload[body.head_bytes :])
         beside.body, beside.size = body, len(payload)
     return beside
 
@@ -49,8 +51,8 @@ def joined(message: bytes, cuts: list[int], engine: int = 0) -> bytes:
 
 @pytest.mark.parametrize("engine", [0, 1, 2000])
 def test_a_body_is_filled_by_pieces_and_by_the_engine(engine: int) -> None:
-    message = section(300_000)
-    assert large_body_bytes(message) == 300_000
+    message = PROPERTIES + section(300_000)
+    assert large_body_at(message) == (len(PROPERTIES) + 8, 300_000)
     assert joined(message, [65_000, 130_000, 200_000], engine) == message
 
 
@@ -82,6 +84,6 @@ def test_bytes_that_somebody_else_has_are_never_written_to() -> None:
     message = section(300_000)
     body = ArrivingBody.begun_by(message, len(message), lambda _: memory)
     assert body is not None
-    body.fill(message[HEAD_BYTES:])
+    body.fill(message[body.head_bytes :])
     assert b"".join(body.pieces()) == message
     assert memory == bytes(300_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from itertools import count, cycle
+from typing import Any
 
 import pytest
 from cproton_ffi import lib
@@ -12,7 +13,7 @@ from cproton_ffi import lib
 from rstreams import Stream
 from rstreams.abc import Publisher
 from rstreams.errors import RemoteProtocolError
-from rstreams.message import decode_body, encode_item
+from rstreams.message import Message, decode_body, encode_item
 from rstreams.net._proton import Engine, LinkDriver, sessions
 from rstreams.net._proton.large_messages import LARGE_BYTES
 from rstreams.protocol.frames import Attach, Role, Settlement
@@ -33,6 +34,11 @@ def message(size: int, seed: int) -> bytes:
     return random.Random(seed).randbytes(1024) + PATTERN * (size // 256)  # noqa: S311
 
 
+def full(body: bytes) -> Message:
+    """Return a message with sections before its body."""
+    return Message(body, id="id", subject="subject", annotations={"x-opt-a": 1}, properties={"size": len(body)})
+
+
 def receive(engine: Engine, data: bytes, *, rooms: bool) -> None:
     """Give an engine bytes as a wire does that writes into its rooms, or as any other wire."""
     came = 0
@@ -50,14 +56,14 @@ class Served:
 
     def __init__(
         self,
-        *publishers: Publisher[bytes],
+        *publishers: Publisher[Any],
         frame: int = 65536,
         settlement: Settlement = Settlement.AT_LEAST_ONCE,
         encodes_body: bool = False,
     ) -> None:
         self.engines = Engines(max_frame_bytes=frame)
         self.probes: list[ProbeSubscriber[bytes]] = []
-        self.senders: dict[str, LinkSubscriber[bytes]] = {}
+        self.senders: dict[str, LinkSubscriber[Any]] = {}
         self.settlement = settlement
         self.lost: list[BaseException | None] = []
         self.engines.other.answer = self._answer
@@ -108,18 +114,17 @@ class Served:
 
 @pytest.mark.parametrize("frame", [1024, 4096, 10_000, 65536, 300_000])
 @pytest.mark.parametrize("settlement", list(Settlement))
-@pytest.mark.parametrize("encodes_body", [False, True], ids=["encoded", "bodies"])
+@pytest.mark.parametrize("form", ["encoded", "bodies", "full"])
 def test_messages_of_all_sizes_come_as_they_were_sent(
-    monkeypatch: pytest.MonkeyPatch,
-    frame: int,
-    settlement: Settlement,
-    encodes_body: bool,  # noqa: FBT001 - pytest's
+    monkeypatch: pytest.MonkeyPatch, frame: int, settlement: Settlement, form: str
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_SESSIONS", 1)
     rng = random.Random(frame)  # noqa: S311
     sizes = cycle([0, LARGE_BYTES, 30_000, 130_000, 65_000, 2 * LARGE_BYTES, 400, 700_000])
     runs = [[message(next(sizes), seed) for seed in range(7)] for _ in range(3)]
-    served = Served(*map(Stream.from_iterable, runs), frame=frame, settlement=settlement, encodes_body=encodes_body)
+    streams = map(Stream.from_iterable, runs)
+    publishers: list[Publisher[Any]] = [each.map(full) if form == "full" else each for each in streams]
+    served = Served(*publishers, frame=frame, settlement=settlement, encodes_body=form == "bodies")
     for probe in served.probes:
         probe.request(100)
     while served.move(rng):
@@ -149,14 +154,14 @@ def test_neither_engine_has_the_bytes() -> None:
     assert pending <= 65536, "a frame whose head is cut, and the short one at the end, go through the engine"
 
 
-def begun(body: bytes, at: int) -> tuple[Served, Engine, bytes]:
-    """Return links, the receiving engine after the first `at` bytes of an output with a large body, and the rest."""
-    source = ManualPublisher[bytes]()
+def begun(item: bytes | Message, at: int) -> tuple[Served, Engine, bytes]:
+    """Return links, the receiving engine after the first `at` bytes of an output with a large item, and the rest."""
+    source = ManualPublisher[bytes | Message]()
     served = Served(source)
     engine = served.engines.one.engine
     served.probes[0].request(1)
     served.engines.run()
-    source.next(body)
+    source.next(item)
     data = served.engines.other.output()
     assert engine.rooms() == ()
     engine.feed(data[:at])
@@ -164,9 +169,10 @@ def begun(body: bytes, at: int) -> tuple[Served, Engine, bytes]:
 
 
 @pytest.mark.parametrize("at", [2_000, 100_000], ids=["first frame", "second frame"])
-def test_the_rest_of_a_body_is_written_where_it_belongs(at: int) -> None:
-    body = message(LARGE_BYTES + 100_000, 1)
-    served, engine, rest = begun(body, at)
+@pytest.mark.parametrize("item", [message(LARGE_BYTES + 100_000, 1), full(message(LARGE_BYTES + 100_000, 1))])
+def test_the_rest_of_a_body_is_written_where_it_belongs(at: int, item: bytes | Message) -> None:
+    body = item.body if isinstance(item, Message) else item
+    served, engine, rest = begun(item, at)
     rooms = engine.rooms()
     payload, frames = len(rooms[2]), len(rooms) // 2
     assert payload > 65_000
