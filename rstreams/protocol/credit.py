@@ -206,7 +206,8 @@ class SenderLedger:
     def request(self, credit: int, most: int) -> int:
         """Return how many items to request for `credit` deliveries, at most `most` at a time; count them as owed.
 
-        If not all are requested at once, it is a multiple of `EVEN_WINDOW` items, if it is more than one.
+        A part of them, if it has `EVEN_WINDOW` items or more, is a multiple of `EVEN_WINDOW`. Links with the same credit
+        then request equal parts, although they have a little more or less room.
         """
         wanted = credit * self.pack - self.owed - self.held
         if wanted > most:
