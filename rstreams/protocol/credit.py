@@ -206,7 +206,7 @@ class SenderLedger:
     def request(self, credit: int, most: int) -> int:
         """Return how many items to request for `credit` deliveries, at most `most` at a time; count them as owed.
 
-        A part of them, if it has `EVEN_WINDOW` items or more, is a multiple of `EVEN_WINDOW`. Links with the same credit
+        A part of them that has `EVEN_WINDOW` items or more is a multiple of `EVEN_WINDOW`. Links with the same credit
         then request equal parts, although they have a little more or less room.
         """
         wanted = credit * self.pack - self.owed - self.held

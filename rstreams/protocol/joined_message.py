@@ -11,12 +11,12 @@ from rstreams.message import Message, decode_body, decode_message
 
 Decode = TypeVar("Decode", bound=Callable[[bytes], Message])
 
-_decoders: Final[set[Callable[..., Any]]] = {decode_message}
+_decoders: Final[list[Callable[..., Any]]] = [decode_message]
 
 
 def decodes_around_body(decode: Decode) -> Decode:
     """Declare that a function decodes a message without a look at its body; return the function."""
-    _decoders.add(decode)
+    _decoders.append(decode)
     return decode
 
 
@@ -42,7 +42,7 @@ class JoinedMessage(Sequence[bytes]):
 
     def messages(self, decode: Callable[[bytes], Any]) -> list[Message] | None:
         """Return it decoded, with its body uncopied; None where `bodies` has none, or `decode` may look at the body."""
-        made = self._made(decode) if decode in _decoders else None
+        made = self._made(decode) if any(decode is each for each in _decoders) else None
         return None if made is None else [replace(made[0], body=made[1])]
 
     def _made(self, decode: Callable[[bytes], Any]) -> tuple[Any, bytes] | None:

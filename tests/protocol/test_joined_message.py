@@ -48,7 +48,14 @@ def test_a_body_that_is_one_piece_is_not_copied(item: object) -> None:
 
 
 def test_a_decoder_that_may_look_at_the_body_gets_the_whole_message() -> None:
+    class Own:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, encoded: bytes) -> Message:
+            return decode_message(encoded)
+
     assert halves(encode_item(FULL)).messages(bytes) is None
+    assert halves(encode_item(FULL)).messages(Own()) is None
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,8 @@ class IncomingFrames:
             head.driver.put_pieces(head.delivery, payloads)
             return len(payloads) * size
         begin, size = head.size, size - head.size
-        body = None if head.is_known else ArrivingBody.begun_by(data[begin:], size, self._loops.memory)
+        is_first = head.begins and head.delivery is None
+        body = ArrivingBody.begun_by(data[begin:], size, self._loops.memory) if is_first else None
         written = 0 if body is None else body.head_bytes
         self._part = IncomingPart(head, size, written, body)
         return begin + written + self._take_part(self._part, data[begin + written :])
@@ -240,16 +241,16 @@ class IncomingFrames:
             self._end_part(part)
         return taken
 
-    def _end_part(self, part: IncomingPart) -> None:
+    def _end_part(self, part: IncomingPart) -> bool:
+        """Give the engine the transfer of a whole payload; tell whether the rooms behind it are of its delivery."""
         self._part, head = None, part.head
+        self._large.last = head
         if head.is_known:
             self._heads.append(head.frame)
             head.take(part)
-        else:
-            event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
-            if event:
-                head.begin_delivery(lib.pn_event_delivery(event), part)
-        self._large.last = head
+            return True
+        event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
+        return bool(event) and head.name(lib.pn_event_delivery(event), part)
 
     def rooms(self) -> Sequence[memoryview]:
         """Return where the next bytes may be written as they come, up to the next call of `feed` or `take_rooms`."""
@@ -266,14 +267,14 @@ class IncomingFrames:
         came -= first
         if part.left:
             return b""
-        self._end_part(part)
-        frames = rooms.whole_frames(came) if head.is_known else 0
+        stays = self._end_part(part)
+        frames = rooms.whole_frames(came) if stays and head.is_known else 0
         if frames:
             self._heads.append(head.frame * frames)
             head.note_written(frames * part.size)
             came -= frames * (head.size + part.size)
         self._push(b"")
-        if came:
+        if came and stays:
             self._part = rooms.begun(frames, came)
         return rooms.rest(frames, came) if came and self._part is None else b""
 

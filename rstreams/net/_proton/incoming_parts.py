@@ -53,17 +53,19 @@ class Head:
         fields: These bytes, behind the size of the frame.
         frame: The transfer without a payload.
         driver: Of its link.
+        begins: Whether it may be the first transfer of its delivery.
         delivery: The delivery, once the engine has named it.
     """
 
-    __slots__ = ("_goes_on", "delivery", "driver", "fields", "frame", "size")
+    __slots__ = ("_goes_on", "begins", "delivery", "driver", "fields", "frame", "size")
 
-    def __init__(self, fields: bytes, driver: ReceivingDriver, *, goes_on: bool) -> None:
+    def __init__(self, fields: bytes, driver: ReceivingDriver, *, begins: bool, goes_on: bool) -> None:
         """Be the head with these bytes; `goes_on` tells whether the delivery has further transfers."""
         self.size = 4 + len(fields)
         self.fields = fields
         self.frame = _pack_size(self.size) + fields
         self.driver = driver
+        self.begins = begins
         self.delivery: Pointer | None = None
         self._goes_on = goes_on
 
@@ -77,14 +79,18 @@ class Head:
         """Where the payloads of the next transfers with this head may be written, one behind the other."""
         return self.driver.room_for(self.delivery) if self.is_known and self.delivery is not None else None
 
-    def begin_delivery(self, delivery: Pointer, part: IncomingPart) -> None:
-        """Note the delivery, which the engine has named, and give it the payload of its first transfer."""
+    def name(self, delivery: Pointer, part: IncomingPart) -> bool:
+        """Note the delivery, which the engine has named, and give it the payload of this transfer.
+
+        Returns:
+            Whether what comes behind the payload may be written behind it.
+        """
         self.delivery = delivery
         if part.body is None:
             self.driver.put_pieces(delivery, part.pieces)
-        else:
-            part.body.skip(part.size - part.body.head_bytes)
-            self.driver.put_body(delivery, part.body, part.size)
+            return False
+        part.body.skip(part.size - part.body.head_bytes)
+        return self.driver.put_body(delivery, part.body, part.size) and self._goes_on
 
     def take(self, part: IncomingPart) -> None:
         """Take the payload of a further transfer of the delivery."""
@@ -138,21 +144,23 @@ class LargeHeads:
         if not size:
             return None
         begun, self._begun = self._begun, bytes(frame[4:size])
-        if begun != self._begun and large_body_at(frame[size:]) == (0, 0):
+        is_another = begun != self._begun
+        if is_another and large_body_at(frame[size:]) == (0, 0):
             return None
-        return _read_head(bytes(frame[:size]), driver_of)
+        return _read_head(bytes(frame[:size]), driver_of, begins=is_another)
 
 
-def _read_head(head: bytes, driver_of: Callable[[int, int], ReceivingDriver | None]) -> Head | None:
+def _read_head(head: bytes, driver_of: Callable[[int, int], ReceivingDriver | None], *, begins: bool) -> Head | None:
     try:
         performative_of(head)
-        handle, _, _, message_format, _, more, _, _, _, aborted = fields_of(head, 10)
+        handle, number, tag, message_format, _, more, _, _, _, aborted = fields_of(head, 10)
     except Malformed:
         return None  # the engine says what is wrong with it
     driver = driver_of(_read_channel(head, 6)[0], number_of(handle))
     if number_of(message_format) or aborted is True or driver is None or not driver.takes_pieces:
         return None
-    return Head(head[4:], driver, goes_on=more is True)
+    begins = begins and number is not None and tag is not None  # which the first transfer must have (2.7.5)
+    return Head(head[4:], driver, begins=begins, goes_on=more is True)
 
 
 class IncomingPart:

@@ -115,12 +115,19 @@ class Parts:
         for piece in pieces:
             beside.put(before, piece)
 
-    def put_body(self, delivery: Pointer, body: ArrivingBody, size: int) -> None:
-        """Take the body with which a delivery begins, of which `size` bytes have come with what is before it."""
+    def put_body(self, delivery: Pointer, body: ArrivingBody, size: int) -> bool:
+        """Take the body with which a delivery begins; tell whether it is one.
+
+        Args:
+            delivery: The delivery.
+            body: The payload of its transfer. If the delivery had begun before, it only looked like a body.
+            size: The bytes that have come of it, with what is before it.
+        """
         if delivery in self._beside or self._engine_bytes(delivery):
-            self.put(delivery, body.pieces())  # it was the payload of a further transfer, and looked like a body
-        else:
-            self._beside[delivery] = _Beside(body=body, size=size)
+            self.put(delivery, body.pieces())
+            return False
+        self._beside[delivery] = _Beside(body=body, size=size)
+        return True
 
     def room(self, delivery: Pointer) -> memoryview | None:
         """Return where the rest of a delivery's body is to be written; None if that is not told by its size."""

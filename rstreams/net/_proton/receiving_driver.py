@@ -322,11 +322,12 @@ class ReceivingDriver(LinkDriver):
             self._is_plain = False
             self._parts.put(delivery, pieces)
 
-    def put_body(self, delivery: Pointer, body: ArrivingBody, size: int) -> None:
-        """Take the body with which a delivery begins, as far as it has come; otherwise as `put_pieces`."""
-        if self.lives and not self._refused:
-            self._is_plain = False
-            self._parts.put_body(delivery, body, size)
+    def put_body(self, delivery: Pointer, body: ArrivingBody, size: int) -> bool:
+        """Take a body as `put_pieces` takes pieces; tell whether its room is used for what is to come."""
+        if not self.lives or self._refused:
+            return False
+        self._is_plain = False
+        return self._parts.put_body(delivery, body, size)
 
     def room_for(self, delivery: Pointer) -> memoryview | None:
         """Return where the next pieces of a delivery may be written; None if `put_pieces` is to be used."""

@@ -154,9 +154,9 @@ def test_neither_engine_has_the_bytes() -> None:
     assert pending <= 65536, "a frame whose head is cut, and the short one at the end, go through the engine"
 
 
-def begun(item: bytes | Message, at: int) -> tuple[Served, Engine, bytes]:
+def begun(item: object, at: int) -> tuple[Served, Engine, bytes]:
     """Return links, the receiving engine after the first `at` bytes of an output with a large item, and the rest."""
-    source = ManualPublisher[bytes | Message]()
+    source = ManualPublisher[object]()
     served = Served(source)
     engine = served.engines.one.engine
     served.probes[0].request(1)
@@ -183,17 +183,25 @@ def test_the_rest_of_a_body_is_written_where_it_belongs(at: int, item: bytes | M
     assert served.probes[0].items == [body]
 
 
-def test_a_further_frame_with_another_head_does_not_begin_a_body() -> None:
+@pytest.mark.parametrize("rooms", [False, True])
+@pytest.mark.parametrize("value", [False, True], ids=["bytes", "a list, whose first frame goes through the engine"])
+@pytest.mark.parametrize("known", [False, True], ids=["other fields", "the same fields"])
+def test_a_further_frame_does_not_begin_a_body(rooms: bool, value: bool, known: bool) -> None:  # noqa: FBT001 - pytest's
     body = bytearray(message(LARGE_BYTES + 100_000, 1))
-    _, _, output = begun(bytes(body), 0)
+    item: Any = [bytes(body)] if value else bytes(body)
+    _, _, output = begun(item, 0)
     first = int.from_bytes(output[:4], "big")
     payload = first - output.index(bytes(body[:64]))  # in the first frame
     body[payload : payload + 8] = b"\x00\x53\x75\xb0" + (200_000).to_bytes(4, "big")
-    served, engine, rest = begun(bytes(body), first)
-    engine._incoming._large.last = None  # as if the peer wrote other fields than in the first frame
-    receive(engine, rest, rooms=False)
+    item = [bytes(body)] if value else bytes(body)
+    served, engine, rest = begun(item, first)
+    if not known:  # as if the peer wrote other fields than in the first frame
+        engine._incoming._large.last = None
+        engine._incoming._large._begun = b""
+    receive(engine, rest[:1000], rooms=False)
+    receive(engine, rest[1000:], rooms=rooms)
     engine.dispatch(64, math.inf)
-    assert served.probes[0].items == [body]
+    assert served.probes[0].items == [item]
 
 
 @pytest.mark.parametrize("seed", range(3))
