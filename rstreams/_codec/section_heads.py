@@ -30,7 +30,7 @@ def section_at(buffer: bytes | bytearray | memoryview, at: int) -> tuple[int, in
     if code in (SEQUENCE, VALUE):
         return code, begin, 0
     form = buffer[begin]
-    if form == _LIST0:
+    if form == _LIST0 and code != DATA:
         return code, begin + 1, 0
     width = _WIDTHS.get(form)
     if width is None or (code == DATA) is not (form in (0xA0, 0xB0)):

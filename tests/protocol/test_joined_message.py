@@ -70,6 +70,7 @@ def test_a_decoder_that_may_look_at_the_body_gets_the_whole_message() -> None:
         FOOTER + encode_item(BODY),
         b"\x00\x53\x73\x45\x00\x53\x70\x45" + encode_item(BODY),  # a header behind the properties
         b"\x00\x53\x73\xc0\x03\x01\xff\xff" + encode_item(BODY),  # properties that cannot be decoded
+        b"\x00\x53\x75\x45",  # a Data section that has a list
         b"",
         b"\x00",
         BODY,

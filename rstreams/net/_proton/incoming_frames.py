@@ -221,9 +221,9 @@ class IncomingFrames:
             self._heads.append(head.frame * len(payloads))
             head.driver.put_pieces(head.delivery, payloads)
             return len(payloads) * size
-        begin, size = head.size, size - head.size
+        begin, frame, size = head.size, data[:size], size - head.size
         is_first = head.begins and head.delivery is None
-        body = ArrivingBody.begun_by(data[begin:], size, self._loops.memory) if is_first else None
+        body = ArrivingBody.begun_by(frame[begin:], size, self._loops.memory) if is_first else None
         written = 0 if body is None else body.head_bytes
         self._part = IncomingPart(head, size, written, body)
         return begin + written + self._take_part(self._part, data[begin + written :])
