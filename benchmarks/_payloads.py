@@ -16,6 +16,7 @@ import msgpack
 from benchmarks._processes import Counter, Load, Shape
 
 KIB: Final = 1024
+MIB: Final = 1024 * KIB
 
 RECORD: Final[dict[str, Any]] = {
     "id": 4711,
@@ -46,7 +47,12 @@ FULL: Final[dict[str, Any]] = {
 
 def plain(load: Load) -> Any:  # noqa: ANN401 - by its shape
     """Return one item as Python values, without a class of rstreams."""
-    values: dict[Shape, Any] = {"bytes": load.item, "str": "x" * KIB, "dict": RECORD, "full": FULL}
+    values: dict[Shape, Any] = {
+        "bytes": load.item,
+        "str": "x" * KIB,
+        "dict": RECORD,
+        "full": {**FULL, "body": load.item},
+    }
     return values[load.shape]
 
 

@@ -14,7 +14,7 @@ import trio
 
 import rstreams.blocking
 from benchmarks._network_rstreams import connected, run_node, serving
-from benchmarks._payloads import FULL, plain
+from benchmarks._payloads import plain
 from benchmarks._processes import Consume, Counter, Figures, Load, Timer, idle
 from rstreams import Connection, Message, Node, Stream
 from rstreams._core.demand import UNBOUNDED
@@ -56,7 +56,7 @@ Way = Callable[[Connection, Load, Counter], Awaitable[None]]
 
 def item_of(load: Load) -> Any:  # noqa: ANN401 - by its shape
     """Return the item that is sent."""
-    return Message(**FULL) if load.shape == "full" else plain(load)
+    return Message(**plain(load)) if load.shape == "full" else plain(load)
 
 
 class _Repeated:

@@ -27,7 +27,7 @@ from benchmarks._cases import (
     rows_of,
     with_costs,
 )
-from benchmarks._payloads import KIB
+from benchmarks._payloads import KIB, MIB
 from benchmarks._processes import Figures, Load, Shape
 from benchmarks._report import Row, publish, smaller_is_better
 from benchmarks._users_tables import SHAPES, SHORTEST
@@ -73,6 +73,9 @@ CONSUMING: Final = {
 }
 PUBLISHING: Final = {"publish": Way(0, 150_000), "submit": Way(0, 80_000, SOME), "send": Way(0, 40_000, SOME)}
 _PRODUCING: Final = {"served": "serve", "queue": "feed"}
+
+_LARGE_SHAPES: Final[tuple[Shape, ...]] = ("bytes", "full")
+_SHORTEST_LARGE: Final = "shortest_1MB"
 
 _BESIDE: Final = {
     "served": {name: network.PEERS[name] for name in ("pyzmq", "nats", "rsocket")},
@@ -126,6 +129,21 @@ def consuming(shape: Shape, source: str, seconds: float) -> Group:
             _add(group, f"{shape}/{source}/{name}", Candidate(kind, _load(kind, seconds, shape)))
     peers = {name: Candidate(kind, _load(kind, seconds, shape)) for name, kind in _BESIDE[source].items()}
     _add_peers(group, f"{shape}/{source}/async_for", peers)
+    return group
+
+
+def large(seconds: float) -> Group:
+    """Return the cases with bodies of 1 MB, beside the shortest way with such bodies."""
+    group = Group("large items")
+    beside = {_SHORTEST_LARGE: network.OURS["single"], "pyzmq": network.PEERS["pyzmq"]}
+    for shape, (source, produce) in product(_LARGE_SHAPES, _PRODUCING.items()):
+        kind, case = _ours(100_000, produce, "async_for"), f"large/{shape}/{source}/async_for"
+        group.candidates[case] = Candidate(kind, Load(0, kind.items(MIB, seconds), MIB, shape=shape))
+        for name, peer in beside.items():
+            peer_shape: Shape = "bytes" if name == _SHORTEST_LARGE else shape
+            key = f"{name}/{peer_shape}"
+            group.candidates[key] = Candidate(peer, Load(0, peer.items(MIB, seconds), MIB, shape=peer_shape))
+            group.pairs.append((case, case, key, name))
     return group
 
 
@@ -232,6 +250,7 @@ def groups(seconds: float, tls_files: tuple[str, str] | None) -> list[Group]:
     return [
         *(consuming(shape, source, seconds) for source, shape in product(_PRODUCING, SHAPES)),
         *(publishing(shape, seconds) for shape in SHAPES),
+        large(seconds),
         requests(seconds),
         fan_out(seconds),
         tls(seconds, tls_files),

@@ -29,7 +29,7 @@ To save flow frames, credit is topped up in two cases:
 - It has fallen to half of the window, or to half of the deliveries that fit into V if that is less.
 - There is none, and the rule allows some.
 
-Where the window is the limit, it is renewed in whole halves, if it has `EVEN_WINDOW` items or more. All subscribers of
+Where the window is the limit, it is renewed in whole halves, if it has `EVEN_ITEMS` items or more. All subscribers of
 a multicast that have the same window then ask for more at the same items. Their sender waits for the slowest of them,
 and can send long runs to all of them.
 
@@ -59,8 +59,9 @@ from rstreams.protocol.byte_bound import ByteBound
 MAX_CREDIT: Final = 2**31 - 1
 """The most link credit that the engine can hold: it is a C int."""
 
-EVEN_WINDOW: Final = 64
-"""The smallest window that is renewed in whole halves. The runs of a smaller one are short in any case."""
+EVEN_ITEMS: Final = 64
+"""The smallest window that is renewed in whole halves, and the unit in which a sender asks for a part of its credit.
+Smaller runs are short in any case."""
 
 MAX_PACK_ITEMS: Final = 1024
 """The most items of a packed delivery: more would gain nothing, and the first item would wait for the last one."""
@@ -111,7 +112,7 @@ class CreditLedger:
         self.window = require_window(window)
         self.bound = ByteBound(window_bytes) if window_bytes else None
         self.renews_at_zero = renews_at_zero
-        self._renews_evenly = window >= EVEN_WINDOW and not window_bytes
+        self._renews_evenly = window >= EVEN_ITEMS and not window_bytes
         self.pack = 1
         self.demand = 0
         self.buffered = 0
@@ -206,12 +207,12 @@ class SenderLedger:
     def request(self, credit: int, most: int) -> int:
         """Return how many items to request for `credit` deliveries, at most `most` at a time; count them as owed.
 
-        A part of them that has `EVEN_WINDOW` items or more is a multiple of `EVEN_WINDOW`. Links with the same credit
+        A part of them that has `EVEN_ITEMS` items or more is a multiple of `EVEN_ITEMS`. Links with the same credit
         then request equal parts, although they have a little more or less room.
         """
         wanted = credit * self.pack - self.owed - self.held
         if wanted > most:
-            wanted = most if most < EVEN_WINDOW else most - most % EVEN_WINDOW
+            wanted = most if most < EVEN_ITEMS else most - most % EVEN_ITEMS
         if wanted <= 0:
             return 0
         self.owed += wanted

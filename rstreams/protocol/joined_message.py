@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar, overload
 
 from rstreams._codec.section_heads import EMPTY_BODY, body_at
+from rstreams.errors import RemoteProtocolError
 from rstreams.message import Message, decode_body, decode_message
 
 Decode = TypeVar("Decode", bound=Callable[[bytes], Message])
 
 _decoders: Final[list[Callable[..., Any]]] = [decode_message]
+"""The functions that decode a message without a look at its body."""
 
 
 def decodes_around_body(decode: Decode) -> Decode:
@@ -54,7 +56,7 @@ class JoinedMessage(Sequence[bytes]):
         begin, start, _ = found
         try:
             made = decode(first[:begin] + EMPTY_BODY)
-        except Exception:
+        except RemoteProtocolError:  # whoever decodes the whole message meets it again
             return None
         rest = (memoryview(first)[start:],) if start < len(first) else ()
         return made, b"".join((*rest, *self._pieces[1:]))  # which copies nothing if the body is one piece

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
-from rstreams.protocol.credit import EVEN_WINDOW, MAX_CREDIT, CreditLedger, SenderLedger, require_window
+from rstreams.protocol.credit import EVEN_ITEMS, MAX_CREDIT, CreditLedger, SenderLedger, require_window
 
 WINDOWS = st.one_of(st.integers(1, 12), st.integers(60, 70), st.just(256), st.just(MAX_CREDIT))
 DEMANDS = st.one_of(st.integers(1, 20), st.integers(1, UNBOUNDED), st.just(UNBOUNDED))
@@ -44,7 +44,7 @@ class ReceiverLaws(RuleBasedStateMachine):
         if self.credit > half:
             assert granted == 0, "not before half is used"
         elif (
-            ledger.window < EVEN_WINDOW
+            ledger.window < EVEN_ITEMS
             or lacks <= half
             or room > ledger.demand - ledger.buffered
             or (not self.credit and room == ledger.window)

@@ -50,7 +50,7 @@ class ArrivingBody:
             memory: Returns memory for a body; see `Loops.memory`.
         """
         begin, body_size = large_body_at(payload)
-        if 0 < body_size <= MOST_BODY_BYTES and 0 <= size - begin <= body_size:
+        if 0 < body_size <= MOST_BODY_BYTES and size - begin <= body_size:
             return cls(payload[:begin], body_size, memory)
         return None
 

@@ -250,7 +250,7 @@ class IncomingFrames:
             head.take(part)
             return True
         event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
-        return bool(event) and head.name(lib.pn_event_delivery(event), part)
+        return bool(event) and head.take_named(lib.pn_event_delivery(event), part)
 
     def rooms(self) -> Sequence[memoryview]:
         """Return where the next bytes may be written as they come, up to the next call of `feed` or `take_rooms`."""

@@ -79,7 +79,7 @@ class Head:
         """Where the payloads of the next transfers with this head may be written, one behind the other."""
         return self.driver.room_for(self.delivery) if self.is_known and self.delivery is not None else None
 
-    def name(self, delivery: Pointer, part: IncomingPart) -> bool:
+    def take_named(self, delivery: Pointer, part: IncomingPart) -> bool:
         """Note the delivery, which the engine has named, and give it the payload of this transfer.
 
         Returns:
