@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks._cases import Candidate, Group
-from benchmarks._payloads import FULL, KIB, RECORD, packed, plain, unpacking
+from benchmarks._payloads import FULL, KIB, MIB, RECORD, packed, plain, unpacking
 from benchmarks._processes import Counter, Figures, Load, Shape, Timer, free_port, run_pair
 from benchmarks._report import Row, bigger_is_better
 from benchmarks._users_plot import plot
@@ -25,6 +25,7 @@ from benchmarks.users import (
     consuming,
     fan_out,
     groups,
+    large,
     main,
     many_streams,
     map_async,
@@ -80,13 +81,26 @@ def test_every_way_stands_beside_the_shortest_one_for_bytes_and_full_messages() 
 def test_the_shortest_way_is_measured_in_the_same_turns_and_is_the_network_benchmarks() -> None:
     for group in EVERYTHING:
         if group.name != "map_async":
-            shortest = group.candidates[SHORTEST]
+            key, item_bytes = ("shortest_1MB/bytes", MIB) if group.name == "large items" else (SHORTEST, KIB)
+            shortest = group.candidates[key]
             assert (shortest.kind.module, shortest.kind.produce, shortest.kind.consume) == (
                 "network_rstreams",
                 "produce",
                 "consume",
             )
-            assert (shortest.load.shape, shortest.load.item_bytes, shortest.load.pack_items) == ("bytes", KIB, 1)
+            assert (shortest.load.shape, shortest.load.item_bytes, shortest.load.pack_items) == ("bytes", item_bytes, 1)
+
+
+def test_large_items_stand_beside_the_shortest_way_with_large_items_and_beside_pyzmq_with_the_same_shape() -> None:
+    group = large(1.0)
+    assert cases(group) == {
+        f"large/{shape}/{source}/async_for" for shape, source in product(("bytes", "full"), ("served", "queue"))
+    }
+    for case, ours, peer, name in group.pairs:
+        shape = case.split("/")[1]
+        assert (group.candidates[ours].load.shape, group.candidates[ours].load.item_bytes) == (shape, MIB)
+        assert group.candidates[peer].load.item_bytes == MIB
+        assert group.candidates[peer].load.shape == ("bytes" if name == "shortest_1MB" else shape)
 
 
 def test_without_certificates_there_are_no_cases_of_tls() -> None:
