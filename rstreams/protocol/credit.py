@@ -31,7 +31,7 @@ To save flow frames, credit is topped up in two cases:
 
 Where the window is the limit, it is renewed in whole halves, if it has `EVEN_ITEMS` items or more. All subscribers of
 a multicast that have the same window then ask for more at the same items. Their sender waits for the slowest of them,
-and can send long runs to all of them.
+and can then send the same run to all of them.
 
 E is an estimate; the rule in bytes holds at the time of the grant. A sender whose deliveries become larger is stopped
 by the window of its session: the driver leaves its deliveries there while H is at V.

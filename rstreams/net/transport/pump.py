@@ -42,6 +42,7 @@ from rstreams.errors import (
 from rstreams.net._proton import Engine, LinkDriver, LinkEnd, Unfinished
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport import losses
+from rstreams.net.transport.bursts import Bursts
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.feeding import Feeding
 from rstreams.net.transport.run_share import share_of_run
@@ -55,13 +56,6 @@ from rstreams.runtime.scope import open_nursery
 RUN: Final = 256
 """The most deliveries handed to one link in a turn, as many as the default window. With a larger window, the credit for
 one part travels while the next part is worked on."""
-
-QUIET_S: Final = 0.0002
-"""A connection is busy for so many seconds after a turn. The pump then gathers the items that come."""
-
-MOST_AHEAD: Final = 32
-"""The most items that are sent ahead, each by itself, after the connection was quiet. The pump gathers those behind
-them, because to send each by itself takes more of the processor."""
 
 LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
@@ -150,8 +144,7 @@ class Pump:
         self._turning = False  # inside a turn, which needs no bell
         self._turn_time = Turn(system_clock)
         self._now = trio.lowlevel.current_clock().current_time
-        self._turned_at = -math.inf  # when the last turn began, or an item was sent ahead of one
-        self._aheads = 0  # how many more items may be sent ahead before the next turn
+        self._bursts = Bursts()
         self._failed_ahead: Exception | None = None  # what the pump raises, because a turn ahead of it has raised it
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
@@ -286,9 +279,9 @@ class Pump:
         if self._goodbye is not None:  # every link has had its turn
             engine.close(*self._goodbye)
             self._goodbye = None
-        self._turned_at = self._now()
-        self._aheads = 0
-        due = engine.tick(self._turned_at)
+        now = self._now()
+        self._bursts.note_turn(now)
+        due = engine.tick(now)
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
@@ -313,16 +306,9 @@ class Pump:
         self.end_ahead()
 
     def begin_ahead(self) -> bool:
-        """See `GoesAhead`: the pump sleeps, and the connection has been quiet before the last few items."""
-        if self._turning or not self._sleeps or self._over:
+        """See `GoesAhead`: the pump sleeps, and the burst has not had too many items (`Bursts`)."""
+        if self._turning or not self._sleeps or self._over or not self._bursts.take(self._now()):
             return False
-        now = self._now()
-        if now - self._turned_at >= QUIET_S:
-            self._aheads = MOST_AHEAD
-        elif not self._aheads:
-            return False
-        self._aheads -= 1
-        self._turned_at = now
         self._turning = True
         return True
 

@@ -204,6 +204,31 @@ def test_a_further_frame_does_not_begin_a_body(rooms: bool, value: bool, known: 
     assert served.probes[0].items == [item]
 
 
+def test_a_section_that_reaches_beyond_the_first_frame_has_no_body_behind_it_there() -> None:
+    properties = {"size": bytearray(PATTERN * 300)}
+    body = message(LARGE_BYTES + 100_000, 1)
+
+    def item() -> Message:
+        return Message(body, properties={name: bytes(value) for name, value in properties.items()})
+
+    encoded = encode_item(item())
+    _, _, output = begun(item(), 0)
+    first = int.from_bytes(output[:4], "big")
+    begin = output.index(encoded[:16])  # of the payload in the first frame
+    cut = first - begin
+    assert cut < encoded.index(body) < 2 * cut
+    section = b"\x00\x53\x75\xb0" + (200_000).to_bytes(4, "big")
+    end = begin + encoded.index(body) - len(section)  # of the properties, if there were no frames
+    at = cut + end - output.index(encoded[cut : cut + 64], first)  # what is there, in the second frame
+    into = at - encoded.index(PATTERN)
+    properties["size"][into : into + 8] = section
+    served, engine, rest = begun(item(), 1)
+    assert rest[end - 1 : end + 7] == section
+    receive(engine, rest, rooms=False)
+    engine.dispatch(64, math.inf)
+    assert served.probes[0].items == [body]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_frames_of_several_links_by_turns_come_into_the_rooms_of_one(
     monkeypatch: pytest.MonkeyPatch, seed: int

@@ -15,7 +15,7 @@ from rstreams.errors import ConnectionLost
 from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.net.connection import Connection
-from rstreams.net.transport import pump
+from rstreams.net.transport import bursts
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.wire import SocketWire
 from rstreams.push import EmitResult, Multicast
@@ -71,7 +71,7 @@ class Publishing:
     async def idle(self) -> None:
         """Wait until the connection has nothing to do, and has been quiet for long."""
         await until(lambda: self.pushed.demand and self.pump._sleeps)
-        self.pump._turned_at = -math.inf
+        self.pump._bursts.turned_at = -math.inf
 
     def emit(self, item: int) -> None:
         assert self.pushed.emit(item) is EmitResult.OK
@@ -116,8 +116,8 @@ async def test_an_item_that_comes_alone_is_sent_inside_of_emit(writes: Writes, *
 async def test_further_items_leave_together_in_the_pumps_turn(writes: Writes) -> None:
     async with publishing() as one:
         before = len(writes.sizes)
-        one.pump._turned_at = math.inf  # as if the last turn had just been
-        one.pump._aheads = 0
+        one.pump._bursts.turned_at = math.inf  # as if the last turn had just been
+        one.pump._bursts.left = 0
         for item in range(100):
             one.emit(item)
         assert len(writes.sizes) == before
@@ -128,9 +128,9 @@ async def test_the_clock_of_the_run_tells_whether_a_connection_is_quiet(
     writes: Writes, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del autojump_clock
-    monkeypatch.setattr(pump, "MOST_AHEAD", 8)  # no more than the credit of an idle producer
+    monkeypatch.setattr(bursts, "MOST_AHEAD", 8)  # no more than the credit of an idle producer
     async with publishing() as one:
-        one.pump._turned_at = trio.current_time()
+        one.pump._bursts.turned_at = trio.current_time()
         before = len(writes.sizes)
         one.emit(0)
         assert len(writes.sizes) == before
@@ -224,7 +224,7 @@ async def test_an_item_emitted_in_a_turn_of_its_own_connection_leaves_at_the_end
 
         def pass_on(item: int) -> None:
             before = len(writes.sizes)
-            one.pump._turned_at = -math.inf
+            one.pump._bursts.turned_at = -math.inf
             one.emit(item)
             inside.append((one.pump._turning, len(writes.sizes) - before))
 
@@ -253,7 +253,7 @@ async def test_a_stream_is_passed_on_from_one_connection_to_another_in_order() -
             nursery.start_soon(one.publish, "first", pushed)
             for item in range(300):
                 await until(lambda: pushed.demand)
-                pump_of(one)._turned_at = pump_of(other)._turned_at = -math.inf
+                pump_of(one)._bursts.turned_at = pump_of(other)._bursts.turned_at = -math.inf
                 assert pushed.emit(item) is EmitResult.OK
                 if item % 7 == 0:
                     await until(lambda last=item: got and got[-1] >= last - 1)  # type: ignore[misc]
