@@ -155,7 +155,7 @@ class Stream(NotIterable, Generic[T_co]):
 
     # terminals
 
-    def open(self, window: int = 256) -> AbstractAsyncContextManager[AsyncIterator[T_co]]:
+    def open(self, window: int | None = None) -> AbstractAsyncContextManager[AsyncIterator[T_co]]:
         """Open the stream for `async for`; see `rstreams.Stream.open`.
 
             async with stream.open() as items:
@@ -163,7 +163,8 @@ class Stream(NotIterable, Generic[T_co]):
                     ...
 
         Args:
-            window: The most items that have been requested or have come and were not given out yet; at least 1.
+            window: The most items that have been requested or have come and were not given out yet; at least 1. None:
+                256, or as many as the window of its link, up to 1,024.
 
         Errors: As `rstreams.Stream.open`.
         Cancels: Leaving the block cancels the subscription and all its tasks.

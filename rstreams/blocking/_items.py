@@ -21,6 +21,7 @@ from typing import Final, Generic, NamedTuple, Self, TypeVar
 from rstreams._checks.numbers import require_count
 from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.subscription import ENDED, checked_error
+from rstreams._stages.stage import WINDOW_AHEAD, window_ahead_of
 from rstreams.abc import Cancellable, Scheduler, Subscription
 from rstreams.errors import RStreamsError
 from rstreams.runtime.context_managers import entered
@@ -35,15 +36,16 @@ TOLD_AFTER_S: Final = 0.01
 
 
 @entered("with stream.open() as items:")
-def open_items(portal: Portal, stream: Stream[T], window: int) -> Iterator[Items[T]]:
-    require_count("open", "window", window, 1)
+def open_items(portal: Portal, stream: Stream[T], window: int | None) -> Iterator[Items[T]]:
+    if window is not None:
+        require_count("open", "window", window, 1)
     opening: AbstractContextManager[Items[T]] = portal.enter(_subscribed(portal, stream, window))
     with opening as items:
         yield items
 
 
 @asynccontextmanager
-async def _subscribed(portal: Portal, stream: Stream[T], window: int) -> AsyncIterator[Items[T]]:
+async def _subscribed(portal: Portal, stream: Stream[T], window: int | None) -> AsyncIterator[Items[T]]:
     async with Scope() as scope:
         items = Items[T](portal, scope.scheduler, window)
         try:
@@ -73,10 +75,11 @@ class Items(Generic[T]):
     Context: One thread takes the items; the signals come in the connection's thread.
     """
 
-    def __init__(self, portal: Portal, scheduler: Scheduler, window: int) -> None:
+    def __init__(self, portal: Portal, scheduler: Scheduler, window: int | None) -> None:
         self._portal = portal
         self._scheduler = scheduler
-        self._window = window
+        self._follows = window is None  # the window of the link
+        self._window = WINDOW_AHEAD if window is None else window
         self._changed = threading.Condition()
         self._kept: list[T] = []  # behind the batch
         self._ended = False
@@ -167,7 +170,17 @@ class Items(Generic[T]):
             if self._claims is not None:
                 self._claims.done(items)
             if asks:
-                self._subscription.request(items)
+                self._ask(items)
+
+    def _ask(self, items: int) -> None:
+        """Ask for as many items again; for more or fewer if the window has changed with that of the link."""
+        if self._follows:
+            window = window_ahead_of(self._subscription)
+            more = max(0, items + window - self._window)
+            self._window += more - items
+            items = more
+        if items:
+            self._subscription.request(items)
 
     @property
     def _through(self) -> int:

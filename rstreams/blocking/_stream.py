@@ -92,11 +92,11 @@ class BlockingStream(Generic[T_co]):
 
     # terminals
 
-    def open(self, window: int = 256) -> AbstractContextManager[Items[T_co]]:
+    def open(self, window: int | None = None) -> AbstractContextManager[Items[T_co]]:
         """Open the stream for a `for` loop in a `with` block, as `Stream.open` does for `async for`.
 
         Args:
-            window: The most items that are requested or have come, and are not given out yet.
+            window: The most items that are requested or have come, and are not given out yet. None: as `Stream.open`.
 
         Errors: The loop raises the error of the stream.
         Context: Any thread without trio; the loop blocks it while it waits. Ctrl-C ends the wait.

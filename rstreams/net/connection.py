@@ -12,9 +12,10 @@ from rstreams._checks.argument_names import name_arguments, require_argument_nam
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import refuse_generator, require_function
 from rstreams._checks.names import require_name
-from rstreams._checks.numbers import require_count, require_seconds
+from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import hint_for
 from rstreams._checks.terminus import require_capabilities, require_filters
+from rstreams._core.asking_ahead import require_ahead
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body
@@ -129,7 +130,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         *,
         decode: Callable[[bytes], Any] = decode_body,
         settlement: SettlementName | Literal["manual"] = "at_least_once",
-        window: int = DEFAULT_WINDOW,
+        window: int | None = None,
         window_bytes: int | None = None,
         on_failure: FailureName | DeadLetters = "fail",
         expose_errors: bool = True,
@@ -146,7 +147,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
 
         Args:
             address: The peer's name for the source.
-            window: The most items granted, buffered and unsettled together, of one subscription.
+            window: The most items granted, buffered and unsettled together, of one subscription. None: 256, and up to
+                1,024 while 2 MiB hold as many; with `window_bytes` or `dedup_window` always 256.
             window_bytes: The most bytes of messages granted, buffered and unsettled together; None: any number. See
                 "Bytes" below.
             settlement: "at_least_once": an item is accepted when the pipeline is done with it. "at_most_once": it is
@@ -184,9 +186,9 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             message id, which its senders must not use twice. Each subscription remembers for itself.
         Credit: Granted when there is demand, never beyond it and never beyond `window` (see `protocol/credit.py`).
         Bytes: With `window_bytes`, credit is granted for as many messages as are expected to fit, by the sizes of the
-            latest ones; at first for one. If messages are larger, the connection stops reading. The window of the
-            link's AMQP session lets in an eighth more than the bound, or two frames if that is more, and the same again
-            may be on its way. A single message may have up to `max_message_bytes` of the connection; it comes alone.
+            latest ones; at first for one. If messages are larger, the connection stops reading. The link's AMQP session
+            lets in an eighth more than the bound, or two frames if that is more, and the same again may be on its way.
+            A single message may have up to `max_message_bytes` of the connection; it comes alone.
         Errors: `ConfigError` at the call for a bad option. `on_error` with `ConfigError` for a subscription in another
             thread than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a
             condition. `on_error` with the connection's error if it is lost and does not return.
@@ -197,18 +199,20 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_function("stream", "decode", decode)
         require_flag("", "expose_errors", expose_errors)
         manual = settlement == "manual"
+        first_window = require_window(DEFAULT_WINDOW if window is None else window)
         options = ReceivingOptions(
             address=address,
-            window=require_window(window),
+            window=first_window,
+            window_grows=window is None and window_bytes is None and dedup_window is None,
             settlement=Settlement.AT_LEAST_ONCE if manual else settlement_named(settlement, "manual"),
-            remembered=remembered_for(settlement, dedup_window, window),
+            remembered=remembered_for(settlement, dedup_window, first_window),
             decode=decode,
             manual=manual,
             on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
             browse=require_flag("", "browse", browse),
             filters=require_filters(filters),
             capabilities=require_capabilities(capabilities),
-            pack_items=require_pack(pack_items, window),
+            pack_items=require_pack(pack_items, first_window),
             window_bytes=require_window_bytes(window_bytes),
             start=require_start(start, browse=browse),
             group=require_group(group, browse=browse),
@@ -317,14 +321,10 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_function("consume", "decode", decode)
         functions = (Connection.consume, Connection.stream)
         require_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
-        require_count("consume", "concurrency", concurrency, 1, unit="")
         if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
             msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
             raise ConfigError(msg)
-        window = require_window(options.setdefault("window", max(DEFAULT_WINDOW, concurrency)))
-        if window < concurrency:
-            msg = f"consume(concurrency={concurrency!r}): window={window!r} allows only {window} items in hand"
-            raise ConfigError(msg)
+        window = options["window"] = require_ahead("consume", "concurrency", concurrency, options.get("window"))
         if options.get("browse"):
             msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)

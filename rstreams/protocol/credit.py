@@ -12,7 +12,8 @@ wire is a number of the engine, and is given to the ledger's methods. The grant 
 
     C * P <= min(D - B, W - B - U)
 
-Therefore B + U + C * P <= W, always. A link that also has a limit in bytes (`byte_bound`) has a second rule:
+Therefore B + U + C * P <= W, always. If the user has set no window, W follows the size of the items (`fit`), and the
+rule holds at the time of the grant. A link that also has a limit in bytes (`byte_bound`) has a second rule:
 
     H  on hand     bytes of the items buffered and unsettled
     E  expected    bytes of the next delivery, as expected by those before; V before the first one
@@ -63,6 +64,12 @@ EVEN_ITEMS: Final = 64
 """The smallest window that is renewed in whole halves, and the unit in which a sender asks for a part of its credit.
 Smaller runs are short in any case."""
 
+GROWN_ITEMS: Final = 1024
+"""The largest window of a link that makes its window larger while its messages are small."""
+
+GROWN_BYTES: Final = 2 * 1024 * 1024
+"""The bytes of messages, by their present mean, that fit into a window that has been made larger."""
+
 MAX_PACK_ITEMS: Final = 1024
 """The most items of a packed delivery: more would gain nothing, and the first item would wait for the last one."""
 
@@ -93,23 +100,39 @@ class CreditLedger:
         buffered: Items received and not yet handed over.
         unsettled: Items handed over and not yet settled.
         window: The most items buffered, unsettled and granted together.
+        grows: Whether `fit` makes the window larger while items are small.
         pack: The most items a delivery carries.
         bound: The bytes on hand, if they are limited.
     """
 
-    __slots__ = ("_renews_evenly", "bound", "buffered", "demand", "pack", "renews_at_zero", "unsettled", "window")
+    __slots__ = (
+        "_least",
+        "_renews_evenly",
+        "bound",
+        "buffered",
+        "demand",
+        "grows",
+        "pack",
+        "renews_at_zero",
+        "unsettled",
+        "window",
+    )
 
-    def __init__(self, window: int, *, renews_at_zero: bool = False, window_bytes: int = 0) -> None:
+    def __init__(
+        self, window: int, *, grows: bool = False, renews_at_zero: bool = False, window_bytes: int = 0
+    ) -> None:
         """Start without demand.
 
         Args:
             window: See the attribute.
+            grows: See the attribute.
             renews_at_zero: Whether no credit is granted while some is left; some peers would send too much otherwise.
             window_bytes: The most bytes buffered, unsettled and expected together; 0 for any number.
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
         """
-        self.window = require_window(window)
+        self.window = self._least = require_window(window)
+        self.grows = grows
         self.bound = ByteBound(window_bytes) if window_bytes else None
         self.renews_at_zero = renews_at_zero
         self._renews_evenly = window >= EVEN_ITEMS and not window_bytes
@@ -117,6 +140,13 @@ class CreditLedger:
         self.demand = 0
         self.buffered = 0
         self.unsettled = 0
+
+    def fit(self, size: int, items: int) -> None:
+        """Make the window larger, or as it was at first, for items such as these `items`, of `size` bytes together."""
+        window = self._least
+        while 2 * window <= GROWN_ITEMS and 2 * window * size <= GROWN_BYTES * items:
+            window *= 2
+        self.window = window
 
     def request(self, items: int) -> None:
         """Count `items` more demand."""

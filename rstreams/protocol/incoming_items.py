@@ -169,6 +169,8 @@ class IncomingItems(Generic[T]):
         runs: list[Run] = [(deliveries, payloads)]
         if ledger.pack > 1:
             runs = unpack(deliveries, payloads, ledger.pack)
+        if ledger.grows:
+            ledger.fit(sum(map(len, payloads)), sum(len(run[1]) for run in runs))
         for run in runs:
             ledger.receive(len(run[1]))
             self.buffer.put(run)

@@ -84,6 +84,7 @@ class LinkSubscription(ReceiverState[T]):
         decode: Callable[[bytes], T],
         decodes_body: bool = False,
         window: int,
+        window_grows: bool = False,
         on_raised: Callable[[BaseException], None],
         on_failure: FailureStrategy = END,
         pack_items: int = 1,
@@ -103,6 +104,7 @@ class LinkSubscription(ReceiverState[T]):
             decodes_body: Whether `decode` returns the body, as `rstreams.message.decode_body` does. The items of a
                 pack are then decoded all at once.
             window: The most items granted, buffered and unsettled together.
+            window_grows: Whether the window becomes larger while the messages are small.
             on_raised: Called with an exception that the subscriber raised in a signal, which the specification forbids
                 (2.13).
             on_failure: Decides the outcome of an item whose processing failed.
@@ -120,7 +122,7 @@ class LinkSubscription(ReceiverState[T]):
         self._label = label
         self._oldest = oldest
         self.window_bytes = window_bytes
-        self.ledger = CreditLedger(window, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
+        self.ledger = CreditLedger(window, grows=window_grows, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
         self._life: ReceiverLife = Life(RECEIVING, ReceiverPhase.ATTACHING)
         self._subscriber = subscriber
         self._signals = Signals(subscriber, self._life, on_raised, self._wake)

@@ -103,9 +103,10 @@ async def _subscribed(source: Publisher[T], sink: Sink[T], ground: Ground) -> As
 
 
 @asynccontextmanager
-async def open_items(source: Publisher[T], window: int, ground: Ground = TRIO) -> AsyncIterator[OpenItems[T]]:
+async def open_items(source: Publisher[T], window: int | None, ground: Ground = TRIO) -> AsyncIterator[OpenItems[T]]:
     """Subscribe to `source` and give its items to the body one by one."""
-    require_count("open", "window", window, 1)
+    if window is not None:
+        require_count("open", "window", window, 1)
     bell = _Bell(ground)
     sink = BufferSink[T](bell.ring, window)
     async with ground.scope():

@@ -13,6 +13,7 @@ from rstreams._core.fast_paths import draws_of, signals_later
 from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.kept_items import KeptItems, UnmadeRun
 from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import WINDOW_AHEAD, window_ahead_of
 from rstreams.abc import Subscription
 from rstreams.errors import SpecViolation
 from rstreams.sinks.sink import Sink
@@ -33,6 +34,7 @@ class BufferSink(Sink[T]):
     and when no item is kept and at most one more than half of the window is outstanding. Both together are never more
     than the window. With a window of 1 it requests the next item when the consumer wants it, and not before. The item
     is then as new as it can be. Items that can be drawn are drawn when the consumer wants some, up to a window of them.
+    The default window changes with that of a link (`window_ahead_of`).
 
     The consumer takes a batch of items, and gives them out one by one, without a call. An item is done when the
     consumer gives out the next one, or wants another batch. Items that came before they were made (`TakesUnmadeRuns`)
@@ -50,6 +52,7 @@ class BufferSink(Sink[T]):
     __slots__ = (
         "_claims",
         "_draw",
+        "_follows",
         "_kept",
         "_later",
         "_past",
@@ -64,9 +67,10 @@ class BufferSink(Sink[T]):
         "untold",
     )
 
-    def __init__(self, on_change: Callable[[], None], window: int) -> None:
+    def __init__(self, on_change: Callable[[], None], window: int | None) -> None:
         super().__init__(on_change)
-        self._window = window
+        self._follows = window is None  # the window of the link
+        self._window = WINDOW_AHEAD if window is None else window
         self._kept: KeptItems[T] = KeptItems()  # the batch is the first of them
         self._to_give: Iterator[Any] = iter(())  # has as many steps as the batch has items
         self._size = 0  # of the batch
@@ -81,7 +85,7 @@ class BufferSink(Sink[T]):
         self.draws = False
         self.tell: Callable[[], None] = self._settle_past
         """Have the source know that the items given out before the last one are done."""
-        self.request(window)
+        self.request(self._window)
 
     # the publisher calls these
 
@@ -91,6 +95,7 @@ class BufferSink(Sink[T]):
         if self._subscription is ENDED and not self.ended:
             self._draw = draws_of(subscription)
             self._later = self._window >= _LARGE_WINDOW and signals_later(subscription)
+            self._follows = self._follows and self._later
             if self._draw is not None:
                 self.draws, self.outstanding = True, 0
             gathering = gather(subscription, loose=False)
@@ -165,6 +170,8 @@ class BufferSink(Sink[T]):
     def take(self, most: int) -> tuple[Iterator[T], int]:
         """Return a batch of up to `most` items, which the consumer gives out, and its size; there must be an item."""
         kept = self._kept
+        if self._follows:
+            self._window = window_ahead_of(self._subscription)
         kept.make(min(most, _MADE_AT_ONCE))
         size = min(len(kept.made), most)
         if not (self.draws or self.ended):

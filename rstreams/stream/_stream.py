@@ -222,7 +222,7 @@ class Stream(NotIterable, Generic[T_co]):
 
     # terminals
 
-    def open(self, window: int = 256) -> AbstractAsyncContextManager[AsyncIterator[T_co]]:
+    def open(self, window: int | None = None) -> AbstractAsyncContextManager[AsyncIterator[T_co]]:
         """Open the stream for `async for`.
 
             async with stream.open() as items:
@@ -235,7 +235,8 @@ class Stream(NotIterable, Generic[T_co]):
 
         Args:
             window: The most items that have been requested or have come and were not taken yet; at least 1. With 1,
-                each item is requested when the loop asks for it, and is then the newest one of the source.
+                each item is requested when the loop asks for it, and is then the newest one of the source. None: 256,
+                or as many as the window of its link, up to 1,024.
 
         Demand: The whole window at first; the taken items again, when half of the window has been taken. With a window
             of 1, one item at first, and then one whenever the loop asks.

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -307,3 +308,17 @@ def test_a_stream_whose_block_has_ended_gives_no_items(here: Fixture) -> None:
         next(numbers)
     with pytest.raises(RStreamsError, match="this stream has been closed"):
         next(numbers)
+
+
+@pytest.mark.parametrize(("window", "ahead"), [({}, 512), ({"window": 256}, 128)])
+def test_as_many_items_are_asked_for_ahead_as_the_link_has_room_for(
+    here: Fixture, window: dict[str, int], ahead: int
+) -> None:
+    with here.connection.stream("numbers").open(**window) as items:
+        assert [next(items) for _ in range(5_000)] == list(range(5_000))
+        given_up = time.monotonic() + 10
+        while len(items._kept) < ahead:
+            assert time.monotonic() < given_up, len(items._kept)
+            time.sleep(0.01)
+        assert len(items._kept) <= 2 * ahead
+        assert list(items) == list(range(5_000, 10_000))

@@ -74,7 +74,7 @@ async def test_a_wrong_name_for_a_method_of_a_connection() -> None:
         with pytest.raises(
             TypeError,
             match=r"^Connection\.stream\(\) got an unexpected keyword argument 'prefetch'; it is called 'window' here: "
-            r"The most items granted, buffered and unsettled together, of one subscription \(default 256\)$",
+            r"The most items granted, buffered and unsettled together, of one subscription \(default None\)$",
         ):
             connection.stream("q", prefetch=10)
         with pytest.raises(TypeError, match=r"^Connection\.messages\(\) .*it is called 'window' here: The most items"):

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError
-from rstreams.protocol.credit import EVEN_ITEMS, MAX_CREDIT, CreditLedger, SenderLedger, require_window
+from rstreams.protocol.credit import EVEN_ITEMS, GROWN_BYTES, MAX_CREDIT, CreditLedger, SenderLedger, require_window
 
 WINDOWS = st.one_of(st.integers(1, 12), st.integers(60, 70), st.just(256), st.just(MAX_CREDIT))
 DEMANDS = st.one_of(st.integers(1, 20), st.integers(1, UNBOUNDED), st.just(UNBOUNDED))
@@ -280,3 +280,33 @@ def test_negative_credit_asks_for_nothing() -> None:
     ledger = SenderLedger()
     assert ledger.request(-5, 100) == 0
     assert (ledger.owed, ledger.held) == (0, 0)
+
+
+# a window that grows
+
+
+def test_a_growing_window_has_room_for_small_items_and_goes_back_for_large_ones() -> None:
+    ledger = CreditLedger(256, grows=True)
+    windows = []
+    for size in (
+        10,
+        GROWN_BYTES // 1024,
+        GROWN_BYTES // 1024 + 1,
+        GROWN_BYTES // 512,
+        GROWN_BYTES // 512 + 1,
+        1,
+        2**40,
+    ):
+        ledger.fit(10 * size, 10)
+        windows.append(ledger.window)
+    assert windows == [1024, 1024, 512, 512, 256, 1024, 256]
+
+
+def test_a_window_that_has_grown_is_granted_in_whole_halves() -> None:
+    ledger = CreditLedger(256, grows=True)
+    ledger.request(UNBOUNDED)
+    assert ledger.grant(0) == 256
+    ledger.receive(100)
+    ledger.deliver()
+    ledger.fit(100, 100)
+    assert ledger.grant(156) == 512, "100 are in hand, 156 are on their way, and there is room for 768 more"

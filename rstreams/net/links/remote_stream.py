@@ -32,7 +32,7 @@ logger = logging.getLogger("rstreams.net")
 class StreamOptions(TypedDict, total=False):
     """The options that all streams from a peer have; see `Connection.stream`."""
 
-    window: int
+    window: int | None
     window_bytes: int | None
     on_failure: FailureName | DeadLetters
     expose_errors: bool
@@ -62,6 +62,7 @@ class ReceivingOptions(Generic[T]):
     Attributes:
         address: The peer's name for the source.
         window: The most items granted, buffered and unsettled together, of one subscription.
+        window_grows: Whether the window becomes larger while the messages are small.
         settlement: How deliveries are settled.
         decode: Makes an item of an encoded message.
         manual: Whether items come in a `Delivery`, whose outcome the user decides.
@@ -81,6 +82,7 @@ class ReceivingOptions(Generic[T]):
     window: int
     settlement: Settlement
     decode: Callable[[bytes], T]
+    window_grows: bool = False
     manual: bool = False
     on_failure: FailureStrategy = END
     filters: Mapping[str, Any] = field(default_factory=dict)
@@ -182,6 +184,7 @@ class LinkPublisher(Watched, Generic[T]):
             decode=decode,
             decodes_body=decode is decode_body,
             window=options.window,
+            window_grows=options.window_grows,
             on_raised=self._raised,
             on_failure=options.on_failure,
             pack_items=options.pack_items,

@@ -87,7 +87,7 @@ async def test_the_window_of_a_consumer_lets_as_many_be_in_hand_as_it_may_handle
         await connection.publish("work", on.Stream.range(400))
         with pytest.raises(ConfigError) as raised:
             await connection.consume("work", print, concurrency=9, window=8)
-        assert str(raised.value) == "consume(concurrency=9): window=8 allows only 8 items in hand"
+        assert str(raised.value) == "consume(concurrency=9): window=8 allows only 8 items in progress"
         inside = 0
 
         async def handle(_item: int) -> None:
