@@ -33,7 +33,7 @@ from rstreams.protocol.gathered_items import GatheredItems, Gathers
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.item_buffer import ItemBuffer, Run
 from rstreams.protocol.items_in_order import ItemsInOrder
-from rstreams.protocol.joined_message import JoinedMessage
+from rstreams.protocol.joined_message import JoinedMessage, size_of
 from rstreams.protocol.life import ReceiverLife, ReceiverPhase
 from rstreams.protocol.packing import PackedMessages, unpack
 
@@ -170,7 +170,7 @@ class IncomingItems(Generic[T]):
         if ledger.pack > 1:
             runs = unpack(deliveries, payloads, ledger.pack)
         if ledger.grows:
-            ledger.fit(sum(map(len, payloads)), sum(len(run[1]) for run in runs))
+            ledger.fit(size_of(payloads), sum(len(run[1]) for run in runs))
         for run in runs:
             ledger.receive(len(run[1]))
             self.buffer.put(run)
