@@ -394,7 +394,7 @@ async def test_bad_options_are_named() -> None:
         receiving: list[tuple[dict[str, Any], str]] = [
             ({**once, "dedup_window": 10}, "dedup_window=10.*not less than window=256"),
             ({**once, "dedup_window": True}, "dedup_window=True"),
-            ({"dedup_window": 1000}, "dedup_window goes with"),
+            ({"dedup_window": 1000}, "dedup_window=1000 goes with"),
         ]
         for options, words in receiving:
             with pytest.raises(ConfigError, match=words):
