@@ -39,6 +39,7 @@ def remembered_for(settlement: str, dedup_window: int | None, window: int) -> in
     if settlement == EFFECTIVELY_ONCE or (settlement == "manual" and dedup_window is not None):
         return require_dedup_window(dedup_window, window)
     if dedup_window is not None:
-        msg = f"dedup_window={dedup_window!r} goes with settlement='effectively_once' or 'manual', not with {settlement!r}"
+        allowed = f"settlement={EFFECTIVELY_ONCE!r} or 'manual', not with {settlement!r}"
+        msg = f"dedup_window={dedup_window!r} goes with {allowed}"
         raise ConfigError(msg)
     return 0
