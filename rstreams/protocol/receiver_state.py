@@ -107,7 +107,7 @@ class ReceiverState(End, Scannable, Generic[T]):
     def waits_for(self) -> str:
         """The reason for waiting that `explain` shows: the outcomes of the items in its window, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
-        if in_hand >= window:
+        if in_hand >= window and not (self.state is State.ATTACHED and self._driver.credit() > 0):
             return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
         peer = self.place().partition(", ")[0] or "the peer"
         if self.state is State.ATTACH_SENT:

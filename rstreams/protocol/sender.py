@@ -285,6 +285,8 @@ class LinkSubscriber(SenderState, Generic[T]):
             return False
         if ledger.pack > 1 or ledger.owed <= 0 or type(payload) is not bytes:
             return False
+        if ledger.owed == 1 and ledger.may_request(link.driver.credit()):
+            return False  # the publisher is asked for more in a turn
         return self._deliveries.send_ahead(payload, hold, link.driver)
 
     def _send_transfers(self, driver: Driver) -> bool:

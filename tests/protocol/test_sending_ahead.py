@@ -89,6 +89,8 @@ def test_the_limits_of_unsettled_items_hold(options: dict[str, Any], monkeypatch
     played.grant(5)
     played.driver.idle = True
     played.source.next(1)
+    assert played.transferred == [], "a turn asks the publisher for more"
+    played.driver.turn()
     assert played.transferred == [1]
     more = 2 - played.source.outstanding
     played.source.requested += more  # as if they had been asked for before the first one was unsettled

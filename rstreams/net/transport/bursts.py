@@ -45,7 +45,7 @@ class Bursts:
     def note_turn(self, now: float) -> None:
         """Note that a turn begins at the time `now`."""
         self.turned_at = now
-        self.left = 0
+        self.left = self._most = 0
 
     def take(self, now: float) -> bool:
         """Return whether an item that is emitted at the time `now` is sent ahead, and count it if so."""
@@ -54,9 +54,9 @@ class Bursts:
             self._with_few = max(0, self._with_few - 1)
             self.left = self._most
         elif not self.left:
+            if self._most == MOST_AHEAD:
+                self._with_few = BURSTS_WITH_FEW
             return False
         self.left -= 1
-        if not self.left and self._most == MOST_AHEAD:
-            self._with_few = BURSTS_WITH_FEW
         self.turned_at = now
         return True

@@ -54,8 +54,8 @@ from rstreams.runtime import system_clock
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
-"""The most deliveries handed to one link in a turn, as many as the default window. With a larger window, the credit for
-one part travels while the next part is worked on."""
+"""The most deliveries handed to one link in a turn, as many as the smallest default window. With a larger window, the
+credit for one part travels while the next part is worked on."""
 
 LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""

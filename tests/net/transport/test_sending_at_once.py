@@ -14,7 +14,7 @@ from rstreams import Node, Stream
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.net._proton.sent_deliveries import SentDeliveries
-from rstreams.net.connection import Connection
+from rstreams.net.connection import Connection, SettlementName
 from rstreams.net.transport import bursts
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.wire import SocketWire
@@ -259,4 +259,24 @@ async def test_a_stream_is_passed_on_from_one_connection_to_another_in_order() -
                     await until(lambda last=item: got and got[-1] >= last - 1)  # type: ignore[misc]
             await until(lambda: len(got) == 150)
             assert got == list(range(0, 300, 2))
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
+async def test_a_publisher_that_was_asked_for_a_part_of_the_credit_is_asked_for_the_rest(
+    settlement: SettlementName,
+) -> None:
+    async def large() -> AsyncIterator[bytes]:  # fewer than the credit fit into the room for bytes
+        for _ in range(400):
+            yield bytes(50_000)
+        await trio.sleep_forever()
+
+    got: list[int] = []
+    async with Node() as node:
+        node.serve("large", Stream.from_async_iterable(large()))
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection, trio.open_nursery() as nursery:
+            sizes = connection.stream("large", settlement=settlement, window=256).map(len)
+            nursery.start_soon(sizes.for_each, got.append)
+            await until(lambda: len(got) == 400)
             nursery.cancel_scope.cancel()
