@@ -225,7 +225,7 @@ def many_streams(seconds: float) -> Group:
 
 
 def streams_memory(group: Group, figures: Mapping[str, Figures]) -> Row:
-    """Return how far the memory of the node grew for many streams, beside the bytes that their windows may hold."""
+    """Return how far the memory of the node grew for many streams, beside the bytes that their first windows hold."""
     load, seen = group.candidates[_MANY].load, figures[_MANY]
     bound = STREAMS * min(WINDOW, load.items) * load.item_bytes / 2**20
     row = smaller_is_better(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rstreams._checks.numbers import require_count
+from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import signals_later
 from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Subscription
@@ -18,7 +19,11 @@ from rstreams.errors import ConfigError
 AHEAD_S: Final = 0.005
 """How long the workers are to be busy with the items that are asked for ahead, in seconds."""
 
-_WINDOW: Final = 256
+WINDOW: Final = 256
+"""The default window."""
+
+GROWN_WINDOW: Final = 1024
+"""The largest default window of a link, while its messages are small, and of a loop over such a link."""
 
 
 class AskingAhead:
@@ -82,6 +87,15 @@ class AskingAhead:
         self.busy -= items
 
 
+def window_ahead_of(subscription: Subscription) -> int:
+    """Return how many items a loop has asked for ahead by default: 256, or as many as the window of their link has.
+
+    These items count in that window until they are done. Items that come settled have no such window: 256.
+    """
+    window = getattr(subscription, "window", UNBOUNDED)
+    return WINDOW if window == UNBOUNDED else min(max(WINDOW, window), GROWN_WINDOW)
+
+
 def ahead_of(subscription: Subscription, least: int, window: int) -> AskingAhead | None:
     """Return the limit for items of `subscription`; None if nothing is gained by asking it ahead.
 
@@ -109,7 +123,7 @@ def require_ahead(call: str, option: str, least: int, window: int | None) -> int
     """
     require_count(call, option, least, 1, unit="")
     if window is None:
-        return max(_WINDOW, least)
+        return max(WINDOW, least)
     require_count(call, "window", window, 1)
     if window < least:
         msg = f"{call}({option}={least!r}): window={window!r} allows only {window} items in progress"

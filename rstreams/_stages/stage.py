@@ -30,7 +30,7 @@ code or downstream may call request or cancel before it returns. Look at `self._
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import UNBOUNDED, demand_error
@@ -46,11 +46,6 @@ from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-WINDOW_AHEAD: Final = 256
-"""How many items a loop has asked for ahead by default."""
-
-_MOST_AHEAD: Final = 1024
 
 Ack: TypeAlias = Literal["on_receipt", "on_emit"]
 """When an item that is kept without limit counts as processed: when it is kept, or when its emission is handled."""
@@ -409,15 +404,6 @@ def window_of(subscription: Subscription) -> int:
     """Return the number of items of `subscription` that can be held at once: a link has a window, others no limit."""
     window: int = getattr(subscription, "window", UNBOUNDED)
     return window
-
-
-def window_ahead_of(subscription: Subscription) -> int:
-    """Return how many items a loop has asked for ahead by default: 256, or as many as their link has room for.
-
-    These count in the window of the link until they are done. More than 1,024 gain nothing.
-    """
-    window = window_of(subscription)
-    return WINDOW_AHEAD if window == UNBOUNDED else min(max(WINDOW_AHEAD, window), _MOST_AHEAD)
 
 
 def most_of(subscription: Subscription) -> int:

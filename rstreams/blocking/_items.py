@@ -19,9 +19,9 @@ from operator import length_hint
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._core.asking_ahead import WINDOW, window_ahead_of
 from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.subscription import ENDED, checked_error
-from rstreams._stages.stage import WINDOW_AHEAD, window_ahead_of
 from rstreams.abc import Cancellable, Scheduler, Subscription
 from rstreams.errors import RStreamsError
 from rstreams.runtime.context_managers import entered
@@ -79,7 +79,7 @@ class Items(Generic[T]):
         self._portal = portal
         self._scheduler = scheduler
         self._follows = window is None  # the window of the link
-        self._window = WINDOW_AHEAD if window is None else window
+        self._window = WINDOW if window is None else window
         self._changed = threading.Condition()
         self._kept: list[T] = []  # behind the batch
         self._ended = False

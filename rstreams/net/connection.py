@@ -15,7 +15,7 @@ from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import hint_for
 from rstreams._checks.terminus import require_capabilities, require_filters
-from rstreams._core.asking_ahead import require_ahead
+from rstreams._core.asking_ahead import WINDOW, require_ahead
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body
@@ -50,7 +50,7 @@ __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
 T = TypeVar("T")
 
-DEFAULT_WINDOW = 256
+DEFAULT_WINDOW = WINDOW
 DEFAULT_PACK_ITEMS = 64
 
 

@@ -12,8 +12,9 @@ wire is a number of the engine, and is given to the ledger's methods. The grant 
 
     C * P <= min(D - B, W - B - U)
 
-Therefore B + U + C * P <= W, always. If the user has set no window, W follows the size of the items (`fit`), and the
-rule holds at the time of the grant. A link that also has a limit in bytes (`byte_bound`) has a second rule:
+Therefore B + U + C * P <= W at the time of each grant, and always if the user has set W. Otherwise W follows the size
+of the items (`fit`). When it becomes smaller, credit that has been granted is not taken back. A link that also has a
+limit in bytes (`byte_bound`) has a second rule:
 
     H  on hand     bytes of the items buffered and unsettled
     E  expected    bytes of the next delivery, as expected by those before; V before the first one
@@ -54,6 +55,7 @@ from __future__ import annotations
 from typing import Final
 
 from rstreams._checks.numbers import require_count
+from rstreams._core.asking_ahead import GROWN_WINDOW
 from rstreams._core.demand import add_demand, take_demand
 from rstreams.protocol.byte_bound import ByteBound
 
@@ -63,9 +65,6 @@ MAX_CREDIT: Final = 2**31 - 1
 EVEN_ITEMS: Final = 64
 """The smallest window that is renewed in whole halves, and the unit in which a sender asks for a part of its credit.
 Smaller runs are short in any case."""
-
-GROWN_ITEMS: Final = 1024
-"""The largest window of a link that makes its window larger while its messages are small."""
 
 GROWN_BYTES: Final = 2 * 1024 * 1024
 """The bytes of messages, by their present mean, that fit into a window that has been made larger."""
@@ -144,7 +143,7 @@ class CreditLedger:
     def fit(self, size: int, items: int) -> None:
         """Make the window larger, or as it was at first, for items such as these `items`, of `size` bytes together."""
         window = self._least
-        while 2 * window <= GROWN_ITEMS and 2 * window * size <= GROWN_BYTES * items:
+        while 2 * window <= GROWN_WINDOW and 2 * window * size <= GROWN_BYTES * items:
             window *= 2
         self.window = window
 

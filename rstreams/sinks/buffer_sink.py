@@ -8,12 +8,12 @@ from operator import length_hint
 from typing import Any, Final, TypeVar
 
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.asking_ahead import WINDOW, window_ahead_of
 from rstreams._core.demand import SLICE
 from rstreams._core.fast_paths import draws_of, signals_later
 from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.kept_items import KeptItems, UnmadeRun
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import WINDOW_AHEAD, window_ahead_of
 from rstreams.abc import Subscription
 from rstreams.errors import SpecViolation
 from rstreams.sinks.sink import Sink
@@ -34,7 +34,8 @@ class BufferSink(Sink[T]):
     and when no item is kept and at most one more than half of the window is outstanding. Both together are never more
     than the window. With a window of 1 it requests the next item when the consumer wants it, and not before. The item
     is then as new as it can be. Items that can be drawn are drawn when the consumer wants some, up to a window of them.
-    The default window changes with that of a link (`window_ahead_of`).
+    The default window changes with that of a link (`window_ahead_of`). When it becomes smaller, items that have been
+    requested still come.
 
     The consumer takes a batch of items, and gives them out one by one, without a call. An item is done when the
     consumer gives out the next one, or wants another batch. Items that came before they were made (`TakesUnmadeRuns`)
@@ -70,7 +71,7 @@ class BufferSink(Sink[T]):
     def __init__(self, on_change: Callable[[], None], window: int | None) -> None:
         super().__init__(on_change)
         self._follows = window is None  # the window of the link
-        self._window = WINDOW_AHEAD if window is None else window
+        self._window = WINDOW if window is None else window
         self._kept: KeptItems[T] = KeptItems()  # the batch is the first of them
         self._to_give: Iterator[Any] = iter(())  # has as many steps as the batch has items
         self._size = 0  # of the batch

@@ -177,3 +177,12 @@ def test_a_forwarded_delivery_is_accepted_only_if_somebody_else_has_it() -> None
     ForwardedHold(Log(), 4, ended.append).end(refusal)
     assert settled == [(1, ACCEPTED), (2, FAILED), (3, FAILED), (4, FAILED)]
     assert ended == [refusal]
+
+
+def test_a_window_that_has_become_smaller_does_not_hide_the_credit_that_is_left() -> None:
+    played = PlayedReceiver(window=8, request=20, hold=True)
+    played.transfer(5)
+    played.end.ledger.window = 4
+    assert played.end.waits_for == "the peer has credit for 3 deliveries"
+    played.transfer(3)
+    assert played.end.waits_for.startswith("it waits for the outcomes of 8 items in hand")
