@@ -325,8 +325,8 @@ def wait_until_listening(server: Popen[bytes], port: int, output: Path, within_s
     """
 
     def listens() -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return True
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as probe:
+            return bool(probe.getsockname() != probe.getpeername())  # a socket can be connected to itself
         return False
 
     try:

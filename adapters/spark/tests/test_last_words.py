@@ -37,8 +37,8 @@ from rstreams_spark._schema import SOURCE_SCHEMA
 options = SourceOptions.parse({{"url": "amqp://ada:secret@127.0.0.1", "address": "orders", "readAs": "log"}})
 reader = AddressReader(options, SOURCE_SCHEMA)
 reader.getDefaultReadLimit()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     sys.stdin.readline()
 finally:
     reader.stop()
