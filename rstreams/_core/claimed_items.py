@@ -21,12 +21,14 @@ class ClaimedItems(Generic[T]):
         claims: The claims on them and on the items taken from `items`; None if the items need no claim.
     """
 
-    __slots__ = ("claims", "items")
+    __slots__ = ("_announced", "_done", "claims", "items")
 
     def __init__(self) -> None:
         """Have none."""
         self.items: deque[T] = deque()
         self.claims: ClaimsInOrder | None = None
+        self._done = 0  # of the oldest claims; the source has not been told of them
+        self._announced = False  # the source asks for them
 
     def come_from(self, subscription: Subscription) -> None:
         """Claim the items of `subscription`; to be called in `on_subscribe`."""
@@ -50,12 +52,35 @@ class ClaimedItems(Generic[T]):
                 kept.append(item)
                 claims.keep()
 
+    def done(self) -> None:
+        """Say that the oldest item that is not done has been processed; the source asks later how many are."""
+        if self.claims is None:
+            return
+        self._done += 1
+        if not self._announced:
+            self._announced = True
+            self.claims.announce(self._settle_announced)
+
     def take_hold(self) -> Hold:
         """Take the claim on the oldest item; the caller ends it."""
-        return NO_HOLD if self.claims is None else self.claims.take()
+        if self.claims is None:
+            return NO_HOLD
+        self._settle(self.claims)
+        return self.claims.take()
 
     def release(self) -> None:
         """Give all items back unprocessed, also those that are put in later."""
         self.items.clear()
         if self.claims is not None:
+            self._settle(self.claims)
             self.claims.release()
+
+    def _settle_announced(self) -> None:
+        self._announced = False
+        if self.claims is not None:
+            self._settle(self.claims)
+
+    def _settle(self, claims: ClaimsInOrder) -> None:
+        done, self._done = self._done, 0
+        if done:
+            claims.done(done)

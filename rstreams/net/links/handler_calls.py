@@ -110,37 +110,61 @@ class Handling:
 
     async def _handle_waiting(self) -> None:
         """Handle items until none waits."""
-        inbox, handled, until = self._inbox, 0, system_clock.now() + TURN_S
+        inbox, handler = self._inbox, self._handler
+        until, left = system_clock.now() + TURN_S, SLICE
         while inbox.waiting:
-            if handled >= SLICE or system_clock.now() > until:
+            if not left or system_clock.now() > until:
+                inbox.ask_for_more()
                 await self._ground.checkpoint()
-                handled, until = 0, system_clock.now() + TURN_S
+                until, left = system_clock.now() + TURN_S, SLICE
                 continue
-            handled += 1
-            await self._handle(*inbox.take())
-
-    async def _handle(self, number: int, item: object, hold: Hold) -> None:
-        try:
-            result = self._handler(item)
-            if result is not None:
-                if inspect.isawaitable(result):
-                    self._call_worker()
-                    result = await result
+            left -= 1
+            item = inbox.waiting.popleft()
+            try:
+                result = handler(item)
+            except BaseException as error:
+                if not self._goes_on_after(error, inbox.take_hold()):
+                    raise
+            else:
                 if result is not None:
-                    refuse_unrun("consume", "handler", result)
-        except Exception as error:
-            hold.fail(error)
-            if self._on_failure == "fail":
+                    await self._handle_result(item, result)
+                    continue
+                inbox.done()
+            inbox.ahead.end(1)
+        inbox.ask_for_more()
+        if inbox.ended:
+            self._on_change()
+
+    async def _handle_result(self, item: object, result: object) -> None:
+        """Go on with an item whose handler has returned something: wait for it, if it is to be awaited."""
+        inbox = self._inbox
+        inbox.ask_for_more()
+        number, hold = inbox.keep_in_hand(item)
+        try:
+            if inspect.isawaitable(result):
+                self._call_worker()
+                result = await result
+            if result is not None:
+                refuse_unrun("consume", "handler", result)
+        except BaseException as error:
+            if not self._goes_on_after(error, hold):
                 raise
-            self._log(error)
-        except BaseException:  # a cancellation: not a failure of the handler, but the work has begun
-            hold.fail(DeliveryFailed("modified", delivery_failed=True))
-            raise
         else:
             hold.done()
-        self._inbox.on_handled(number)
-        if self._inbox.ended:
+        inbox.let_go(number)
+        if inbox.ended:
             self._on_change()
+
+    def _goes_on_after(self, error: BaseException, hold: Hold) -> bool:
+        """Give back an item whose handler raised `error`; tell whether the others are handled."""
+        if not isinstance(error, Exception):  # a cancellation: not a failure of the handler, but the work has begun
+            hold.fail(DeliveryFailed("modified", delivery_failed=True))
+            return False
+        hold.fail(error)
+        if self._on_failure == "fail":
+            return False
+        self._log(error)
+        return True
 
     def _log(self, error: Exception) -> None:
         text = "the handler of %r failed; on_failure=%r"
@@ -190,17 +214,28 @@ class _Inbox(Sink[Any]):
 
     # the workers call these
 
-    def take(self) -> tuple[int, Any, Hold]:
-        """Take the item that has waited longest: its number, the item, and the claim on it."""
-        number = self._taken = self._taken + 1
-        item = self.waiting.popleft()
-        self.in_hand[number] = item, trio.current_time()
-        return number, item, self._line.take_hold()
+    def done(self) -> None:
+        """Say that the item taken from `waiting` last has been processed."""
+        self._line.done()
 
-    def on_handled(self, number: int) -> None:
-        """Hear that an item has been handled; ask for more."""
+    def take_hold(self) -> Hold:
+        """Take the claim on the item taken from `waiting` last."""
+        return self._line.take_hold()
+
+    def keep_in_hand(self, item: object) -> tuple[int, Hold]:
+        """Note that the item taken from `waiting` last stays in hand; return its number, and the claim on it."""
+        number = self._taken = self._taken + 1
+        self.in_hand[number] = item, trio.current_time()
+        return number, self._line.take_hold()
+
+    def let_go(self, number: int) -> None:
+        """Hear that an item that stayed in hand has been handled; ask for more."""
         del self.in_hand[number]
         self.ahead.end(1)
+        self.ask_for_more()
+
+    def ask_for_more(self) -> None:
+        """Ask for as many items as the speed of the handlers allows."""
         if not self.ended and (more := self.ahead.more()):
             self.request(more)
 
