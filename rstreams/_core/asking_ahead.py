@@ -37,7 +37,7 @@ class AskingAhead:
         busy: The items asked for and not yet handled, if `more` and `end` count them.
     """
 
-    __slots__ = ("_began", "_now", "_worked_s", "_workers", "busy", "handled", "least", "limit", "most")
+    __slots__ = ("_began", "_follows", "_now", "_worked_s", "_workers", "busy", "handled", "least", "limit", "most")
 
     def __init__(self, now: Callable[[], float], least: int, most: int) -> None:
         """Begin with `least`; `now` returns the time in seconds."""
@@ -48,6 +48,11 @@ class AskingAhead:
         self._workers = 0  # that are not idle
         self._worked_s = 0.0  # how long there were workers, up to the time when there were none
         self._began = 0.0  # since when there are workers, or the time when the limit was set
+        self._follows: Subscription | None = None
+
+    def follow(self, subscription: Subscription) -> None:
+        """From now on have the greatest limit be what a loop asks for ahead by default (`window_ahead_of`)."""
+        self._follows = subscription
 
     def count_workers(self, more: int) -> None:
         """Count a worker that begins, or with -1 one that has become idle."""
@@ -66,6 +71,8 @@ class AskingAhead:
         """Set the limit by how quick the workers have been since the last call."""
         if not self.handled:
             return
+        if self._follows is not None:
+            self.most = max(self.least, window_ahead_of(self._follows))
         now = self._now()
         worked_s = self._worked_s + now - self._began
         quick = self.most if worked_s <= 0 else int(self.handled * AHEAD_S / worked_s)

@@ -9,7 +9,7 @@ import trio
 
 from rstreams import operators
 from rstreams._checks.argument_names import name_arguments, require_argument_names
-from rstreams._checks.choices import require_flag
+from rstreams._checks.choices import require_choice, require_flag
 from rstreams._checks.functions import refuse_generator, require_function
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
@@ -50,8 +50,8 @@ __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
 T = TypeVar("T")
 
-DEFAULT_WINDOW = WINDOW
 DEFAULT_PACK_ITEMS = 64
+_ConsumeSettlement = Literal["at_least_once", "effectively_once"]
 
 
 class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
@@ -199,7 +199,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_function("stream", "decode", decode)
         require_flag("", "expose_errors", expose_errors)
         manual = settlement == "manual"
-        first_window = require_window(DEFAULT_WINDOW if window is None else window)
+        first_window = require_window(WINDOW if window is None else window)
         options = ReceivingOptions(
             address=address,
             window=first_window,
@@ -282,7 +282,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         handler: Callable[[Any], Awaitable[object]] | Callable[[Any], object],
         *,
         concurrency: int = 1,
-        settlement: Literal["at_least_once", "effectively_once"] = "at_least_once",
+        settlement: _ConsumeSettlement = "at_least_once",
         decode: Callable[[bytes], Any] = decode_body,
         **options: Unpack[StreamOptions],
     ) -> None:
@@ -302,7 +302,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             **options: As for `stream`; `on_failure` is also the outcome of an item whose handler raised.
 
         Credit: For `concurrency` items at first. Quick handlers are given items ahead: as many as they handle in 5 ms,
-            up to `window`. Items that were given ahead and not begun with are released at the end.
+            up to `window`; without one, up to the link's. Those not begun with at the end are released.
         Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise the first failure of a call is
             logged as a warning with its traceback, and the later ones at level DEBUG.
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
@@ -321,10 +321,10 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_function("consume", "decode", decode)
         functions = (Connection.consume, Connection.stream)
         require_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
-        if settlement not in ("at_least_once", EFFECTIVELY_ONCE):
-            msg = f"consume(settlement={settlement!r}): it must be 'at_least_once' or 'effectively_once'"
-            raise ConfigError(msg)
-        window = options["window"] = require_ahead("consume", "concurrency", concurrency, options.get("window"))
+        require_choice("consume", "settlement", settlement, _ConsumeSettlement)
+        window = options.get("window")
+        if (most := require_ahead("consume", "concurrency", concurrency, window)) > WINDOW:
+            window = options["window"] = most
         if options.get("browse"):
             msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)

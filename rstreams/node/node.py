@@ -15,9 +15,9 @@ import trio
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id
 from rstreams._checks.numbers import require_count, require_seconds
+from rstreams._core.asking_ahead import WINDOW
 from rstreams.errors import Condition, ConfigError, ConnectionLost
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
-from rstreams.net.connection import DEFAULT_WINDOW
 from rstreams.net.links.draining import Drained, wait_until
 from rstreams.net.links.home import Home
 from rstreams.net.options.limits import (
@@ -168,7 +168,7 @@ class Node(NodeAddresses, AdministeredNode):
         self._links = NodeLinks(
             self._addresses,
             expose_errors=expose_errors,
-            pack_items=require_pack(pack_items, DEFAULT_WINDOW),
+            pack_items=require_pack(pack_items, WINDOW),
             window_bytes=connection_limits.window_bytes or 0,
             unsettled=unsettled,
             budget=self._options.budget,

@@ -12,11 +12,12 @@ from weakref import WeakSet
 
 from rstreams._codec import Described
 from rstreams._codec.forwarding import without_delivery_annotations
+from rstreams._core.asking_ahead import WINDOW
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, ConnectionLost, DeliveryFailed, ProtocolError
 from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver
-from rstreams.net.connection import DEFAULT_PACK_ITEMS, DEFAULT_WINDOW
+from rstreams.net.connection import DEFAULT_PACK_ITEMS
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, RESUMES, Stamper
@@ -98,7 +99,7 @@ class NodeLinks:
         self._rates = rates
         self._addresses = addresses
         self._temporaries = Temporaries()
-        self._relay = Relay(self, DEFAULT_WINDOW)
+        self._relay = Relay(self, WINDOW)
         addresses[self._relay.name] = self._relay
         self._expose_errors = expose_errors
         self._pack_items = pack_items
@@ -339,7 +340,7 @@ class NodeLinks:
         end = LinkSubscription(
             producer,
             decode=without_delivery_annotations,
-            window=DEFAULT_WINDOW,
+            window=WINDOW,
             on_raised=_log_raised,
             pack_items=self._pack_items,
             window_bytes=self._window_bytes,

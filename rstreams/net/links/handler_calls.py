@@ -20,7 +20,7 @@ import trio
 
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.asking_ahead import AskingAhead
+from rstreams._core.asking_ahead import WINDOW, AskingAhead
 from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.subscription import ENDED
@@ -58,13 +58,14 @@ class Handling:
         self._called = False  # a worker is on its way to an item
         self._workers = 0
 
-    async def of(self, items: Publisher[Any], concurrency: int, window: int) -> None:
+    async def of(self, items: Publisher[Any], concurrency: int, window: int | None) -> None:
         """Handle `items`, `concurrency` at a time, until they end; release those not begun with.
 
         Args:
             items: What to handle.
             concurrency: The most items in `handler` at a time.
-            window: The most items that are in `handler`, wait for it, or have been asked for.
+            window: The most items that are in `handler`, wait for it, or have been asked for; None: as many as the
+                present window of their link (`window_ahead_of`).
         """
         self._concurrency = concurrency
         inbox = self._inbox = _Inbox(self._on_change, concurrency, window)
@@ -183,14 +184,15 @@ class _Inbox(Sink[Any]):
         ahead: How many items may be asked for.
     """
 
-    __slots__ = ("_line", "_taken", "ahead", "in_hand", "waiting")
+    __slots__ = ("_follows", "_line", "_taken", "ahead", "in_hand", "waiting")
 
-    def __init__(self, on_change: Callable[[], None], concurrency: int, window: int) -> None:
+    def __init__(self, on_change: Callable[[], None], concurrency: int, window: int | None) -> None:
         super().__init__(on_change)
+        self._follows = window is None
         self._line = ClaimedItems[Any]()
         self.waiting = self._line.items
         self.in_hand: dict[int, tuple[object, float]] = {}
-        self.ahead = AskingAhead(trio.current_time, concurrency, window)
+        self.ahead = AskingAhead(trio.current_time, concurrency, max(WINDOW, concurrency) if window is None else window)
         self._taken = 0
         self.request(self.ahead.more())
 
@@ -201,6 +203,8 @@ class _Inbox(Sink[Any]):
         require_subscription(subscription)
         if self._subscription is ENDED and not self.ended:
             self._line.come_from(subscription)
+            if self._follows:
+                self.ahead.follow(subscription)
         super().on_subscribe(subscription)
 
     def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes
