@@ -39,7 +39,8 @@ class RequestAddress(Address):
         answering: The handler, and how it is called.
         concurrency: The most requests in the handler at a time, and granted to one requester.
 
-    Demand: Each requester's link is asked for `concurrency` requests that have not been answered.
+    Demand: Each requester's link may send `concurrency` requests that have not been answered. It is asked for more when
+        half of those that are not being answered are missing: a flow frame for each would cost a tenth of a request.
     Errors: `ConfigError` for a name or a concurrency that is not allowed, `TypeError` for a handler that is not a
         function.
     """
@@ -134,10 +135,12 @@ class RequestAddress(Address):
 class _Requests:
     """The node's end of one requester's link."""
 
-    __slots__ = ("_address", "_replies", "_subscription")
+    __slots__ = ("_address", "_answered", "_begun", "_replies", "_subscription")
 
     def __init__(self, address: RequestAddress, find: Find) -> None:
         self._address = address
+        self._answered = 0  # requests for which no others have been asked for yet
+        self._begun = 0  # requests that are being answered by a task
         self._replies = LocalReplies(find)
         self._subscription: Subscription = ENDED
 
@@ -160,7 +163,8 @@ class _Requests:
             address.log_failure(error)
         else:
             if rest is not None:
-                address.start(rest, subscription.hold(), self._on_answered)
+                self._begun += 1
+                address.start(rest, subscription.hold(), self._on_task_ended)
                 return
         self._on_answered()
 
@@ -170,8 +174,15 @@ class _Requests:
     def on_complete(self) -> None:
         """Do nothing, as `on_error`."""
 
+    def _on_task_ended(self) -> None:
+        self._begun -= 1
+        self._on_answered()
+
     def _on_answered(self) -> None:
-        self._subscription.request(1)
+        self._answered += 1
+        if 2 * self._answered >= self._address.concurrency - self._begun:
+            answered, self._answered = self._answered, 0
+            self._subscription.request(answered)
 
 
 class LocalReplies:
