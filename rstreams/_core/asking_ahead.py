@@ -103,6 +103,14 @@ def window_ahead_of(subscription: Subscription) -> int:
     return WINDOW if window == UNBOUNDED else min(max(WINDOW, window), GROWN_WINDOW)
 
 
+def require_open_window(window: int | None) -> int | None:
+    """Return the `window` of a call of `Stream.open`; None: the default.
+
+    Errors: `ConfigError` if it is less than 1.
+    """
+    return None if window is None else require_count("open", "window", window, 1)
+
+
 def ahead_of(subscription: Subscription, least: int, window: int) -> AskingAhead | None:
     """Return the limit for items of `subscription`; None if nothing is gained by asking it ahead.
 

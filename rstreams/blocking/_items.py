@@ -18,7 +18,6 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from operator import length_hint
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
-from rstreams._checks.numbers import require_count
 from rstreams._core.asking_ahead import WINDOW, window_ahead_of
 from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.subscription import ENDED, checked_error
@@ -37,8 +36,6 @@ TOLD_AFTER_S: Final = 0.01
 
 @entered("with stream.open() as items:")
 def open_items(portal: Portal, stream: Stream[T], window: int | None) -> Iterator[Items[T]]:
-    if window is not None:
-        require_count("open", "window", window, 1)
     opening: AbstractContextManager[Items[T]] = portal.enter(_subscribed(portal, stream, window))
     with opening as items:
         yield items

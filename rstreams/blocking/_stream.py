@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, Nev
 
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import refuse_unrun, require_effect
+from rstreams._core.asking_ahead import require_open_window
 from rstreams._stages.extremes import Ordered
 from rstreams._stages.overflow import Strategy
 from rstreams._stages.stage import Ack, GatherAck
@@ -101,7 +102,7 @@ class BlockingStream(Generic[T_co]):
         Errors: The loop raises the error of the stream.
         Context: Any thread without trio; the loop blocks it while it waits. Ctrl-C ends the wait.
         """
-        return open_items(self._portal, self._stream, window)
+        return open_items(self._portal, self._stream, require_open_window(window))
 
     def __iter__(self) -> Iterator[T_co]:
         """Iterate over the items.

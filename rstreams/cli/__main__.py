@@ -9,6 +9,7 @@ from typing import Final
 
 from rstreams import RStreamsError, __version__
 from rstreams.cli import node
+from rstreams.cli.parser import Parser
 from rstreams.errors import ConfigError, StoreError
 from rstreams.net._proton import LOOPS
 
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rstreams",
         description="Reactive Streams whose signals are AMQP 1.0 link frames.",
         allow_abbrev=False,

@@ -6,11 +6,12 @@ import argparse
 import getpass
 import sys
 
+from rstreams.cli.parser import Parser
 from rstreams.errors import ConfigError
 from rstreams.node import PasswordHash
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "hash-password",

@@ -15,6 +15,7 @@ import trio
 
 from rstreams._checks.numbers import require_seconds
 from rstreams.cli import hash_password
+from rstreams.cli.parser import Parser
 from rstreams.cli.serving import serve
 from rstreams.errors import ConfigError
 from rstreams.net.transport.address import parse_place
@@ -52,7 +53,7 @@ examples:
 """
 
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command and its options."""
     parser = commands.add_parser(
         "node",
@@ -115,6 +116,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.set_defaults(run=run, parser=parser)
     inner = parser.add_subparsers(dest="node_command", metavar="COMMAND")
     hash_password.add_to(inner)
+    parser.commands = inner.choices
 
 
 def _add_security_to(parser: argparse.ArgumentParser) -> None:

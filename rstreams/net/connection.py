@@ -51,7 +51,6 @@ __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 T = TypeVar("T")
 
 DEFAULT_PACK_ITEMS = 64
-_ConsumeSettlement = Literal["at_least_once", "effectively_once"]
 
 
 class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
@@ -282,7 +281,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         handler: Callable[[Any], Awaitable[object]] | Callable[[Any], object],
         *,
         concurrency: int = 1,
-        settlement: _ConsumeSettlement = "at_least_once",
+        settlement: Literal["at_least_once", "effectively_once"] = "at_least_once",
         decode: Callable[[bytes], Any] = decode_body,
         **options: Unpack[StreamOptions],
     ) -> None:
@@ -321,7 +320,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_function("consume", "decode", decode)
         functions = (Connection.consume, Connection.stream)
         require_argument_names("Connection.consume", options, StreamOptions.__annotations__, *functions)
-        require_choice("consume", "settlement", settlement, _ConsumeSettlement)
+        require_choice("consume", "settlement", settlement, Literal["at_least_once", "effectively_once"])
         window = options.get("window")
         if (most := require_ahead("consume", "concurrency", concurrency, window)) > WINDOW:
             window = options["window"] = most

@@ -87,7 +87,7 @@ def require_pack(pack_items: int, window: int = 2 * MAX_PACK_ITEMS) -> int:
     Errors: `ConfigError` unless it is 1, or up to half of the window and up to 1,024 items.
     """
     most = max(1, min(MAX_PACK_ITEMS, window // 2))
-    limit = f", at most half of window={window}" if most < MAX_PACK_ITEMS else ""
+    limit = f", at most half of the window, which is {window} (option window)" if most < MAX_PACK_ITEMS else ""
     return require_count("", "pack_items", pack_items, 1, most, unit=f" items{limit}")
 
 

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
 
 from rstreams._checks.choices import require_choice
-from rstreams._checks.numbers import require_count
 from rstreams._core.demand import SLICE
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import GatherAck
@@ -105,8 +104,6 @@ async def _subscribed(source: Publisher[T], sink: Sink[T], ground: Ground) -> As
 @asynccontextmanager
 async def open_items(source: Publisher[T], window: int | None, ground: Ground = TRIO) -> AsyncIterator[OpenItems[T]]:
     """Subscribe to `source` and give its items to the body one by one."""
-    if window is not None:
-        require_count("open", "window", window, 1)
     bell = _Bell(ground)
     sink = BufferSink[T](bell.ring, window)
     async with ground.scope():

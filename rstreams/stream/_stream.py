@@ -16,6 +16,7 @@ from rstreams import operators, sources
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import refuse_unrun, require_effect
 from rstreams._checks.publishers import require_publisher
+from rstreams._core.asking_ahead import require_open_window
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.extremes import Ordered
 from rstreams._stages.map_step import shown_as
@@ -245,7 +246,7 @@ class Stream(NotIterable, Generic[T_co]):
         Cancels: Leaving the block cancels the subscription and all its tasks.
         Context: A trio task; the same task must enter the block, loop and leave it.
         """
-        return Opening(terminals.open_items(self._source, window))
+        return Opening(terminals.open_items(self._source, require_open_window(window)))
 
     async def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
         """Return all items; they are done when the list is returned, the oldest earlier if a link's window is small.

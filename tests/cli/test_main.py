@@ -36,13 +36,19 @@ def test_a_mistake_in_the_arguments_is_exit_code_2(arguments: list[str], capsys:
     assert "rstreams" in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("arguments", [["--foo"], ["--foo", "a"], ["--queue", "a", "--foo", "b"]])
 def test_an_unknown_option_of_a_command_is_answered_with_the_usage_of_the_command(
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["node", "--foo"]) == 2
+    assert main(["node", *arguments]) == 2
     told = capsys.readouterr().err
     assert told.startswith("usage: rstreams node [-h] [--config FILE]")
     assert told.endswith("\nrstreams node: error: unrecognized arguments: --foo\n")
+
+
+def test_an_option_behind_an_inner_command_is_for_that_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "hash-password", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: rstreams node hash-password")
 
 
 @pytest.mark.parametrize(

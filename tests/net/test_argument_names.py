@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import rstreams
+import rstreams.aio
 import rstreams.blocking
 from rstreams import Connection, Node, Reconnect, Stream
 from rstreams._checks.argument_names import _OURS, _WITHOUT, named_arguments
@@ -99,8 +100,9 @@ async def test_other_mistakes_are_told_as_they_are() -> None:
     with pytest.raises(TypeError, match="multiple values for argument"):
         STREAM.open(3, window=3)
     with pytest.raises(ConfigError, match="window=0"):
-        async with STREAM.open(window=0):
-            pass
+        STREAM.open(window=0)
+    with pytest.raises(ConfigError, match="window=0"):
+        rstreams.aio.Stream.of(1).open(window=0)
 
 
 def test_a_type_error_from_inside_is_not_touched() -> None:

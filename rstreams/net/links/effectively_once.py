@@ -365,4 +365,5 @@ def require_dedup_window(dedup_window: int | None, window: int) -> int:
     """
     if dedup_window is None:
         return max(DEFAULT_REMEMBERED, 2 * window)
-    return require_count("", "dedup_window", dedup_window, window, unit=f" messages, not less than window={window}")
+    unit = f" messages, not less than the window, which is {window} (option window)"
+    return require_count("", "dedup_window", dedup_window, window, unit=unit)

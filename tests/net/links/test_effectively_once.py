@@ -392,7 +392,7 @@ async def test_bad_options_are_named() -> None:
             with pytest.raises(ConfigError, match=words):
                 await connection.publish("work", Stream.of(1), **options)
         receiving: list[tuple[dict[str, Any], str]] = [
-            ({**once, "dedup_window": 10}, "dedup_window=10.*not less than window=256"),
+            ({**once, "dedup_window": 10}, "dedup_window=10.*not less than the window, which is 256"),
             ({**once, "dedup_window": True}, "dedup_window=True"),
             ({"dedup_window": 1000}, "dedup_window=1000 goes with"),
         ]

@@ -127,5 +127,5 @@ async def test_a_slow_stream_is_held_up_for_no_longer_than_was_told(on: Loop) ->
                 await connection.publish("work", on.Stream.of(1), linger_s=-1)
             with pytest.raises(ConfigError, match="pack_items=0"):
                 await connection.publish("work", on.Stream.of(1), pack_items=0)
-            with pytest.raises(ConfigError, match="half of window=16"):
+            with pytest.raises(ConfigError, match=r"half of the window, which is 16 \(option window\)"):
                 connection.stream("work", window=16, pack_items=9)

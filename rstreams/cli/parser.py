@@ -1,0 +1,29 @@
+"""The parser of the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Container, Sequence
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that names an option that it does not know, also if commands may follow its options.
+
+    argparse would take the value behind such an option for the command, and name the value.
+
+    Attributes:
+        commands: The names of the commands.
+    """
+
+    commands: Container[str] = ()
+
+    def parse_known_args(  # type: ignore[override] # argparse has overloads for namespaces of other classes
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse the arguments; those behind the name of a command are left to the parser of that command."""
+        for each in args or ():
+            if each == "--" or each in self.commands:
+                break
+            if self.commands and each.startswith("--") and each.partition("=")[0] not in self._option_string_actions:
+                self.error(f"unrecognized arguments: {each}")
+        return super().parse_known_args(args, namespace)
