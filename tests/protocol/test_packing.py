@@ -70,7 +70,9 @@ def test_the_smaller_number_holds(ours: int, theirs: object, agreed: int) -> Non
 
 @pytest.mark.parametrize("pack_items", [0, -1, 129, True, 2.0, "2", None])
 def test_a_pack_that_cannot_be_is_named(pack_items: int) -> None:
-    with pytest.raises(ConfigError, match=r"pack_items=.*1 to 128 items, at most half of the window, which is 256 \(option window\)"):
+    with pytest.raises(
+        ConfigError, match=r"pack_items=.*1 to 128 items, at most half of the window, which is 256 \(option window\)"
+    ):
         require_pack(pack_items, 256)
 
 
