@@ -105,7 +105,7 @@ class ReceiverState(End, Scannable, Generic[T]):
 
     @property
     def waits_for(self) -> str:
-        """The reason for waiting that `explain` shows: the outcomes of the items in its window, or its peer."""
+        """The reason for waiting that `explain` shows: the outcomes of the items in hand, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
         if in_hand >= window and not (self.state is State.ATTACHED and self._driver.credit() > 0):
             return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
@@ -116,6 +116,9 @@ class ReceiverState(End, Scannable, Generic[T]):
             return "it waits to be attached"
         if self.ledger.demand == 0:
             return "its subscriber asks for no items"
+        if in_hand and self._outcomes.loose.wanted:
+            text = f"{peer} keeps no more items unsettled, and waits for the outcomes of {in_hand} in hand"
+            return text + self._oldest()
         credit = max(self._driver.credit(), 0)
         return f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
 
