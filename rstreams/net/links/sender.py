@@ -17,7 +17,7 @@ from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.home import Home
 from rstreams.runtime import system_clock
 
-TURN_CALLS: Final = 64
+TURN_CALLS: Final = 128
 """The most calls of `submit` between two at which other tasks run."""
 
 
