@@ -165,6 +165,7 @@ class _Requests:
             if rest is not None:
                 self._begun += 1
                 address.start(rest, subscription.hold(), self._on_task_ended)
+                self._ask_for_more()
                 return
         self._on_answered()
 
@@ -180,7 +181,10 @@ class _Requests:
 
     def _on_answered(self) -> None:
         self._answered += 1
-        if 2 * self._answered >= self._address.concurrency - self._begun:
+        self._ask_for_more()
+
+    def _ask_for_more(self) -> None:
+        if self._answered and 2 * self._answered >= self._address.concurrency - self._begun:
             answered, self._answered = self._answered, 0
             self._subscription.request(answered)
 

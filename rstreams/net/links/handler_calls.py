@@ -4,6 +4,9 @@ Theory of operation. Items wait in an `_Inbox`, each with a claim on it. Workers
 calls the handler with one item after the other. A handler that does not wait costs no turn of the scheduler. Before a
 worker awaits a handler it calls another worker, if items wait, up to the concurrency.
 
+An item whose handler returned at once is only counted, and the link asks how many there are (`ClaimedItems.done`). The
+other items may end in any order: the worker takes the claim of each.
+
 The inbox asks for as many items at first as handlers may have in hand. A round trip for each item would cost more than
 most handlers do. The inbox therefore asks for more, as long as the handlers are quick: for as many items as they would
 handle in 5 ms, up to the window. For slow handlers it asks for none ahead, and other consumers get them.

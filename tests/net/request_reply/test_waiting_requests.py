@@ -238,6 +238,23 @@ async def test_plain_and_async_answers_of_one_handler_all_arrive() -> None:
     assert got == {number: -number for number in range(60)}
 
 
+@pytest.mark.parametrize("concurrency", [1, 2, 3, 4, 5, 16])
+@pytest.mark.parametrize("plain", range(9))
+async def test_all_places_can_be_taken_by_answers_that_wait(concurrency: int, plain: int) -> None:
+    gate = Gate()
+
+    def handle(number: int) -> int | Awaitable[int]:
+        return gate(number) if number >= 0 else number
+
+    async with answered(handle, concurrency=concurrency) as (_, _, requester), trio.open_nursery() as nursery:
+        for _ in range(plain):
+            assert await requester.request(-1) == -1
+        for number in range(concurrency + 1):
+            nursery.start_soon(requester.request, number)
+        await until(lambda: len(gate.came) == concurrency)
+        gate.open.set()
+
+
 def test_a_reply_is_stored_at_once_only_in_a_free_place() -> None:
     queue = ReplyQueue("temporary/x")
     encoded = encode_item(b"reply")
