@@ -26,4 +26,4 @@ class Parser(argparse.ArgumentParser):
                 break
             if self.commands and each.startswith("--") and each.partition("=")[0] not in self._option_string_actions:
                 self.error(f"unrecognized arguments: {each}")
-        return super().parse_known_args(args, namespace)
+        return super().parse_known_args(args, namespace or argparse.Namespace())
