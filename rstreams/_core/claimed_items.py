@@ -62,7 +62,7 @@ class ClaimedItems(Generic[T]):
             self.claims.announce(self._settle_announced)
 
     def take_hold(self) -> Hold:
-        """Take the claim on the oldest item; the caller ends it."""
+        """Take the claim on the oldest item that is not done; the caller ends it."""
         if self.claims is None:
             return NO_HOLD
         self._settle(self.claims)

@@ -24,6 +24,7 @@ class Parser(argparse.ArgumentParser):
         for each in args or ():
             if each == "--" or each in self.commands:
                 break
-            if self.commands and each.startswith("--") and each.partition("=")[0] not in self._option_string_actions:
+            is_option = each.startswith("--") and " " not in each  # as argparse tells it from a value
+            if self.commands and is_option and each.partition("=")[0] not in self._option_string_actions:
                 self.error(f"unrecognized arguments: {each}")
         return super().parse_known_args(args, namespace or argparse.Namespace())

@@ -301,7 +301,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             **options: As for `stream`; `on_failure` is also the outcome of an item whose handler raised.
 
         Credit: For `concurrency` items at first. Quick handlers are given items ahead: as many as they handle in 5 ms,
-            up to `window`; without one, up to the link's. Those not begun with at the end are released.
+            up to `window`, or up to the window of the link. Items not begun with at the end are released.
         Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise the first failure of a call is
             logged as a warning with its traceback, and the later ones at level DEBUG.
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.

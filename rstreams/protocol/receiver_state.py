@@ -116,11 +116,11 @@ class ReceiverState(End, Scannable, Generic[T]):
             return "it waits to be attached"
         if self.ledger.demand == 0:
             return "its subscriber asks for no items"
-        if in_hand and self._outcomes.loose.wanted:
-            text = f"{peer} keeps no more items unsettled, and waits for the outcomes of {in_hand} in hand"
-            return text + self._oldest()
         credit = max(self._driver.credit(), 0)
-        return f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
+        text = f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
+        if in_hand and self._outcomes.loose.wanted:  # it has said so, and may have found room or run out of items since
+            text += f", and may keep no more items unsettled than the {in_hand} in hand{self._oldest()}"
+        return text
 
     @property
     def through(self) -> bool:

@@ -46,6 +46,11 @@ def test_an_unknown_option_of_a_command_is_answered_with_the_usage_of_the_comman
     assert told.endswith("\nrstreams node: error: unrecognized arguments: --foo\n")
 
 
+def test_a_value_with_spaces_may_begin_with_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "--check", "--queue", "--a b"]) == 0
+    assert "--a b" in capsys.readouterr().out
+
+
 def test_an_option_behind_an_inner_command_is_for_that_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["node", "hash-password", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: rstreams node hash-password")

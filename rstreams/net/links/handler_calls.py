@@ -67,8 +67,8 @@ class Handling:
         Args:
             items: What to handle.
             concurrency: The most items in `handler` at a time.
-            window: The most items that are in `handler`, wait for it, or have been asked for; None: as many as the
-                present window of their link (`window_ahead_of`).
+            window: The most items that are in `handler`, wait for it, or have been asked for. None: as many as a loop
+                asks for ahead (`window_ahead_of`), and not less than `concurrency`.
         """
         self._concurrency = concurrency
         inbox = self._inbox = _Inbox(self._on_change, concurrency, window)
@@ -116,7 +116,7 @@ class Handling:
         """Handle items until none waits."""
         inbox, handler = self._inbox, self._handler
         until, left = system_clock.now() + TURN_S, SLICE
-        while inbox.waiting:
+        while inbox.waiting or inbox.ask_for_more():
             if not left or system_clock.now() > until:
                 inbox.ask_for_more()
                 await self._ground.checkpoint()
@@ -135,15 +135,14 @@ class Handling:
                     continue
                 inbox.done()
             inbox.ahead.end(1)
-        inbox.ask_for_more()
         if inbox.ended:
             self._on_change()
 
     async def _handle_result(self, item: object, result: object) -> None:
         """Go on with an item whose handler has returned something: wait for it, if it is to be awaited."""
         inbox = self._inbox
-        inbox.ask_for_more()
         number, hold = inbox.keep_in_hand(item)
+        inbox.ask_for_more()
         try:
             if inspect.isawaitable(result):
                 self._call_worker()
@@ -241,10 +240,11 @@ class _Inbox(Sink[Any]):
         self.ahead.end(1)
         self.ask_for_more()
 
-    def ask_for_more(self) -> None:
-        """Ask for as many items as the speed of the handlers allows."""
+    def ask_for_more(self) -> bool:
+        """Ask for as many items as the speed of the handlers allows; tell whether items wait: they may come at once."""
         if not self.ended and (more := self.ahead.more()):
             self.request(more)
+        return bool(self.waiting)
 
     def close(self) -> None:
         """End the subscription, and release the items that wait."""

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from rstreams import Stream
 from rstreams.net.links.handler_calls import Handling
 from rstreams.testing import ManualPublisher
 
@@ -110,6 +111,20 @@ async def test_items_ahead_are_handled_where_the_stream_completes() -> None:
         source.complete()
     assert len(got) == 1 + 2 + 4 + 6
     assert source.outcomes == ["done"] * len(got)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 100])
+async def test_items_that_come_while_they_are_asked_for_are_handled(count: int, waits: bool) -> None:  # noqa: FBT001 - pytest's
+    got: list[int] = []
+
+    async def handle(item: int) -> None:
+        await trio.lowlevel.checkpoint()
+        got.append(item)
+
+    with trio.fail_after(5):
+        await Handling(handle if waits else got.append, "work", "fail").of(Stream.range(count), 1, 16)
+    assert got == list(range(count))
 
 
 @pytest.mark.usefixtures("mock_clock")
