@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
         for each in args or ():
             if each == "--" or each in self.commands:
                 break
-            is_option = each.startswith("--") and " " not in each  # as argparse tells it from a value
+            is_option = each.startswith("--") and " " not in each  # argparse, too, takes text with a space for a value
             if self.commands and is_option and each.partition("=")[0] not in self._option_string_actions:
                 self.error(f"unrecognized arguments: {each}")
         return super().parse_known_args(args, namespace or argparse.Namespace())

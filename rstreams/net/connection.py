@@ -301,7 +301,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             **options: As for `stream`; `on_failure` is also the outcome of an item whose handler raised.
 
         Credit: For `concurrency` items at first. Quick handlers are given items ahead: as many as they handle in 5 ms,
-            up to `window`, or up to the window of the link. Items not begun with at the end are released.
+            up to `window`. Without one, the limit is the window of the link: 256, up to 1,024 while messages are small.
+            Items that were given ahead and not begun with are released at the end.
         Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise the first failure of a call is
             logged as a warning with its traceback, and the later ones at level DEBUG.
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.

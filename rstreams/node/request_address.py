@@ -40,7 +40,7 @@ class RequestAddress(Address):
         concurrency: The most requests in the handler at a time, and granted to one requester.
 
     Demand: Each requester's link may send `concurrency` requests that have not been answered. It is asked for more when
-        half of those that are not being answered are missing: a flow frame for each would cost a tenth of a request.
+        half of the places that no answer keeps have been used. This takes fewer flow frames than one for each request.
     Errors: `ConfigError` for a name or a concurrency that is not allowed, `TypeError` for a handler that is not a
         function.
     """

@@ -168,7 +168,6 @@ class IncomingOutcomes:
         accepted, given_back, runs = self.accepted, self._given_back, self.accepted_runs
         if not accepted and not given_back and not runs:
             return []
-        self.loose.wanted = False  # if the sender has no room even then, it says so again
         ledger = self._ledger
         ledger.settle(self._untold())
         self.accepted, self._given_back, self.accepted_runs = [], [], []
@@ -190,7 +189,6 @@ class IncomingOutcomes:
         given_back = (delivery for _, delivery in self._given_back)
         self._count_out(self.losses, chain(dropped, *self.accepted_runs, self.accepted, given_back))
         self.losses += 1
-        self.loose.wanted = False
         untold = self._untold()
         self.accepted, self._given_back, self.accepted_runs = [], [], []
         self.late += untold

@@ -271,8 +271,8 @@ with rstreams.blocking.connect(sys.argv[1]) as connection:
 
 
 def test_what_cannot_be(here: Fixture) -> None:
-    with pytest.raises(ConfigError, match="window=0"), here.connection.stream("numbers").open(0):
-        pass
+    with pytest.raises(ConfigError, match="window=0"):
+        here.connection.stream("numbers").open(0)
     with pytest.raises(ConfigError, match="settlement='twice'"):
         here.connection.stream("numbers", settlement="twice")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue,reportArgumentType]
     with (

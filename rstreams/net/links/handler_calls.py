@@ -126,27 +126,29 @@ class Handling:
             item = inbox.waiting.popleft()
             try:
                 result = handler(item)
+                handling = result if result is not None and inspect.isawaitable(result) else None
+                if result is not None and handling is None:
+                    refuse_unrun("consume", "handler", result)
             except BaseException as error:
                 if not self._goes_on_after(error, inbox.take_hold()):
                     raise
             else:
-                if result is not None:
-                    await self._handle_result(item, result)
+                if handling is not None:
+                    await self._wait_for(handling, item)
                     continue
                 inbox.done()
             inbox.ahead.end(1)
         if inbox.ended:
             self._on_change()
 
-    async def _handle_result(self, item: object, result: object) -> None:
-        """Go on with an item whose handler has returned something: wait for it, if it is to be awaited."""
+    async def _wait_for(self, handling: Awaitable[object], item: object) -> None:
+        """Wait for what the handler has returned for an item."""
         inbox = self._inbox
         number, hold = inbox.keep_in_hand(item)
         inbox.ask_for_more()
         try:
-            if inspect.isawaitable(result):
-                self._call_worker()
-                result = await result
+            self._call_worker()
+            result = await handling
             if result is not None:
                 refuse_unrun("consume", "handler", result)
         except BaseException as error:

@@ -229,7 +229,7 @@ class Sender:
 
         Errors: `ConfigError` if it cannot be encoded, or in another thread; the error of the link.
         Cancels: Before the message is sent, also while it waits for credit: nothing is sent.
-        Context: Other tasks run, and messages leave, at least once in 64 calls and every 5 ms of calls.
+        Context: Other tasks run, and messages leave, at least once in 128 calls and every 5 ms of calls.
         """
         encoded = self._checked(item)
         await trio.lowlevel.checkpoint_if_cancelled()

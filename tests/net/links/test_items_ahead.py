@@ -113,18 +113,32 @@ async def test_items_ahead_are_handled_where_the_stream_completes() -> None:
     assert source.outcomes == ["done"] * len(got)
 
 
-@pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize("count", [1, 2, 3, 10, 100])
-async def test_items_that_come_while_they_are_asked_for_are_handled(count: int, waits: bool) -> None:  # noqa: FBT001 - pytest's
+@pytest.mark.parametrize("every", [1, 2, 3, 1000])
+@pytest.mark.parametrize("count", [*range(1, 9), 100])
+async def test_items_that_come_while_they_are_asked_for_are_handled(count: int, every: int) -> None:
     got: list[int] = []
 
-    async def handle(item: int) -> None:
-        await trio.lowlevel.checkpoint()
+    async def later(item: int) -> None:
+        await trio.sleep(0.001)
         got.append(item)
 
+    def handle(item: int) -> object:
+        if item % every == 0:
+            return later(item)
+        got.append(item)
+        return item
+
     with trio.fail_after(5):
-        await Handling(handle if waits else got.append, "work", "fail").of(Stream.range(count), 1, 16)
+        await Handling(handle, "work", "fail").of(Stream.from_iterable(number for number in range(count)), 1, 16)
     assert got == list(range(count))
+
+
+@pytest.mark.usefixtures("mock_clock")
+async def test_a_handler_may_return_a_value_but_no_stream_that_does_not_run() -> None:
+    async with handled(lambda item: Stream.of(item) if item == 1 else item) as source:
+        await send(source)
+        await send(source)
+    assert source.outcomes == ["done", "done", "failed"]
 
 
 @pytest.mark.usefixtures("mock_clock")
