@@ -31,7 +31,7 @@ test: ## all tests but those marked broker or soak
 
 test-quick: ## the tests that need no Java and little time
 	@tools/setup.sh dev
-	@echo "tests: those that need no Java and little time, about two minutes on two cores, more on a busy machine"
+	@echo "tests: those that need no Java and little time, about a minute and a half on two cores, more on a busy machine"
 	RSTREAMS_EXAMPLES=quick $(PYTEST) -m "$(QUICK)"
 
 conformance: ## the Reactive Streams rules, over every source, operator, sink and link

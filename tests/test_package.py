@@ -32,6 +32,7 @@ def test_the_errors_load_neither_the_network_nor_the_node() -> None:
     assert _printed(f"import sys, rstreams.errors; print(*{unwanted} & set(sys.modules))") == ""
 
 
+@pytest.mark.slow
 def test_the_package_alone_has_its_public_modules() -> None:
     code = "import rstreams; print(*(getattr(rstreams, name).__name__ for name in sorted(rstreams._PACKAGES)))"
     assert _printed(code).split() == [f"rstreams.{name}" for name in sorted(rstreams._PACKAGES)]

@@ -42,6 +42,7 @@ def test_a_loop_leaves_nothing_behind() -> None:
         without_warnings(lambda: run(numbers_go_around, debug=True))
 
 
+@pytest.mark.slow
 def test_loops_one_after_the_other_and_in_several_threads() -> None:
     with nothing_left():
         for _ in range(3):
@@ -125,6 +126,7 @@ class CpuTimeLoop(asyncio.SelectorEventLoop):
         return thread_time()
 
 
+@pytest.mark.slow
 def test_debug_mode_finds_no_slow_callback(caplog: pytest.LogCaptureFixture) -> None:
     taken: list[int] = []
     take = taken.append
@@ -198,6 +200,7 @@ def test_a_time_out_around_everything() -> None:
     run(main, loop_factory=VirtualTimeLoop)
 
 
+@pytest.mark.slow
 def test_cancelled_at_every_moment() -> None:
     """Cancel a task after each number of turns: it ends with one CancelledError, and nothing is left."""
 
@@ -233,6 +236,7 @@ def test_cancelled_at_every_moment() -> None:
         run(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", ["asyncio.run(main())", "asyncio.new_event_loop().run_until_complete(main())"])
 def test_an_interrupt_ends_the_program(tmp_path: Path, runner: str) -> None:
     script = tmp_path / "script.py"

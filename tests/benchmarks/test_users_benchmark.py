@@ -123,6 +123,7 @@ def test_many_streams_are_held_against_their_windows() -> None:
     assert row.ratio == pytest.approx(row.peer / 50)
 
 
+@pytest.mark.slow
 def test_every_candidate_names_functions_that_exist() -> None:
     for group in EVERYTHING:
         for one in group.candidates.values():
@@ -177,6 +178,7 @@ def test_each_way_moves_its_items(one: Candidate) -> None:
     assert figures.peak_mib > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "way", "shape"),
     [("feed", "async_for", "full"), ("serve", "blocking_for", "dict"), ("drain", "publish", "full")],
@@ -234,6 +236,7 @@ def test_the_slowest_beside_the_shortest_way_stands_first() -> None:
     assert [each.case for each in worst_first(rows)] == ["c", "a", "b", "d"]
 
 
+@pytest.mark.slow
 def test_the_picture_has_each_way_and_each_peer(tmp_path: Path) -> None:
     rows = [
         row("full/queue/async_for", 0.1),

@@ -176,6 +176,7 @@ def test_items_that_came_with_the_end_are_given_out_before_it(here: Fixture) -> 
     assert list(here.connection.stream("numbers").take(6)) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_several_threads_share_a_connection(here: Fixture) -> None:
     sums: list[int] = []
     numbers = here.connection.stream("numbers")
@@ -249,6 +250,7 @@ def test_an_interrupt_ends_what_the_thread_waits_for(here: Fixture, wait: str) -
     here.jobs_once(lambda now: now.consumers + now.producers == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_process_is_told_to_open_its_own(here: Fixture) -> None:
     script = """

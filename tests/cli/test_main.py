@@ -18,6 +18,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"rstreams {rstreams.__version__} (network loops in {LOOPS})\n"
 
 
+@pytest.mark.slow
 def test_the_package_can_be_run_as_a_module() -> None:
     command = [sys.executable, "-m", "rstreams", "brew"]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
@@ -94,6 +95,7 @@ def test_an_error_of_our_own_making_is_not_hidden(monkeypatch: pytest.MonkeyPatc
         main(["node"])
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_module() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "rstreams.cli", "--version"], capture_output=True, text=True, check=False

@@ -76,6 +76,7 @@ def test_a_store_that_cannot_be_used_is_exit_code_2(tmp_path: Path, capsys: pyte
 # a life
 
 
+@pytest.mark.slow
 async def test_it_says_where_it_listens_serves_its_addresses_and_ends_in_order(tmp_path: Path) -> None:
     file = tmp_path / "node.url"
     async with running("--queue", "work:7", "--multicast", "news:drop_oldest", "--url-file", str(file)) as node:
@@ -95,6 +96,7 @@ async def test_it_says_where_it_listens_serves_its_addresses_and_ends_in_order(t
         assert names_in(tmp_path) == []
 
 
+@pytest.mark.slow
 async def test_one_signal_ends_it_in_order_and_another_changes_nothing() -> None:
     async with running("--queue", "work") as node:
         async with rstreams.connect(node.url) as connection, connection.stream("work").open() as items:
@@ -105,6 +107,7 @@ async def test_one_signal_ends_it_in_order_and_another_changes_nothing() -> None
         assert await node.process.wait() == 0
 
 
+@pytest.mark.slow
 async def test_only_users_with_the_right_password_are_let_in(tmp_path: Path) -> None:
     file = tmp_path / "alice"
     file.write_text("open sesame\r\nsecond line\n")

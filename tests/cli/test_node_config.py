@@ -130,6 +130,7 @@ allow = ["publish", "subscribe"]
 # a life
 
 
+@pytest.mark.slow
 async def test_a_node_of_a_file(tmp_path: Path) -> None:
     async with running(config(tmp_path, shop())) as node:
         async with rstreams.connect(node.url_for("alice", "sesame")) as connection:
@@ -147,6 +148,7 @@ async def test_a_node_of_a_file(tmp_path: Path) -> None:
         assert hash_of("sesame") not in node.told
 
 
+@pytest.mark.slow
 async def test_protons_own_client_as_a_user_of_the_file(tmp_path: Path) -> None:
     def work(url: str) -> str:
         place = url.removeprefix("amqp://")
@@ -168,6 +170,7 @@ async def test_protons_own_client_as_a_user_of_the_file(tmp_path: Path) -> None:
         assert await trio.to_thread.run_sync(work, node.urls[0]) == "from proton"
 
 
+@pytest.mark.slow
 async def test_two_listeners_and_a_certificate(tmp_path: Path) -> None:
     files = Files(tmp_path)
     subject = load_pem_x509_certificate(alice().cert_chain_pems[0].bytes()).subject.rfc4514_string()
@@ -197,6 +200,7 @@ allow = "publish"
 # signals
 
 
+@pytest.mark.slow
 async def test_the_first_sigterm_drains(tmp_path: Path) -> None:
     async with running(config(tmp_path, shop())) as node:
         url = node.url_for("alice", "sesame")
@@ -216,6 +220,7 @@ async def test_the_first_sigterm_drains(tmp_path: Path) -> None:
         assert "the node ends" not in node.told, "nothing is left"
 
 
+@pytest.mark.slow
 async def test_draining_ends_at_its_time_limit_and_the_log_tells_what_is_left(tmp_path: Path) -> None:
     file = config(tmp_path, "[node]\ndrain_s = 0.2\n" + shop())
     async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
@@ -227,6 +232,7 @@ async def test_draining_ends_at_its_time_limit_and_the_log_tells_what_is_left(tm
     assert "the node ends: 2 messages are left in its queues" in node.told
 
 
+@pytest.mark.slow
 async def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
     file = config(tmp_path, "[node]\ndrain_s = 3600\n" + shop())
     async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
@@ -241,6 +247,7 @@ async def test_a_second_sigterm_ends_it_at_once(tmp_path: Path) -> None:
             assert await node.process.wait() == 0
 
 
+@pytest.mark.slow
 async def test_sighup_reads_users_and_permissions_again(tmp_path: Path) -> None:
     file = config(tmp_path, shop())
     async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
@@ -255,6 +262,7 @@ async def test_sighup_reads_users_and_permissions_again(tmp_path: Path) -> None:
             assert await bob.stream("bills").take(1).to_list() == [1]
 
 
+@pytest.mark.slow
 async def test_sighup_closes_the_connections_of_users_that_are_gone(tmp_path: Path) -> None:
     file = config(tmp_path, shop(users=f'[users.bob]\npassword = "{hash_of("b")}"'))
     async with (
@@ -268,6 +276,7 @@ async def test_sighup_closes_the_connections_of_users_that_are_gone(tmp_path: Pa
             await anext(orders)
 
 
+@pytest.mark.slow
 async def test_sighup_with_a_broken_file_keeps_what_was_and_says_so(tmp_path: Path) -> None:
     file = config(tmp_path, shop())
     async with running(file) as node:
@@ -307,6 +316,7 @@ async def test_sighup_before_the_node_listens_takes_effect_behind_that(
         signal.raise_signal(signal.SIGTERM)
 
 
+@pytest.mark.slow
 async def test_sighup_says_what_needs_a_restart(tmp_path: Path) -> None:
     file = config(tmp_path, shop())
     async with running(file) as node:
@@ -316,6 +326,7 @@ async def test_sighup_says_what_needs_a_restart(tmp_path: Path) -> None:
         await node.tells("has been read again")
 
 
+@pytest.mark.slow
 async def test_sighup_reads_certificates_again(tmp_path: Path) -> None:
     files = Files(tmp_path)
     text = """
@@ -397,6 +408,7 @@ def test_a_time_for_draining_that_cannot_be(capsys: pytest.CaptureFixture[str]) 
     assert "--drain-s=-1.0" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_hash_of_a_password_from_standard_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -426,6 +438,7 @@ def test_passwords_that_cannot_be(
     assert capsys.readouterr().err == f"rstreams node: {told}\n"
 
 
+@pytest.mark.slow
 def test_a_password_typed_twice(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr("getpass.getpass", lambda _prompt: "sesame")
@@ -438,6 +451,7 @@ def test_a_password_is_no_argument(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
+@pytest.mark.slow
 async def test_a_hash_in_the_file_of_a_user(tmp_path: Path) -> None:
     file = tmp_path / "alice"
     file.write_text(hash_of("sesame") + "\n")
@@ -456,6 +470,7 @@ async def test_a_hash_in_the_file_of_a_user(tmp_path: Path) -> None:
         await process.stdout.aclose()
 
 
+@pytest.mark.slow
 async def test_durable_queues_of_a_file_come_back_and_check_opens_no_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ async def numbers(connection: Connection, address: str, most: int) -> list[int]:
     return [item["number"] for item in items]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ADDRESSES)
 async def test_a_full_disk_refuses_messages_and_loses_none_that_it_accepted(disk: Path, address: str) -> None:
     ballast = disk / "ballast"

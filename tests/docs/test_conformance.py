@@ -45,6 +45,7 @@ def test_each_of_the_43_rules_has_a_row() -> None:
     assert len(rules) == 43
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_what_a_row_names_is_there(row: tuple[str, ...]) -> None:
     _, _, enforced, shown = row

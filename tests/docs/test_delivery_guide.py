@@ -38,6 +38,7 @@ PRINTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", PRINTED)
 def test_each_block_of_code_does_what_the_text_says(guide: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": "guide"}

@@ -10,6 +10,7 @@ import pytest
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "latest.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     ((code, printed),) = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
     assert GUIDE.count("```python") == 1

@@ -32,6 +32,7 @@ def public_modules() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_page_is_as_it_is_written() -> None:
     assert reference_page.page() == PAGE, "run `make format`"
 

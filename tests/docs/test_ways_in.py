@@ -35,6 +35,7 @@ def test_each_page_has_its_examples() -> None:
     assert {page: len(examples_of(page)) for page in PAGES} == PAGES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "number"), [(page, number) for page, count in PAGES.items() for number in range(count)]
 )
@@ -43,6 +44,7 @@ def test_an_example_prints_what_the_page_says(page: str, number: int) -> None:
     assert output_of(code) == printed
 
 
+@pytest.mark.slow
 def test_the_operators_of_the_page_pass_their_contracts(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", OPERATOR, re.DOTALL)
     names = re.findall(r'^"""(\w+): ', "\n".join(blocks), re.MULTILINE)

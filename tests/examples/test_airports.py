@@ -43,6 +43,7 @@ def test_the_file_is_read_as_its_rows_are_asked_for(tmp_path: Path) -> None:
     assert next(read_file(path, "EWR")).temperature == 39.02
 
 
+@pytest.mark.slow
 def test_the_publishers_read_the_whole_file() -> None:
     rows = {station: list(read_file(weather_file(), station)) for station in STATIONS}
     assert {station: len(observations) for station, observations in rows.items()} == {
@@ -83,6 +84,7 @@ def test_the_file_has_a_year_less_a_day_at_three_stations() -> None:
 # ------------------------------------------------------------------------------------------------- what goes over links
 
 
+@pytest.mark.slow
 def test_each_observation_has_an_id_of_its_own_and_always_the_same() -> None:
     def ids() -> list[object]:
         return [as_message(row).id for station in STATIONS for row in read_file(weather_file(), station)]

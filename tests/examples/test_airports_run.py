@@ -230,6 +230,7 @@ async def test_a_process_that_ends_by_itself_is_not_waited_for() -> None:
     await child.end()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="descendants are found in /proc")
 async def test_what_ignores_sigterm_is_killed_with_all_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.1)

@@ -37,6 +37,7 @@ def test_each_example_is_short() -> None:
         assert len(file.read_text(encoding="utf-8").splitlines()) < 60, file
 
 
+@pytest.mark.slow
 def test_fastapi_publishes_and_streams_by_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("fastapi")
     import httpx
@@ -81,6 +82,7 @@ async def take(lines: AsyncIterator[str], count: int) -> AsyncIterator[str]:
             return
 
 
+@pytest.mark.slow
 def test_aiohttp_asks_a_responder(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("aiohttp")
     from aiohttp import ClientSession
@@ -114,6 +116,7 @@ def test_aiohttp_asks_a_responder(monkeypatch: pytest.MonkeyPatch) -> None:
     run(main)
 
 
+@pytest.mark.slow
 def test_batches_are_accepted_when_they_are_committed(tmp_path: Path) -> None:
     pytest.importorskip("aiosqlite")
     from examples.frameworks.into_sqlite import store_readings
@@ -137,6 +140,7 @@ def test_batches_are_accepted_when_they_are_committed(tmp_path: Path) -> None:
     database.close()
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_cell_to_cell() -> None:
     """In IPython's shell, which runs the cells of Jupyter in one loop."""
     pytest.importorskip("IPython")

@@ -21,6 +21,7 @@ from tests.message.strategies import values
 U = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 
+@pytest.mark.slow
 @given(values)
 def test_every_value_comes_back_with_its_type(value: object) -> None:
     # repr tells 1 from True and 1.0, "x" from Symbol("x"), 0.0 from -0.0, and takes nan for nan

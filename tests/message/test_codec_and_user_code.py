@@ -419,6 +419,7 @@ def test_a_half_made_message_that_the_collector_shows() -> None:
     assert messages == [python.decode_message(encoded)] * 10
 
 
+@pytest.mark.slow
 def test_lists_in_lists_that_lie_about_their_count_take_no_memory() -> None:
     import tracemalloc
 

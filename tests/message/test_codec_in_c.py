@@ -75,12 +75,14 @@ def test_decoding_and_encoding_leave_nothing_behind() -> None:
     assert sys.getallocatedblocks() - before < 500  # of 5,000 messages; the process itself wavers by a hundred
 
 
+@pytest.mark.slow
 @given(messages)
 def test_a_message_is_encoded_and_decoded_as_in_python(item: Message) -> None:
     encoded = compare("encode_item", python.encode_item, compiled.encode_item, item)
     assert compare_all(encoded, random.Random(1))  # noqa: S311 - the same each time
 
 
+@pytest.mark.slow
 @given(messages, messages, st.integers(0, 2**32), st.integers(1, 5))
 def test_a_mutated_message_is_decoded_or_refused_as_in_python(
     item: Message, other: Message, seed: int, mutations: int

@@ -26,6 +26,7 @@ LONG_NAME = b"\x00" + encode_value(Symbol("amqp:delivery-annotations:map")) + NO
 HEADER = b"\x00\x53\x70"
 
 
+@pytest.mark.slow
 @given(messages, st.sampled_from([NOTES, LONG_NAME]))
 def test_delivery_annotations_are_for_one_hop_and_all_else_stays(message: Message, notes: bytes) -> None:
     encoded = encode_item(message)
@@ -50,6 +51,7 @@ def test_those_that_proton_writes() -> None:
     assert (back.annotations, back.body, back.id, back.durable) == ({"x-opt-stays": 2}, "b", "1", True)
 
 
+@pytest.mark.slow
 @given(messages)
 def test_the_second_one_who_gets_it_is_not_the_first_acquirer(message: Message) -> None:
     once = once_acquired(encode_item(message))
@@ -58,6 +60,7 @@ def test_the_second_one_who_gets_it_is_not_the_first_acquirer(message: Message) 
     assert once_acquired(once) is once
 
 
+@pytest.mark.slow
 @given(messages)
 def test_where_a_message_is_to_go_is_what_it_says(message: Message) -> None:
     assert address_of(encode_item(message)) == (message.address or None)
@@ -80,6 +83,7 @@ def test_each_way_to_write_the_flag_is_known(flag: bytes) -> None:
     assert (message.first_acquirer, message.durable, message.delivery_count) == (False, True, 3)
 
 
+@pytest.mark.slow
 @given(st.lists(messages, max_size=3), st.binary(max_size=20), st.integers(0, 60), st.sampled_from([list, tuple]))
 def test_messages_that_cannot_expire_have_no_lifetime(
     some: list[Message], noise: bytes, at: int, kind: type[list[bytes]]

@@ -68,6 +68,7 @@ def test_messages_with_a_byte_changed_cut_out_or_put_in(message: Message, data: 
     check_all(encoded[:at] + byte + encoded[at:])
 
 
+@pytest.mark.slow
 @given(messages, st.data())
 def test_messages_cut_short(message: Message, data: st.DataObject) -> None:
     encoded = encode_item(message)

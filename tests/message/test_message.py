@@ -26,6 +26,7 @@ from rstreams.message import (
 from tests.message.strategies import messages, uints, values
 
 
+@pytest.mark.slow
 @given(values)
 def test_a_plain_item_comes_back_as_it_was(item: object) -> None:
     encoded = encode_item(item)
@@ -34,6 +35,7 @@ def test_a_plain_item_comes_back_as_it_was(item: object) -> None:
     assert repr(decode_message(encoded)) == repr(Message(item))
 
 
+@pytest.mark.slow
 @given(messages)
 def test_a_message_comes_back_as_it_was(message: Message) -> None:
     encoded = encode_item(message)
@@ -213,6 +215,7 @@ def test_a_message_is_a_value() -> None:
         message.id = "2"  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @given(messages, uints)
 def test_another_delivery_count_changes_nothing_else(message: Message, count: int) -> None:
     encoded = encode_item(message)
@@ -222,6 +225,7 @@ def test_another_delivery_count_changes_nothing_else(message: Message, count: in
     assert counted.endswith(body)
 
 
+@pytest.mark.slow
 @given(values, uints)
 def test_a_plain_item_gets_a_header(item: object, count: int) -> None:
     counted = with_delivery_count(encode_item(item), count)

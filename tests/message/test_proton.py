@@ -96,11 +96,13 @@ def is_twice_described(value: object) -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(values.filter(lambda value: not is_twice_described(value)))
 def test_the_engine_reads_what_we_write(value: object) -> None:
     assert repr(engine_decode(encode_value(value))) == repr(value)
 
 
+@pytest.mark.slow
 @given(values)
 def test_we_read_what_the_engine_writes(value: object) -> None:
     assert repr(decode_value(engine_encode(engines(value)))) == repr(value)

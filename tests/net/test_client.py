@@ -132,6 +132,7 @@ async def test_a_drain_says_that_the_queue_is_empty() -> None:
         probe.cancel()
 
 
+@pytest.mark.slow
 async def test_a_link_is_a_publisher_like_any_other() -> None:
     """From one address into another, over two links of one connection: the credit of one is the demand of the other."""
     async with connected() as (node, connection):

@@ -269,6 +269,7 @@ async def test_however_a_consumer_leaves_its_subscription_is_cancelled_and_no_ot
         await until(lambda: node.statistics().connections == 0)
 
 
+@pytest.mark.slow
 async def test_a_client_that_hangs_up_anywhere_in_the_conversation_loses_nothing() -> None:
     said = OPENING + consume("work", 2) + disposition_frame(0, 0, ACCEPT)
     async with Node() as node:
@@ -374,6 +375,7 @@ async def test_a_node_listens_at_several_places() -> None:
                 assert listener.connections == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["127.0.0.1", "127.0.0.1:x", ":5672", "", "127.0.0.1:5672/x", "u@127.0.0.1:1"])
 async def test_a_place_that_is_none_is_named(place: str) -> None:
     async with Node() as node:

@@ -248,6 +248,7 @@ async def test_an_item_in_hand_that_is_not_settled_in_time_is_told() -> None:
             each.accept()
 
 
+@pytest.mark.slow
 async def test_a_stream_that_is_left_or_drained_while_it_waits_ends() -> None:
     async with two_nodes() as (first, _, connection), trio.open_nursery() as nursery:
         first.serve("numbers", Stream.range(10**9))
@@ -271,6 +272,7 @@ async def test_a_stream_that_is_left_or_drained_while_it_waits_ends() -> None:
             await until(lambda: ended == ["left", "completed"])
 
 
+@pytest.mark.slow
 async def test_one_connection_alone_attaches_nothing_again() -> None:
     async with two_nodes() as (first, _, connection), draining(first):
         alone = Connection(Links(pump_of(connection), "alone"))  # as for tokens, which are each connection's own

@@ -23,6 +23,7 @@ async def add(node: Node, **options: Any) -> str:  # noqa: ANN401 - those of `mu
     return (await node.listen("127.0.0.1:0")).url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["killed", "closed"])
 async def test_subscriptions_and_their_messages_outlive_the_node(tmp_path: Path, end: str) -> None:
     async with connected(store=tmp_path / "s") as (node, publisher):

@@ -16,6 +16,7 @@ from rstreams.errors import ConfigError, DeliveryFailed, StoreError
 from tests.net.over_tcp import connected, until
 
 
+@pytest.mark.slow
 async def test_what_is_in_a_durable_queue_outlives_the_node(tmp_path: Path) -> None:
     async with connected(store=tmp_path / "s") as (node, connection):
         node.queue("orders", durable=True, capacity=None)
@@ -90,6 +91,7 @@ async def test_an_effectively_once_publisher_goes_on_after_the_node_was_killed(t
         assert await connection.stream("orders").take(3).to_list() == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 async def test_a_drain_gets_the_messages_that_are_on_disk(tmp_path: Path) -> None:
     async with connected(store=tmp_path / "s") as (node, connection):
         queue = node.queue("orders", durable=True, capacity=None, capacity_in_memory=10)
@@ -118,6 +120,7 @@ async def test_a_drain_gets_the_messages_that_are_on_disk(tmp_path: Path) -> Non
         assert got == list(range(500)), "the answer to a drain says that there are no more"
 
 
+@pytest.mark.slow
 async def test_heartbeats_and_other_queues_go_on_while_the_disk_is_slow(tmp_path: Path) -> None:
     async with connected(store=tmp_path / "s") as (node, connection):
         node.queue("slow", durable=True)

@@ -109,6 +109,7 @@ def subscribed(model: Model, queue: DurableQueue, *, runs: bool) -> tuple[list[T
     return takers, links
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(12, quick=4))
 def test_what_is_safe_outlives_a_crash_and_what_has_left_does_not_come_back(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a choice

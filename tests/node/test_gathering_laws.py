@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -136,6 +137,7 @@ def test_what_reaches_its_caller_is_settled(pipeline: list[str], window: int, se
     assert set(returned) | set(ready) | oldest == set(range(run.sent))
 
 
+@pytest.mark.slow
 @given(
     pipeline=PIPELINES,
     window=st.integers(6, 30),

@@ -40,9 +40,10 @@ async def serving(**options: Any) -> AsyncIterator[tuple[Node, FaultyNetwork]]: 
 # through cuts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["before", "inside", "after"])
 @pytest.mark.parametrize("performative", ["attach", "flow", "transfer", "disposition", "detach"])
-@pytest.mark.parametrize("window", [pytest.param(1, marks=pytest.mark.slow), 7])
+@pytest.mark.parametrize("window", [1, 7])
 async def test_a_stream_that_is_cut_at_any_frame_comes_whole(performative: Any, place: Any, window: int) -> None:  # noqa: ANN401
     for settlement in ("at_least_once", "effectively_once"):
         async with serving(keep_s=30) as (node, network):

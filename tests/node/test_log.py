@@ -120,6 +120,7 @@ async def test_a_reader_whose_next_message_is_deleted_hears_of_it() -> None:
         assert "has no offset 1" in str(probe.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("performative", ["attach", "flow", "transfer"])
 @pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once", "effectively_once"])
 async def test_a_reader_that_is_cut_goes_on_behind_its_last_message(performative: Any, settlement: Any) -> None:  # noqa: ANN401
@@ -389,6 +390,7 @@ async def test_a_compacted_log_keeps_the_last_message_of_each_key(place: Path | 
             assert await connection.stream("events", start="first").take(3).to_list() == [99, b"", "new"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True])
 async def test_a_compacted_log_needs_the_room_of_its_last_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, restarted: bool

@@ -326,6 +326,7 @@ async def test_an_offset_for_a_group_that_is_not_there_refuses_it_and_leaves_not
             assert not any(part._cursors or part.kept.records for part in log.partitions)
 
 
+@pytest.mark.slow
 async def test_ten_thousand_names_of_groups_leave_those_that_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "MAX_GROUPS", 10)
     async with Node() as node:
@@ -450,6 +451,7 @@ def test_a_compacted_partition_in_memory_holds_no_deleted_messages() -> None:
     assert sum(len(message) for run in kept._runs for message in run.messages) == 10_000 == kept.size
 
 
+@pytest.mark.slow
 async def test_tombstones_from_before_a_restart_go_without_a_further_message(tmp_path: Path) -> None:
     options: dict[str, Any] = {"key": KEY, "tombstones_s": 0.01}
     async with Node(store=tmp_path / "store") as node:

@@ -102,6 +102,7 @@ class Script:
         assert (self.part._cursors, self.part.read_ahead) == ({}, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.parametrize("seed", seeds(60, quick=18))
 def test_random_readers(monkeypatch: pytest.MonkeyPatch, seed: int, *, compacted: bool) -> None:

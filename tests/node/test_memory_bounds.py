@@ -219,6 +219,7 @@ async def test_a_large_message_goes_through_a_node_that_takes_it_in_parts() -> N
         assert node.statistics().unfinished_bytes == 0
 
 
+@pytest.mark.slow
 async def test_who_reads_nothing_cannot_send_without_bound_either() -> None:
     """While the network takes nothing from the node, what comes is looked at all the same."""
     async with Node(max_unfinished_bytes=500_000) as node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -204,5 +205,5 @@ class MulticastLaws(RuleBasedStateMachine):
             assert len(self.producers) > 1, "and all of it, if there is only one to give it to"
 
 
-TestMulticastLaws: Any = MulticastLaws.TestCase
+TestMulticastLaws: Any = pytest.mark.slow(MulticastLaws.TestCase)
 TestMulticastLaws.settings = settings(max_examples=100, stateful_step_count=40)

@@ -79,6 +79,7 @@ class World:
         return [each.got for each in self.subscribers], replace(now, credit=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overflow", ["block", "drop_oldest"])
 @pytest.mark.parametrize("seed", range(30))
 def test_runs_show_in_nothing_but_speed(seed: int, overflow: Literal["block", "drop_oldest"]) -> None:

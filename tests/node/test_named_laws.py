@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -240,5 +241,5 @@ class NamedLaws(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-TestNamedLaws: Any = NamedLaws.TestCase
+TestNamedLaws: Any = pytest.mark.slow(NamedLaws.TestCase)
 TestNamedLaws.settings = settings(max_examples=60, stateful_step_count=30)

@@ -68,6 +68,7 @@ def numbers(count: int) -> list[Message]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
 async def test_a_queue(tmp_path: Path, *, durable: bool) -> None:
     async with Node(store=tmp_path / "s") as node:
@@ -78,6 +79,7 @@ async def test_a_queue(tmp_path: Path, *, durable: bool) -> None:
         await until(lambda: queue.statistics().accepted == 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "expected"), [(symbol("first"), [0, 1, 2]), (symbol("last"), [4]), (ulong(2), [2, 3]), ("first", [0])]
 )
@@ -89,6 +91,7 @@ async def test_a_log_from_an_offset(tmp_path: Path, start: object, expected: lis
         assert await ran(receives, url, "events", len(expected), options=offset(start)) == expected
 
 
+@pytest.mark.slow
 async def test_an_offset_that_is_not_there() -> None:
     async with Node() as node:
         node.log("events", retention_items=10)
@@ -97,6 +100,7 @@ async def test_an_offset_that_is_not_there() -> None:
             await ran(receives, url, "events", 1, options=offset(ulong(7)))
 
 
+@pytest.mark.slow
 async def test_the_last_values() -> None:
     async with Node() as node:
         node.latest("rooms")
@@ -113,6 +117,7 @@ async def test_a_served_stream(keep_s: float) -> None:
         assert await ran(receives, url, "numbers", 5) == list(range(5))
 
 
+@pytest.mark.slow
 async def test_a_kept_subscription_goes_on() -> None:
     async with Node() as node:
         node.serve("numbers", Stream.range(100), keep_s=30)
@@ -124,6 +129,7 @@ async def test_a_kept_subscription_goes_on() -> None:
         await until(lambda: node.statistics().served["numbers"].subscribers == 0)
 
 
+@pytest.mark.slow
 async def test_a_multicast() -> None:
     async with Node() as node, trio.open_nursery() as nursery:
         node.multicast("prices")
@@ -140,6 +146,7 @@ async def test_a_multicast() -> None:
         assert got == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
 async def test_a_durable_subscription(tmp_path: Path, *, durable: bool) -> None:
     same: dict[str, Any] = {"container": "shop", "name": "billing", "options": DurableSubscription()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -267,7 +268,7 @@ class QueueLaws(RuleBasedStateMachine):
         assert sorted(self.gone) == list(range(1, self.sent + 1))
 
 
-TestQueueLaws: Any = QueueLaws.TestCase
+TestQueueLaws: Any = pytest.mark.slow(QueueLaws.TestCase)
 TestQueueLaws.settings = settings(max_examples=60, stateful_step_count=40)
 
 

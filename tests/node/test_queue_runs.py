@@ -181,6 +181,7 @@ _STEPS |= {"resume": 2, "wait": 1}
 _SELDOM = {"not here": 0.3, "leave": 0.5, "suspend": 0.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_runs_show_in_nothing_but_speed(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - to come again, not to be secret

@@ -224,6 +224,7 @@ def test_limits_that_cannot_be(limits: dict[str, Any]) -> None:
 # over a network
 
 
+@pytest.mark.slow
 async def test_a_publisher_beyond_its_rate_waits_and_loses_nothing(autojump_clock: trio.testing.MockClock) -> None:
     async with Node(limits=UserLimits(items_per_s=50)) as node:
         queue = node.queue("work", capacity=10_000)
@@ -255,6 +256,7 @@ async def test_a_user_beyond_its_rate_does_not_slow_down_another_one() -> None:
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{"received_items_per_s": 50}, {"received_bytes_per_s": 50 * 1009}])
 @pytest.mark.parametrize("kind", ["queue", "served", "multicast"])
 async def test_a_receiver_beyond_its_rate_waits_and_loses_nothing(

@@ -45,6 +45,7 @@ class Responder(MessagingHandler):
         )
 
 
+@pytest.mark.slow
 async def test_requests_and_replies_of_proton() -> None:
     async with Node() as node:
         node.queue("requests")

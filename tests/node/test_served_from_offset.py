@@ -61,10 +61,9 @@ async def test_a_link_begins_at_its_position_and_items_carry_theirs() -> None:
         assert (now.subscriptions, now.completed, now.delivered) == (5, 5, 3 * ITEMS + 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_s", [0, 30])
-@pytest.mark.parametrize(
-    "window", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(64, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("window", [1, 7, 64])
 @pytest.mark.parametrize("performative", ["attach", "flow", "transfer", "disposition", "detach"])
 @pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once", "effectively_once"])
 async def test_a_stream_that_is_cut_comes_once_and_whole(
@@ -84,6 +83,7 @@ async def test_a_stream_that_is_cut_comes_once_and_whole(
             assert await items.to_list() == list(range(60))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_s", [0, 30])
 async def test_items_that_had_come_and_were_not_handed_over_come_once(keep_s: float) -> None:
     async with (
@@ -142,7 +142,8 @@ trio.run(main)
 """
 
 
-@pytest.mark.parametrize("kills", [(500,), pytest.param((500, 1500), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [(500,), (500, 1500)])
 async def test_a_process_that_is_killed_in_the_middle(kills: tuple[int, ...]) -> None:
     """Each item comes once and in order, although the node is killed without a warning."""
     got: list[int] = []

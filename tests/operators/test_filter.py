@@ -1,3 +1,5 @@
+import pytest
+
 from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.filter import filter as filter_
 from rstreams.sources.range import range as range_
@@ -34,6 +36,7 @@ def test_nothing_is_asked_for_again_once_demand_is_unbounded() -> None:
     assert source.requests == [1, UNBOUNDED]
 
 
+@pytest.mark.slow
 def test_a_million_dropped_items_need_no_stack() -> None:
     probe = ProbeSubscriber[int](1)
 

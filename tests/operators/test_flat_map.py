@@ -199,6 +199,7 @@ def test_no_more_than_the_prefetch_is_drawn_ahead_of_each() -> None:
     assert inners.of[2].requests == [4]
 
 
+@pytest.mark.slow
 def test_ten_thousand_inner_streams_that_answer_at_once_need_no_stack() -> None:
     probe = ProbeSubscriber[int](UNBOUNDED)
 
@@ -216,6 +217,7 @@ def test_ten_thousand_empty_inner_streams_need_no_stack() -> None:
     assert probe.signals == ["on_subscribe", "on_complete"]
 
 
+@pytest.mark.slow
 def test_one_more_requested_in_on_next_leaves_nothing_out() -> None:
     probe = ProbeSubscriber[int](1, on_item=lambda _: probe.request(1))
 

@@ -153,6 +153,7 @@ ACTS = st.lists(st.builds(Act, at=st.integers(2, 30), what=WHAT), max_size=3)
 REQUESTS = st.lists(st.sampled_from([1, 1, 2, 3, 5, UNBOUNDED - 1, UNBOUNDED, 0]), max_size=5)
 
 
+@pytest.mark.slow
 @example(items=[0, 0], kind="generator", kinds=["skip 2"], acts=[Act(at=2, what="cancel")], requests=[2])
 @given(
     items=st.lists(st.integers(0, 9), max_size=12),

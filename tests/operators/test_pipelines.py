@@ -176,6 +176,7 @@ def test_a_source_that_answers_when_it_likes(
     assert run.probe.signals == ["on_subscribe", *["on_next"] * len(expected), "on_complete"]
 
 
+@pytest.mark.slow
 @given(
     items=ITEMS,
     pipeline=PIPELINES,

@@ -389,6 +389,7 @@ def test_a_cancel_between_two_turns(who: str) -> None:
         assert set(source.outcomes) == {"done"}
 
 
+@pytest.mark.slow
 def test_items_are_not_kept_alive() -> None:
     class Thing:
         pass

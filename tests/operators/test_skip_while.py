@@ -1,3 +1,5 @@
+import pytest
+
 from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.skip_while import skip_while
 from rstreams.sources.range import range as range_
@@ -28,6 +30,7 @@ def test_the_predicate_is_not_called_any_more_once_it_was_false() -> None:
     assert seen == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_many_dropped_items_need_no_stack() -> None:
     probe = ProbeSubscriber[int](1)
     skip_while(range_(100_001), lambda x: x < 100_000).subscribe(probe)

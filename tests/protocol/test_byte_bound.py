@@ -76,7 +76,7 @@ class ByteLaws(RuleBasedStateMachine):
             assert bound.room() == (bound.window_bytes - bound.on_hand if bound.on_hand else UNBOUNDED)
 
 
-TestByteLaws = ByteLaws.TestCase
+TestByteLaws = pytest.mark.slow(ByteLaws.TestCase)
 
 
 @given(window=st.integers(1, 1000), window_bytes=st.integers(1, 2**63 - 1))

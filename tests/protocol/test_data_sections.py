@@ -127,6 +127,7 @@ def test_a_section_is_one_as_messages_have_them(language: Any) -> None:  # noqa:
     assert language.join(b"", [b"x" * 1000]) == encode_item(b"x" * 1000)
 
 
+@pytest.mark.slow
 @given(some=st.lists(bodies, min_size=1, max_size=4), data=st.data())
 def test_what_was_cut_or_changed_is_split_as_in_python_or_not_at_all(
     language: Any,  # noqa: ANN401

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -451,4 +452,4 @@ class LinkLaws(RuleBasedStateMachine):
 
 
 LinkLaws.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
-TestLinkLaws = LinkLaws.TestCase
+TestLinkLaws = pytest.mark.slow(LinkLaws.TestCase)

@@ -64,6 +64,7 @@ def test_a_refused_link() -> None:
     assert receiving.credit() == 0
 
 
+@pytest.mark.slow
 def test_an_exchange_of_any_length_does_not_recurse() -> None:
     depth = deepest = 0
 

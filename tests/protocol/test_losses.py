@@ -64,6 +64,7 @@ ACTIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(ACTIONS, st.sampled_from(Settlement))
 def test_whenever_it_is_lost_nothing_is_missing_and_the_order_is_kept(

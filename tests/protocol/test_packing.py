@@ -234,6 +234,7 @@ ACTIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(ACTIONS, st.integers(2, 8), st.integers(2, 8), st.sampled_from(Settlement))
 def test_the_bound_holds_and_nothing_is_missing(

@@ -36,6 +36,7 @@ def test_a_run_with_one_message_left_needs_its_room_only(tmp_path: Path) -> None
         assert used.all() == [(50, bytes([50]) * KIB), (100, b"next")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_disk_use_stays_within_twice_the_live_messages(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch

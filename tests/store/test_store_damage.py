@@ -57,6 +57,7 @@ def test_a_killed_process_leaves_everything_that_was_safe(killed: tuple[Path, Co
         assert content(used) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(10), 248, 460])
 @pytest.mark.parametrize("how", ["flip", "truncate"])
 @pytest.mark.parametrize("merged", [False, True], ids=["log", "tables"])

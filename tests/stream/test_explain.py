@@ -285,6 +285,7 @@ def test_every_run_is_shown_until_it_ends() -> None:
     assert not stream.explain().runs
 
 
+@pytest.mark.slow
 def test_a_run_that_everybody_has_forgotten_is_not_kept_alive() -> None:
     stream = Stream.range(3).map(str).take(2)
     stream.subscribe(ProbeSubscriber(1))

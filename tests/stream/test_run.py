@@ -90,6 +90,7 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     raise AssertionError(words)
 
 
+@pytest.mark.slow
 @over_both
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_service_that_is_told_to_stop_finishes_what_it_has_begun(

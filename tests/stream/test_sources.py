@@ -122,6 +122,7 @@ def test_required_1_03_nothing_comes_inside_on_subscribe(make: Callable[[int], P
     assert probe.items == [0, 1]
 
 
+@pytest.mark.slow
 @counting
 def test_required_3_03_requests_inside_on_next_do_not_recurse(make: Callable[[int], Publisher[int]]) -> None:
     probe = ProbeSubscriber[int](1, on_item=lambda _: probe.request(1))

@@ -44,6 +44,7 @@ async def _at_once(item: int) -> int:
     return item
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_tasks_collected_in_another_thread_end_without_a_sound(
     name: str, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch

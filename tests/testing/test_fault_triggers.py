@@ -115,6 +115,7 @@ SAID = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["before", "inside", "after"])
 @pytest.mark.parametrize("number", range(len(SAID)), ids=[name for name, _ in SAID])
 @pytest.mark.parametrize("slice_bytes", [None, 7])

@@ -69,6 +69,7 @@ AMQP = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(AMQP)
 def test_every_body_has_a_row(value: object) -> None:
     body, body_type = body_of(decode_message(encode_item(Message(body=value))).body)

@@ -90,6 +90,7 @@ MESSAGES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(MESSAGES, min_size=1, max_size=6))
 def test_columns_say_what_the_messages_say(messages: list[Message]) -> None:
     received = [decode_message(encode_item(message)) for message in messages]

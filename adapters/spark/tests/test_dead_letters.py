@@ -59,6 +59,7 @@ def test_refused_rows_go_to_the_other_address_with_the_reason(
     )
 
 
+@pytest.mark.slow
 def test_many_rows_pass_in_order(peer: tuple[int, IO[str]]) -> None:
     port, lines = peer
     rows = [b"bad" if row % 100 == 0 else b"good" for row in range(2000)]

@@ -79,6 +79,7 @@ def outcome_in_python(rows: pa.RecordBatch, prefix: str | None, *, durable: bool
     return encoded
 
 
+@pytest.mark.slow
 @given(record_batches(), st.none() | st.text(max_size=3) | st.just("q" * 255), st.booleans())
 def test_both_ways_make_the_same_messages(rows: pa.RecordBatch, prefix: str | None, durable: bool) -> None:  # noqa: FBT001
     expected = outcome_in_python(rows, prefix, durable=durable)

@@ -86,6 +86,7 @@ async def test_demand_left_over_from_a_batch_is_not_requested_again(autojump_clo
     assert link.outstanding + link.unsettled == 10
 
 
+@pytest.mark.slow
 @given(
     limit=st.integers(1, 8),
     moves=st.lists(st.one_of(st.tuples(st.just("send"), st.integers(1, 9)), st.just("batch")), max_size=40),

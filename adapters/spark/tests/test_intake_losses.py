@@ -268,6 +268,7 @@ async def test_a_batch_ahead_that_is_lost_waits_for_its_messages_again(
     assert bodies(await intake.collect_ahead(2, 0.0, goes_on=True)) == [b"2"]
 
 
+@pytest.mark.slow
 async def test_ids_of_an_earlier_run_and_of_long_ago_are_known_through_losses(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -81,6 +81,7 @@ def listener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[s
         yield made, f"PYTHON_WORKER_FACTORY_{request.param}", place
 
 
+@pytest.mark.slow
 def test_a_runner_that_is_killed_has_a_reason(listener: tuple[socket.socket, str, str]) -> None:
     with runner(*listener) as (process, spark):
         process.kill()
@@ -91,6 +92,7 @@ def test_a_runner_that_is_killed_has_a_reason(listener: tuple[socket.socket, str
         spark.sendall(b"a call that nobody answers")  # it breaks nothing
 
 
+@pytest.mark.slow
 def test_the_runner_of_a_log_that_is_killed_has_a_reason(listener: tuple[socket.socket, str, str]) -> None:
     with runner(*listener, OF_A_LOG) as (process, spark):
         process.kill()
@@ -104,6 +106,7 @@ def test_the_runner_of_a_log_that_is_killed_has_a_reason(listener: tuple[socket.
         assert text.startswith(f"{place}: its process {process.pid} was killed, for example because the machine had")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["end", "terminate"])
 def test_the_runner_of_a_log_that_spark_ends_says_nothing(listener: tuple[socket.socket, str, str], how: str) -> None:
     with runner(*listener, OF_A_LOG) as (process, spark):
@@ -116,6 +119,7 @@ def test_the_runner_of_a_log_that_spark_ends_says_nothing(listener: tuple[socket
         assert spark.recv(100) == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["end", "rest"])
 def test_a_runner_that_ends_in_order_speaks_for_itself(listener: tuple[socket.socket, str, str], how: str) -> None:
     with runner(*listener) as (process, spark):
@@ -126,6 +130,7 @@ def test_a_runner_that_ends_in_order_speaks_for_itself(listener: tuple[socket.so
         assert (told == b"") is (how == "end"), "dismissed, or found dead without a word"
 
 
+@pytest.mark.slow
 def test_without_spark_there_is_no_witness() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON_WORKER_FACTORY")}
     code = "from rstreams_spark._last_words import Witness; w = Witness('x'); assert w._pipe is None; w.dismiss()"

@@ -58,6 +58,7 @@ def numbered(count: int) -> list[Message]:
     return [Message(b"%d" % n, subject=f"k{n % 31}" if n % 3 else f"u{n}") for n in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compact", [False, True])
 async def test_any_range_has_the_messages_that_are_there(monkeypatch: pytest.MonkeyPatch, *, compact: bool) -> None:
     monkeypatch.setattr(links, "QUIET_S", 0.001)
@@ -78,6 +79,7 @@ async def test_any_range_has_the_messages_that_are_there(monkeypatch: pytest.Mon
                 reader.leave()
 
 
+@pytest.mark.slow
 async def test_no_message_is_missing_though_each_request_is_drained_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     request = links.LogLink._request
 

@@ -22,6 +22,7 @@ def node() -> Iterator[LogNode]:
         yield node
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "told"),
     [

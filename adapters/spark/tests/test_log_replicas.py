@@ -188,6 +188,7 @@ def test_offsets_that_never_had_a_message_are_no_loss(
     assert read(monkeypatch, stream) == [str(n) for n in range(10) if n not in absent]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("offsets", "jumps"),
     [

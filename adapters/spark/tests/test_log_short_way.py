@@ -80,6 +80,7 @@ def offsets(rows: list[pa.RecordBatch]) -> list[int]:
     return [offset for each in rows for offset in each.column("offset").to_pylist()]
 
 
+@pytest.mark.slow
 def test_a_small_batch_goes_to_spark_with_its_plan_and_has_the_rows_of_its_range(
     node: NodeProcess, source: Callable[..., AddressReader]
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_small_batch_goes_to_spark_with_its_plan_and_has_the_rows_of_its_range
         assert rows == query.read()
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_run_again_after_a_restart_has_the_same_rows(
     node: NodeProcess, source: Callable[..., AddressReader]
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_batch_that_is_run_again_after_a_restart_has_the_same_rows(
     assert query.read() == rows
 
 
+@pytest.mark.slow
 def test_a_batch_of_two_partitions_is_read_by_tasks(node: NodeProcess, source: Callable[..., AddressReader]) -> None:
     node.publish("two", messages(0, 40))
     query = Query(source, "two")
@@ -120,6 +123,7 @@ def test_a_batch_of_two_partitions_is_read_by_tasks(node: NodeProcess, source: C
     assert sum(rows.num_rows for rows in query.read()) == 40
 
 
+@pytest.mark.slow
 def test_a_batch_whose_rows_are_too_large_is_read_by_its_task(
     node: NodeProcess, source: Callable[..., AddressReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +136,7 @@ def test_a_batch_whose_rows_are_too_large_is_read_by_its_task(
     assert offsets(query.read()) == [300, 301, 302, 303]
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_large_by_the_mean_size_of_its_messages_is_not_read_with_its_plan(
     node: NodeProcess, source: Callable[..., AddressReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +151,7 @@ def test_a_batch_that_is_large_by_the_mean_size_of_its_messages_is_not_read_with
     assert read == []
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_read_with_its_plan_is_read_by_its_task_which_fails(
     node: NodeProcess, source: Callable[..., AddressReader]
 ) -> None:

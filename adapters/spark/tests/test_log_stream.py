@@ -135,6 +135,7 @@ def test_the_smaller_limit_of_messages_and_bytes_counts() -> None:
     assert next_offset(reader, EARLIEST) == {"a/0": 18, "a/1": 2}
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30), st.integers(1, 5_000)), min_size=1, max_size=4),
     st.integers(10_000, 40_000),

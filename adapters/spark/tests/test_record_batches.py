@@ -116,11 +116,13 @@ def check(message: bytes) -> bool:
     return True
 
 
+@pytest.mark.slow
 @given(MESSAGES)
 def test_both_make_the_same_row(message: Message) -> None:
     check(encode_item(message))
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(MESSAGES, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3), st.integers(0, 400))
 def test_both_make_the_same_row_of_damaged_bytes_or_c_leaves_them(
@@ -211,6 +213,7 @@ def add_all(rows: RecordBatches, messages: Iterator[bytes]) -> None:
         rows.add_rare(rare)
 
 
+@pytest.mark.slow
 @given(st.lists(MESSAGES, min_size=1, max_size=30), st.lists(st.integers(1, 12), max_size=4))
 def test_messages_of_packs_make_the_same_rows_as_messages_one_by_one(messages: list[Message], cuts: list[int]) -> None:
     encoded = [encode_item(message) for message in messages]

@@ -55,6 +55,7 @@ def test_a_batch_comes_back_as_it_was_written(tmp_path: Path) -> None:
     spool.close()
 
 
+@pytest.mark.slow
 @given(count=st.integers(1, 60), partitions=st.integers(1, 9), most=st.integers(1, 20))
 def test_the_parts_are_the_batch_in_order_and_no_more_than_asked_for(
     count: int, partitions: int, most: int, tmp_path_factory: pytest.TempPathFactory
@@ -113,6 +114,7 @@ def test_a_given_folder_says_who_may_read(tmp_path: Path) -> None:
     spool.close()
 
 
+@pytest.mark.slow
 def test_a_new_runner_sweeps_up_after_a_killed_one_and_leaves_a_living_one_alone(tmp_path: Path) -> None:
     living, killed = Spool(str(tmp_path), 1, "a"), Spool(str(tmp_path), 1, "a")
     living.write(0, rows(1))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from rstreams_spark._schema import SOURCE_SCHEMA
 from rstreams_spark._spool import Spool
 from rstreams_spark.source import RStreamsDataSource
@@ -22,6 +23,7 @@ print(*{'trio', 'proton', 'rstreams.net', 'rstreams.node'} & set(sys.modules))
 """
 
 
+@pytest.mark.slow
 def test_reading_a_batch_of_a_queue_loads_neither_the_network_nor_the_node(tmp_path: Path) -> None:
     spool = Spool(str(tmp_path), 1, "a")
     spool.write(0, [record_batch_of([Message(body=b"1"), Message(body=b"2")])])

@@ -143,6 +143,7 @@ async def test_a_token_that_runs_out_ends_its_links_by_the_peer_and_the_next_one
     assert "the token for 'work' has expired and could not be renewed" in caplog.text
 
 
+@pytest.mark.slow
 async def test_a_refused_token_is_the_links_error_and_names_address_and_reason_and_never_the_token() -> None:
     source = Source()
     async with authorized(source) as (node, connection):

@@ -43,6 +43,7 @@ NAMES = st.text("abc:-", min_size=1, max_size=12)
 VALUES = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st.binary(max_size=5)
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Attach,

@@ -260,6 +260,7 @@ ENDS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     window=st.integers(1, 24),

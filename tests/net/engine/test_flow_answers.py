@@ -130,6 +130,7 @@ async def test_a_drain_before_there_was_any_credit_is_answered() -> None:
         assert (await connection.publish("a", Stream.range(3))).accepted == 3
 
 
+@pytest.mark.slow
 async def test_a_drain_with_credit_left_is_answered_once_and_gives_it_back() -> None:
     async with Node() as node:
         source = ManualPublisher[bytes]()

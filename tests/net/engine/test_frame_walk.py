@@ -207,6 +207,7 @@ def _answers(pieces: list[bytes], choice: type[loops.Loops]) -> tuple[list[bytes
     return said, side.failures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session", ["publish", "publish packs", "consume", "a refusal"])
 def test_both_make_the_same_of_mutated_sessions(session: str) -> None:
     compiled(loops._compiled)

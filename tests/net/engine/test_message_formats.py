@@ -119,6 +119,7 @@ RUNS: Final[dict[str, tuple[Sequence[bytes], list[str]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_bytes", [False, True], ids=["at once", "byte by byte"])
 @pytest.mark.parametrize("name", RUNS)
 async def test_a_queue_rejects_it_by_name_and_takes_the_others(name: str, *, by_bytes: bool) -> None:

@@ -145,6 +145,7 @@ def attached(*, settled: bool = False) -> bytes:
 SIZES = (0, 1, 15, 16, 17, 100, 127, 128, 129, 1000, 60_000, 7, 5000, 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 3, 7, 127, 128, 129, 1000, 8192, 10**9])
 @pytest.mark.parametrize("settled", [False, True])
 def test_messages_come_as_they_were_sent_however_the_bytes_are_cut(step: int, *, settled: bool) -> None:
@@ -217,6 +218,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 100, 10**9])
 @pytest.mark.parametrize("written", UNUSUAL)
 def test_a_transfer_may_be_written_in_any_way(written: str, step: int) -> None:
@@ -280,6 +282,7 @@ def test_bytes_that_look_like_a_placeholder_are_a_message() -> None:
         own.message_of("x" * PLACEHOLDER)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_messages_are_let_go_when_they_are_read_with_their_link_and_with_their_connection() -> None:
     def take_read() -> None:
         receiving = Receiving(loops.CompiledLoops)
@@ -318,6 +321,7 @@ def lost(receiving: Receiving) -> None:
     receiving.alone.free()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_changed_bytes_do_the_same_to_both(seed: int) -> None:
     choose = random.Random(seed)  # noqa: S311

@@ -64,6 +64,7 @@ def test_each_delivery_has_its_tag(pair: Pair, *, settled: bool) -> None:
     assert tags == [struct.pack(">I", number % 2**32) for number in numbers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [1, 2, 7, 26, 127, 128, 1000, 32 * 1024 + 1])
 def test_the_output_may_be_taken_in_pieces_of_any_size(pair: Pair, room: int) -> None:
     transport, sent = pair.engines.other.engine._transport, made() * 3

@@ -112,6 +112,7 @@ class Served:
         return self.engines.other.engine._host.outgoing.parts.size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [1024, 4096, 10_000, 65536, 300_000])
 @pytest.mark.parametrize("settlement", list(Settlement))
 @pytest.mark.parametrize("form", ["encoded", "bodies", "full"])
@@ -229,6 +230,7 @@ def test_a_section_that_reaches_beyond_the_first_frame_has_no_body_behind_it_the
     assert served.probes[0].items == [body]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_frames_of_several_links_by_turns_come_into_the_rooms_of_one(
     monkeypatch: pytest.MonkeyPatch, seed: int

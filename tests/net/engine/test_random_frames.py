@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ FRAMES = st.one_of(
 PIECES = st.one_of(FRAMES, st.lists(FRAMES, min_size=1, max_size=4).map(b"".join))
 
 
+@pytest.mark.slow
 @given(st.lists(PIECES, max_size=25))
 def test_random_frames_harm_nothing(pieces: list[bytes]) -> None:
     node = Node()

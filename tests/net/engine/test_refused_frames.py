@@ -98,6 +98,7 @@ async def hear_close(peer: Peer) -> tuple[str, str]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD_FRAMES)
 @pytest.mark.parametrize("by_bytes", [False, True], ids=["at once", "byte by byte"])
 async def test_a_node_closes_with_the_reason_and_serves_others(name: str, *, by_bytes: bool) -> None:

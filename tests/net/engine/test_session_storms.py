@@ -50,6 +50,7 @@ async def takes_numbers(peer: Peer, channel: int = 0) -> None:
     await hears(peer, "begin", "attach", "transfer", "transfer", "transfer", "detach")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rounds", "channels"), [(2, 250), (40, 250), (5000, 1), (1, 256), (3, 256)])
 async def test_any_number_of_sessions_that_begin_and_end_at_once_are_answered(rounds: int, channels: int) -> None:
     async with Node() as node:
@@ -135,6 +136,7 @@ async def test_a_client_lets_a_channel_rest_for_rabbitmq_alone(product: str, res
         assert probe.ended
 
 
+@pytest.mark.slow
 def test_a_peer_that_begins_sessions_and_reads_no_answer_is_cut_off() -> None:
     side = Side("node", server=True, max_frame_bytes=65536, max_sessions=256)
     side.engine.feed(AMQP_HEADER + open_frame())

@@ -74,6 +74,7 @@ def frames(trace: str) -> list[str]:
     return [f"{way} {name}" for way, name in re.findall(r"(->|<-) @(\w+)", trace)]
 
 
+@pytest.mark.slow
 async def test_the_trace_of_a_subscription_reads_like_the_mapping_table() -> None:
     async with Node() as node:
         node.serve("numbers", Stream.generate(0, lambda n: (n, n + 1)))
@@ -100,6 +101,7 @@ async def test_the_trace_of_a_subscription_reads_like_the_mapping_table() -> Non
     assert "link-credit=0x3" in flow, "three items were asked for, and no more"
 
 
+@pytest.mark.slow
 async def test_a_trace_shows_the_messages_that_otherwise_go_beside_the_engine() -> None:
     async with Node() as node:
         node.queue("work")

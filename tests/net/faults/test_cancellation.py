@@ -222,6 +222,7 @@ def test_what_is_cancelled_at_some_steps(role: type[Role]) -> None:
     assert at_every_step(case, stride=13) > 20
 
 
+@pytest.mark.slow
 def test_an_item_whose_handler_had_not_begun_goes_back_untouched() -> None:
     async def case(k: int) -> bool:
         return await _in_a_connection(Handling, k)

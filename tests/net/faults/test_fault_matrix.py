@@ -30,6 +30,7 @@ def runs(role: type[Role], fault: Fault, phases: list[Phase], *, returns: bool) 
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", MAIN_ROLES, ids=named)
 @pytest.mark.parametrize("returns", [True, False], ids=["reconnect", "no policy"])
 def test_some_faults_at_some_phases(role: type[Role], returns: bool) -> None:  # noqa: FBT001
@@ -40,6 +41,7 @@ def test_some_faults_at_some_phases(role: type[Role], returns: bool) -> None:  #
             runs(role, fault, phases, returns=returns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", KEPT_ROLES, ids=named)
 def test_some_faults_for_subscribers_that_the_node_waits_for(role: type[Role]) -> None:
     phases = [phase for phase in PHASES if phase.name in QUICK_PHASES]

@@ -215,6 +215,7 @@ async def _attack_node(seed: int, count: int, log: Lines) -> None:
         await still_there()
 
 
+@pytest.mark.slow
 def test_a_node_that_is_told_nonsense(log: Lines) -> None:
     run(_attack_node, 1, 60, log)
 
@@ -296,6 +297,7 @@ async def _attack_with(what: bytes, condition: bytes, log: Lines) -> None:
         await still_there()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SAID)
 def test_the_condition_that_a_node_answers_with(what: str, log: Lines) -> None:
     run(_attack_with, *SAID[what], log)
@@ -346,6 +348,7 @@ def _answers(name: str, choose: random.Random) -> Script:
     return [*script[:known], Chunk(0, frames), *script[known:]]
 
 
+@pytest.mark.slow
 def test_a_client_that_is_told_nonsense(log: Lines) -> None:
     run(_attack_client, 5, 60, log)
 
@@ -379,6 +382,7 @@ def _attack_engine(seed: int, count: int) -> None:
         assert (now.unsettled, now.consumers, now.producers, now.credit) == (0, 0, 0, 0), number
 
 
+@pytest.mark.slow
 def test_changed_sessions_into_an_engine() -> None:
     run(_nothing)
     _attack_engine(6, 100)

@@ -21,6 +21,7 @@ def _subscribes(connection: Connection, stops: Callable[[int], int]) -> Awaitabl
     return connection.stream("numbers").for_each(stops)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [_publishes, _subscribes])
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 async def test_an_interrupt_in_a_pipeline_is_what_leaves_the_blocks(runs: Runs, kind: type[BaseException]) -> None:

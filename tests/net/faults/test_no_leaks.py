@@ -55,6 +55,7 @@ def _watch(connection: Connection, listener: Listener) -> dict[str, weakref.ref[
     return watched
 
 
+@pytest.mark.slow
 async def test_a_connection_that_was_lost_and_came_back_leaves_nothing() -> None:
     async with _busy() as (listener, connection):
         watched = _watch(connection, listener)

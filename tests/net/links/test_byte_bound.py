@@ -244,6 +244,7 @@ async def test_a_window_is_told_without_a_word_about_a_link_that_the_peer_has_no
             assert ("ours", "flow", True) not in names[ours:theirs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
 async def test_what_waits_at_the_sender_of_a_cancelled_link_takes_no_room_from_the_next_link(settlement: Any) -> None:  # noqa: ANN401
     async with Node() as node:

@@ -45,6 +45,7 @@ async def faulty(seed: int = 0, **options: Any) -> AsyncIterator[Faulty]:  # noq
 # from the publisher to the queue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack_items", [1, 16])
 @pytest.mark.parametrize("performative", ["attach", "flow", "transfer", "disposition"])
 async def test_a_publisher_that_is_cut_at_any_frame_leaves_each_message_once(
@@ -316,6 +317,7 @@ async def test_a_dead_letter_of_what_came_again_is_sent_once(dropped: list[objec
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_both_ways_through_a_network_that_fails_at_random_each_is_handled_once(seed: int) -> None:
     await _both_ways(seed, items=300, cuts=12)

@@ -48,6 +48,7 @@ def through(queue: Queue, number: int) -> bool:
     return (now.ready, now.unsettled) == (number, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", GATHERS)
 async def test_what_is_cancelled_gives_everything_back(kind: str) -> None:
     async with connected() as (node, connection):
@@ -64,6 +65,7 @@ async def test_what_is_cancelled_gives_everything_back(kind: str) -> None:
         assert await connection.stream("work").take(5).to_list() == [0, 1, 2, 3, 4], "in their old places"
 
 
+@pytest.mark.slow
 async def test_what_ran_out_of_time_gives_everything_back() -> None:
     async with connected() as (node, connection):
         queue = node.queue("work")
@@ -135,6 +137,7 @@ async def test_more_than_the_window_holds_comes_all_the_same(kind: str, window: 
         await until(lambda: queue.statistics().accepted == (10 if kind == "to_list" else total))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["all", "filtered", "reduce", "lists", "async", "flat"])
 @pytest.mark.parametrize("window", [1, 2, 7, 20])
 async def test_where_more_came_than_the_window_holds_only_the_oldest_are_settled(kind: str, window: int) -> None:
@@ -287,6 +290,7 @@ def abs_of(x: int) -> None:
     del x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack_items", [1, 4])
 @pytest.mark.parametrize("consumers", [1, 3])
 async def test_a_queue_whose_room_is_in_hands_has_the_oldest_settled(consumers: int, pack_items: int) -> None:

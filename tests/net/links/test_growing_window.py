@@ -61,6 +61,7 @@ async def test_as_many_items_are_in_hand_as_the_window_of_their_size_has(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_the_window_is_as_at_first_when_larger_messages_come() -> None:
     got: list[Any] = []
     async with connected() as (node, connection), trio.open_nursery() as nursery:
@@ -74,6 +75,7 @@ async def test_the_window_is_as_at_first_when_larger_messages_come() -> None:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "stream", "window", "most"),
     [

@@ -113,6 +113,7 @@ async def test_items_ahead_are_handled_where_the_stream_completes() -> None:
     assert source.outcomes == ["done"] * len(got)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [1, 2, 3, 1000])
 @pytest.mark.parametrize("count", [*range(1, 9), 100])
 async def test_items_that_come_while_they_are_asked_for_are_handled(count: int, every: int) -> None:

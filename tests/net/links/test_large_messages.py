@@ -321,6 +321,7 @@ async def test_a_stream_that_ends_early_leaves_the_connection_to_others() -> Non
         await until(lambda: not pump_of(connection).engine.links.drivers)
 
 
+@pytest.mark.slow
 async def test_one_that_was_cut_in_the_middle_is_sent_again_whole_and_in_order() -> None:
     items = [b"one", large(2, 8 * LARGE), b"three", large(4), b"five"]
     async with Node(max_message_bytes=None) as node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,6 +100,7 @@ async def play(steps: list[tuple[str, Any]]) -> None:
             handles[who].check(frame)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(STEPS)
 def test_after_any_cancels_the_next_stream_gets_all_its_items(steps: list[tuple[str, Any]]) -> None:

@@ -13,6 +13,7 @@ from rstreams import Stream
 from rstreams.net.transport.run_share import SLICE_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack_items", [1, 64])
 async def test_a_slow_function_leaves_turns_to_others_however_much_has_come(pack_items: int) -> None:
     handled, turns = 0, [0]

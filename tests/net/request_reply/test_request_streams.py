@@ -118,6 +118,7 @@ async def test_who_has_enough_cancels_the_responders_stream(way: Way) -> None:
         await until(lambda: len(node._links._temporaries._made) == 1)
 
 
+@pytest.mark.slow
 @WAYS
 @over_both_loops
 async def test_streams_side_by_side(on: Loop, way: Way) -> None:

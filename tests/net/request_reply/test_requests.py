@@ -77,6 +77,7 @@ async def test_whole_messages_both_ways(on: Loop, way: Way) -> None:
     assert reply.properties == {"weight": 3}
 
 
+@pytest.mark.slow
 @WAYS
 @over_both_loops
 async def test_many_at_a_time_each_get_their_own_reply_and_no_more_than_allowed_are_under_way(

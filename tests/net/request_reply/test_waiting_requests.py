@@ -238,6 +238,7 @@ async def test_plain_and_async_answers_of_one_handler_all_arrive() -> None:
     assert got == {number: -number for number in range(60)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 2, 3, 4, 5, 16])
 @pytest.mark.parametrize("plain", range(9))
 async def test_all_places_can_be_taken_by_answers_that_wait(concurrency: int, plain: int) -> None:

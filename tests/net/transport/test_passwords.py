@@ -23,6 +23,7 @@ def quick_hash(password: str) -> PasswordHash:
     return PasswordHash(QUICK.format(passwords._written(digest)))
 
 
+@pytest.mark.slow
 def test_a_hash_matches_its_password_alone_and_has_its_own_salt() -> None:
     one, other = PasswordHash.of("hunter2"), PasswordHash.of("hunter2")
     assert one.text != other.text
@@ -34,6 +35,7 @@ def test_a_hash_matches_its_password_alone_and_has_its_own_salt() -> None:
     assert not again.matches(b"")
 
 
+@pytest.mark.slow
 def test_the_hash_of_another_library() -> None:
     """The example of passlib's documentation of scrypt, with the password "password"."""
     found = PasswordHash("$scrypt$ln=16,r=8,p=1$aM15713r3Xsvxbi31lqr1Q$nFNh2CVHVjNldFVKDHDlm4CbdRSCdEBsjjJxD+iCs5E")

@@ -53,6 +53,7 @@ async def cut(connection: Connection) -> None:
     await until(lambda: connection.status.state == "connected" and pump_of(connection) is not lost)
 
 
+@pytest.mark.slow
 async def test_a_stream_goes_on_and_nothing_is_missing() -> None:
     async with returning() as (node, connection):
         queue = node.queue("work", capacity=1000)

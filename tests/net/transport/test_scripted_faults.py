@@ -166,6 +166,7 @@ async def test_a_peer_that_sends_only_heartbeats_is_alive() -> None:
         assert not probe.ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idle_ms", [100, 999, 1001, 2002, 4006, 15_000])
 async def test_heartbeats_go_out_in_time_whatever_the_clock_shows(idle_ms: int) -> None:
     """Also where the next deadline is no whole number of milliseconds: the pump must wait for it, not spin."""
@@ -221,6 +222,7 @@ async def run_against(*said: bytes) -> tuple[Pump, ProbeSubscriber[bytes]]:
     return pump, probe
 
 
+@pytest.mark.slow
 async def test_a_peer_that_hangs_up_while_the_connection_opens() -> None:
     for length in range(len(OPENING)):
         pump, probe = await run_against(OPENING[:length])
@@ -231,6 +233,7 @@ async def test_a_peer_that_hangs_up_while_the_connection_opens() -> None:
         assert probe.signals == ["on_subscribe", "on_error"]
 
 
+@pytest.mark.slow
 async def test_a_peer_that_hangs_up_anywhere_later() -> None:
     for length in range(len(ATTACHING + SENDING) + 1):
         pump, probe = await run_against(OPENING, ATTACHING[:length], SENDING[: max(0, length - len(ATTACHING))])
