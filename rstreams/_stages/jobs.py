@@ -259,7 +259,7 @@ class Jobs(KeepingStage[T, R]):
         if self._ended:
             return
         job.result, job.is_done = result, True
-        jobs, ordered, ahead, claimed = self._jobs, self._ordered, self._ahead, self._line.claims is not None
+        jobs, ordered, ahead, claimed = self._jobs, self._ordered, self._ahead, self._line.needs_claims
         due = job
         if ordered:
             due = next(iter(jobs))

@@ -3,6 +3,8 @@
 The pipeline settles an item in two cases. A stage that fails at the item fails the delivery. A stage that gives the
 item back releases the delivery; a loop that is left before the item's turn is such a stage. A stage that is through
 with the item does not settle it: the user does.
+
+Directly before a loop, deliveries cost less: see `manual_loop`.
 """
 
 from __future__ import annotations
@@ -12,13 +14,19 @@ from typing import Any, TypeVar
 
 import trio
 
-from rstreams._core.fast_paths import runs_of
+from rstreams._core.fast_paths import runs_of, unmade_runs_of
 from rstreams._core.gathering import Gathering, Holds
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
+from rstreams.net.links.manual_loop import HoldBeside, ManualLoopStage, longest
 from rstreams.protocol.delivery import Delivery
 
 T = TypeVar("T")
+
+
+def manual_stage(downstream: Subscriber[Delivery[T]]) -> ManualStage[T] | ManualLoopStage[T]:
+    """Return the stage that hands over each item to `downstream` in a `Delivery`."""
+    return ManualStage(downstream) if unmade_runs_of(downstream) is None else ManualLoopStage(downstream)
 
 
 class ManualStage(Stage[T, Delivery[T]]):
@@ -85,7 +93,7 @@ class ManualStage(Stage[T, Delivery[T]]):
 
     def hold(self) -> Hold:
         """Take a hold on the delivery, which settles it unless all went well."""
-        return self._upstream.hold() if self._handing is None else _HoldBeside(self._handing)
+        return self._upstream.hold() if self._handing is None else HoldBeside(self._handing)
 
     def gather(self, *, loose: bool) -> Gathering | None:
         """Return claims on the items: a hold on each."""
@@ -94,7 +102,7 @@ class ManualStage(Stage[T, Delivery[T]]):
     def oldest(self) -> str:
         """Say which delivery has waited longest for its outcome, as the end of a sentence."""
         for item, since in self._in_hand.values():
-            return f", longest of {item!r:.80}: for {trio.current_time() - since:.3g} s"
+            return longest(item, since)
         return ""
 
 
@@ -119,28 +127,3 @@ class _HoldByHand:
     def release(self) -> None:
         del self._in_hand[self._number]
         self._hold.release()
-
-
-class _HoldBeside:
-    """The hold of a stage on an item that the user settles; the user makes room, even if the hold is loose."""
-
-    __slots__ = ("_delivery",)
-
-    def __init__(self, delivery: Delivery[Any]) -> None:
-        self._delivery = delivery
-
-    @property
-    def gone(self) -> bool:
-        return self._delivery.settled
-
-    def loosen(self) -> None:
-        """Leave it to the user."""
-
-    def done(self) -> None:
-        """Leave it to the user."""
-
-    def fail(self, error: BaseException) -> None:
-        self._delivery.fail(error)
-
-    def release(self) -> None:
-        self._delivery.release()

@@ -17,7 +17,7 @@ from rstreams.net.dialects import Dialect, Offset
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.effectively_once import ONCE, RESUMES, OnceStage
 from rstreams.net.links.failures import DeadLetters, FailureName
-from rstreams.net.links.manual_settlement import ManualStage
+from rstreams.net.links.manual_settlement import manual_stage
 from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed
 from rstreams.net.links.offsets import Position, group_filter
 from rstreams.protocol.delivery import END, FailureStrategy
@@ -168,7 +168,7 @@ class LinkPublisher(Watched, Generic[T]):
 
         receiver: Subscriber[Any] = subscriber
         if options.manual:
-            receiver = ManualStage[Any](receiver)
+            receiver = manual_stage(receiver)
         oldest = receiver.oldest if isinstance(receiver, KnowsOldest) else str
         decode: Callable[[bytes], Any] = options.decode
         if options.remembered:

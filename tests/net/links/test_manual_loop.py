@@ -1,0 +1,162 @@
+"""Deliveries that a loop gets directly from its link: each message has the outcome that was said, in any order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rstreams import Delivery, Stream
+from rstreams._core.gathering import HoldsInOrder
+from rstreams.net.links.manual_loop import HoldBeside, ManualClaims
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.net.over_tcp import connected, until
+
+WORDS: dict[str, Callable[[Delivery[Any]], None]] = {
+    "accept": Delivery.accept,
+    "reject": Delivery.reject,
+    "release": Delivery.release,
+    "modify": Delivery.modify,
+}
+
+
+def decode_small(encoded: bytes) -> int:
+    number = encoded[-1]
+    if number % 7 == 6:
+        raise ValueError(number)
+    return number
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_each_message_has_the_outcome_that_was_said(seed: int) -> None:
+    rnd = random.Random(seed)  # noqa: S311
+    size = rnd.choice([3, 20, 90])
+    options: dict[str, Any] = rnd.choice(
+        [{}, {"window": 5}, {"window": 200}, {"window_bytes": 300}, {"dedup_window": 300}, {"pack_items": 8}]
+    )
+    words = rnd.choice([["accept"], ["accept"] * 9 + ["reject"], list(WORDS)])
+    most_kept = rnd.choice([0, 0, 1, 4])
+    leaves_at = rnd.choice([None, rnd.randrange(1, size + 1)])
+    raises = rnd.random() < 0.5
+    kept: list[Delivery[int]] = []
+    said: dict[int, str] = {}
+
+    def decide(delivery: Delivery[int]) -> None:
+        word = rnd.choice(words)
+        WORDS[word](delivery)
+        WORDS[rnd.choice(list(WORDS))](delivery)  # only the first call counts
+        said[delivery.item] = word
+
+    async with connected(pack_items=8) as (node, connection):
+        queue = node.queue("work", capacity=100)
+        await connection.publish("work", Stream.of(*(bytes([number]) for number in range(size))))
+        decodable = size - len(range(6, size, 7))
+        through = 0
+        stream = connection.stream("work", settlement="manual", decode=decode_small, on_failure="reject", **options)
+        try:
+            async with stream.open() as deliveries:
+                async for delivery in deliveries:
+                    kept.append(delivery)
+                    through += 1
+                    while len(kept) > most_kept:
+                        decide(kept.pop(rnd.randrange(len(kept))))
+                    if through == leaves_at and raises:
+                        raise LookupError(delivery.item)  # noqa: TRY301 - in a loop, as users do
+                    if through >= min(leaves_at or decodable, decodable):
+                        break
+        except LookupError as error:
+            if kept and kept[-1].item == error.args[0]:
+                failed = kept.pop()
+                assert failed.settled, "the loop failed at it"
+                failed.accept()
+                said[failed.item] = "reject"  # as `on_failure` says
+        while kept:
+            decide(kept.pop(rnd.randrange(len(kept))))
+
+        await until(lambda: queue.statistics().unsettled == 0)
+        accepted = {number for number, word in said.items() if word == "accept"}
+        rejected = {number for number, word in said.items() if word == "reject"}
+        now = queue.statistics()
+        assert now.accepted == len(accepted)
+        undecodable = now.rejected - len(rejected)
+        assert 0 <= undecodable <= size - decodable
+        assert now.ready == size - len(accepted) - now.rejected
+        left = await connection.stream("work", decode=bytes).take(now.ready).to_list() if now.ready else []
+        numbers = [encoded[-1] for encoded in left]
+        assert {number for number in numbers if number % 7 != 6} == {
+            number for number in range(size) if number % 7 != 6
+        } - accepted - rejected
+        assert len(set(numbers)) == len(numbers)
+
+
+# the claims alone
+
+Source = ManualPublisher[str]
+
+
+def claimed(source: Source, items: str) -> tuple[ManualClaims, list[Delivery[str]]]:
+    """Return the claims on some items that a source sends, and their deliveries, with which a loop is not through."""
+    made: list[Delivery[str]] = []
+
+    class Keeps(ProbeSubscriber[str]):
+        def on_next(self, item: str) -> None:
+            claims.keep()
+            made.append(claims.delivery_of(item, 0.0))
+
+    source.subscribe(Keeps(len(items)))
+    claims = ManualClaims(HoldsInOrder(source))
+    source.next(*items)
+    return claims, made
+
+
+def test_outcomes_in_any_order() -> None:
+    source = Source()
+    _, (a, b, c, d) = claimed(source, "abcd")
+    c.accept()
+    a.reject()
+    d.accept()
+    b.release()
+    assert source.outcomes == ["failed", "released", "done", "done"]
+
+
+def test_what_the_loop_is_through_with_stays_with_the_user() -> None:
+    source = Source()
+    claims, (a, b, c) = claimed(source, "abc")
+    claims.done(2)
+    claims.release()
+    assert [each.settled for each in (a, b, c)] == [False, False, True]
+    b.accept()
+    a.accept()
+    c.accept()  # too late
+    assert source.outcomes == ["done", "done", "released"]
+    assert not claims.undecided
+
+
+def test_a_loop_that_fails_fails_at_its_item_unless_that_is_decided() -> None:
+    source = Source()
+    error = LookupError("b")
+    claims, (a, b) = claimed(source, "ab")
+    a.accept()
+    claims.fail(error)
+    claims.fail(error)
+    assert (source.outcomes, source.errors) == (["done", "failed"], [None, error])
+    assert b.settled
+
+
+def test_a_claim_that_is_taken_leaves_all_but_a_failure_to_the_user() -> None:
+    source = Source()
+    claims, (a, b, c) = claimed(source, "abc")
+    first, second, third = (claims.take() for _ in range(3))
+    assert isinstance(first, HoldBeside)
+    first.loosen()
+    first.done()
+    assert not first.gone
+    a.accept()
+    assert first.gone
+    second.release()
+    third.fail(LookupError())
+    b.accept()  # too late
+    c.accept()
+    assert source.outcomes == ["done", "released", "failed"]
