@@ -218,7 +218,7 @@ def many_streams(seconds: float) -> Group:
     """Return the case of many served streams on one connection, beside one."""
     group = _begin("many streams", seconds)
     kind = _ours(100_000, "serve", "for_each")
-    each = max(2, _each(kind, seconds * 2, STREAMS))
+    each = max(2 * WINDOW, _each(kind, seconds * 2, STREAMS))  # to attach a link costs as much as many items
     _add(group, _MANY, Candidate(kind, Load(0, each, KIB, subscribers=STREAMS)))
     _add_peers(group, _MANY, {"one_stream": Candidate(kind, _load(kind, seconds))})
     return group
