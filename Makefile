@@ -38,10 +38,10 @@ conformance: ## the Reactive Streams rules, over every source, operator, sink an
 	@tools/setup.sh dev
 	$(BIN)/python -m pytest -q -r fE -p pytest_rstreams --conformance-list tests/conformance/not_applicable.txt tests/conformance
 
-coverage: ## the tests that need no Java, measured
+coverage: ## the quick tests, measured
 	@tools/setup.sh dev
-	@echo "tests: those that need no Java, measured, about a quarter of an hour on two cores"
-	$(PYTEST) -m "not (spark or broker or soak)" --cov --cov-report=
+	@echo "tests: the quick ones, measured, a few minutes on two cores"
+	$(PYTEST) -m "$(QUICK)" --cov --cov-report=
 	$(BIN)/python -m coverage report --include "rstreams/protocol/*" --fail-under 100
 	$(BIN)/python -m coverage report --fail-under 95
 
