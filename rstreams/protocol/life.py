@@ -81,6 +81,9 @@ class ReceiverEvent(Enum):
     """The link is attached, or it is known that the first one never will be: the subscriber gets `on_subscribe`."""
     LOSE = auto()
     """The link is lost, and its end will get another one."""
+    MISS = auto()
+    """Behind the publisher's end, the link is lost with items that were not handed over. Its end will get another one,
+    on which they come again with the end."""
     PART = auto()
     """The peer has detached the link, and its end will get another one."""
     ANSWER = auto()
@@ -132,7 +135,9 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.ENDING: {
-            # The first end counts, whatever happens later to the link, or to a link that was requested before.
+            # The first end counts, whatever happens later to the link, or to a link that was requested before. Only if
+            # items are missing then, all goes on as after a loss before the end.
+            ReceiverEvent.MISS: ReceiverPhase.APART,
             **_stay(
                 ReceiverPhase.ENDING,
                 ReceiverEvent.BEGIN,

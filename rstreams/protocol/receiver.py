@@ -328,12 +328,16 @@ class LinkSubscription(ReceiverState[T]):
         if self._life.phase is not ReceiverPhase.PARTING or not isinstance(frame.error, SessionEnded):
             reason = None  # otherwise the connection lives: the session has ended, which is the announced loss
         reason = self._survived_end_of_session(frame) or reason
-        if frame.returns or reason is not None:
+        returns = frame.returns or reason is not None
+        if returns:
             self._life.on(ReceiverEvent.LOSE)
         else:
             self._end(frame.error)
         if self._life.phase is ReceiverPhase.ENDING and self._error is None and self._items.lacks_when_lost:
-            self._error = frame.error  # the stream was complete, but the items that are dropped now are missing
+            if returns:
+                self._life.on(ReceiverEvent.MISS)
+            else:
+                self._error = frame.error  # the stream was complete, but the items that are dropped now are missing
         self._forget_link()
         self.work()
         self._return_after(reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import rstreams
 from rstreams import Node, Reconnect, Stream
+from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
 from rstreams.node import kept
 from rstreams.testing import FaultyNetwork, ManualPublisher, ProbeSubscriber
@@ -63,6 +65,26 @@ async def test_an_end_that_did_not_arrive_comes_again() -> None:
     async with serving(keep_s=30) as (node, network):
         network.when("detach", direction="to_client", at="before").reset()
         assert await received(network, "effectively_once", 64) == list(range(ITEMS))
+        assert node.statistics().served["numbers"].subscriptions == 1
+
+
+@pytest.mark.parametrize("settlement", ["at_least_once", "effectively_once"])
+async def test_what_a_slow_subscriber_has_not_been_handed_comes_again_with_the_end(settlement: Any) -> None:  # noqa: ANN401
+    async with serving(keep_s=30) as (node, network), rstreams.connect(network.url, reconnect=AT_ONCE) as connection:
+        probe = ProbeSubscriber[int](UNBOUNDED)
+
+        def on_item(_item: int) -> None:
+            if len(probe.items) <= 5:
+                time.sleep(0.006)  # longer than a slice, so that all items and the end wait at the link
+            if len(probe.items) == 5:
+                network.reset()
+
+        probe.on_item = on_item
+        connection.stream("numbers", settlement=settlement).subscribe(probe)
+        await until(lambda: probe.completed)
+        assert list(dict.fromkeys(probe.items)) == list(range(ITEMS))
+        assert settlement == "at_least_once" or len(probe.items) == ITEMS
+        assert network.faults["reset"] == 1
         assert node.statistics().served["numbers"].subscriptions == 1
 
 

@@ -74,7 +74,7 @@ def bound_again(played: PlayedReceiver | PlayedSender) -> None:
     played.link.send(Attach("test", role, "a", "a"))
 
 
-def receiver_in(phase: ReceiverPhase) -> PlayedReceiver:
+def receiver_in(phase: ReceiverPhase, *, settled: bool = True) -> PlayedReceiver:
     """Drive a receiving end to `phase`; it holds an item unless its link is new."""
     played = PlayedReceiver(attached=phase is not ReceiverPhase.ATTACHING, request=1, hold=True)
     played.end.attach_later = lambda _error: None
@@ -92,7 +92,7 @@ def receiver_in(phase: ReceiverPhase) -> PlayedReceiver:
             played.transfer(1, settled=True)  # nobody has asked for it, so the end waits
             played.end.leave()
         case ReceiverPhase.ENDING:
-            played.transfer(1, settled=True)  # likewise
+            played.transfer(1, settled=settled)  # likewise
             played.driver.receive(Detach())
         case ReceiverPhase.SILENT:
             played.probe.cancel()
@@ -131,6 +131,7 @@ def answer_receiver(played: PlayedReceiver, _phase: ReceiverPhase) -> None:
 RECEIVER_SCRIPTS: dict[ReceiverEvent, Callable[[PlayedReceiver, ReceiverPhase], None]] = {
     ReceiverEvent.BEGIN: begin_receiver,
     ReceiverEvent.LOSE: lambda played, _: played.link.lose(Lost(LOST, returns=True)),
+    ReceiverEvent.MISS: lambda played, _: played.link.lose(Lost(LOST, returns=True)),
     ReceiverEvent.PART: part_receiver,
     ReceiverEvent.ANSWER: answer_receiver,
     ReceiverEvent.LEAVE: lambda played, _: played.end.leave(),
@@ -143,7 +144,7 @@ RECEIVER_SCRIPTS: dict[ReceiverEvent, Callable[[PlayedReceiver, ReceiverPhase], 
 def test_each_row_of_a_receiving_end_is_reached(
     phase: ReceiverPhase, event: ReceiverEvent, after: ReceiverPhase, rows: list[Row]
 ) -> None:
-    played = receiver_in(phase)
+    played = receiver_in(phase, settled=event is not ReceiverEvent.MISS)
     assert played.end._life.phase is phase
     rows.clear()
     RECEIVER_SCRIPTS[event](played, phase)
