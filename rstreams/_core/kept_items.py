@@ -32,6 +32,11 @@ class UnmadeRun:
         self.left = size
         self.refuse = refuse
 
+    @classmethod
+    def certain(cls, items: Iterator[Any], size: int) -> UnmadeRun:
+        """Return so many items of which each can be made."""
+        return cls(items, size, _never)
+
 
 class KeptItems(Generic[T]):
     """Items that wait.
@@ -63,7 +68,7 @@ class KeptItems(Generic[T]):
         try:
             behind.extend(items)
         finally:
-            self.put_unmade(UnmadeRun(iter(behind), len(behind), _never))
+            self.put_unmade(UnmadeRun.certain(iter(behind), len(behind)))
 
     def put_unmade(self, run: UnmadeRun) -> None:
         """Put items behind the others that are made when they are wanted."""
@@ -107,5 +112,5 @@ class KeptItems(Generic[T]):
 
 
 def _never(error: BaseException) -> bool:
-    """Refuse an item that was made before; that does not happen."""
+    """Refuse an item that can be made; that does not happen."""
     raise error

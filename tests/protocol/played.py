@@ -149,11 +149,17 @@ class PlayedReceiver:
         decode: Callable[[bytes], int] = decode,
         attached: bool = True,
         on_failure: FailureStrategy = END,
+        window_bytes: int = 0,
     ) -> None:
         self.raised: list[BaseException] = []
         self.probe = probe or ProbeSubscriber[int](request, hold=hold, on_item=on_item)
         self.end = LinkSubscription(
-            self.probe, decode=decode, window=window, on_raised=self.raised.append, on_failure=on_failure
+            self.probe,
+            decode=decode,
+            window=window,
+            on_raised=self.raised.append,
+            on_failure=on_failure,
+            window_bytes=window_bytes,
         )
         self.driver = PlayedDriver()
         self.link = self.end.bind("test", self.driver)

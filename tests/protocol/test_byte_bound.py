@@ -143,6 +143,35 @@ def test_what_came_settled_is_on_hand_until_it_is_let_go() -> None:
     assert bound.room() == UNBOUNDED
 
 
+@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_cannot_be_decoded_leaves_a_link_as_all_other_items_do(*, runs: bool, settled: bool) -> None:
+    def odd_is_unreadable(payload: bytes) -> int:
+        item = decode(payload)
+        if item % 2:
+            raise ValueError(item)
+        return item
+
+    seen: list[int] = []
+    sink = ForEachSink[int](lambda: None, seen.append)
+    probe = cast("Any", sink) if runs else ProbeSubscriber[int](9, on_item=seen.append)
+    played = PlayedReceiver(
+        probe=probe, decode=odd_is_unreadable, on_failure=FailureStrategy(reject), window=16, window_bytes=1000
+    )
+    if runs:
+        sink.request(2)
+        played.driver.turn()
+        played.transfer(4, settled=settled)
+        assert played.end.room_bytes() == 1000 - 1, "one item was not asked for"
+        sink.request(5)
+    else:
+        played.transfer(4, settled=settled)
+    played.driver.turn()
+    assert (seen, played.end.ended) == ([0, 2], False)
+    assert played.end.room_bytes() == UNBOUNDED
+    assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
+
+
 @pytest.mark.parametrize("window_bytes", [0, -1, 2**63, True, 1.5, "1 MB"])
 def test_a_bound_that_cannot_be_is_named_with_what_is_allowed(window_bytes: object) -> None:
     with pytest.raises(ConfigError, match=r"window_bytes=.*1 to 9223372036854775807 bytes, or None"):

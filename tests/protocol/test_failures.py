@@ -7,14 +7,17 @@ import pytest
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts
 from rstreams.abc import Hold
-from rstreams.errors import ConfigError, DeliveryFailed
+from rstreams.errors import ConfigError, DeliveryFailed, LinkDetached
 from rstreams.protocol.delivery import (
     ACCEPTED,
+    ERROR_CONDITION,
+    ERROR_DESCRIPTION,
     FAILED,
     RELEASED,
     Delivery,
     FailureStrategy,
     Outcome,
+    failed,
     outcome_of,
     reject,
 )
@@ -77,6 +80,16 @@ def test_a_strategy_may_hand_the_message_to_somebody_else() -> None:
     forwarded[2][2].release()
     played.driver.turn()
     assert played.outcomes == {0: ACCEPTED, 1: FAILED, 2: FAILED}
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"), [("x:gone", {ERROR_CONDITION: "x:gone"}), ("größer", {}), ("", {}), ("x" * 256, {})]
+)
+def test_a_failed_item_has_a_note_of_the_errors_condition_if_that_can_be_sent(
+    condition: str, told: dict[str, str]
+) -> None:
+    outcome = failed(LinkDetached(condition, "of a line behind this one"))
+    assert outcome == Outcome("modified", delivery_failed=True, annotations={ERROR_DESCRIPTION: "LinkDetached", **told})
 
 
 # by hand

@@ -133,6 +133,30 @@ def test_an_item_that_is_not_accepted_has_its_own_outcome() -> None:
     assert played.end.unsettled == 0
 
 
+def test_items_that_are_accepted_before_those_in_front_of_them_are_done_and_the_others_wait() -> None:
+    source, played = sending()
+    source.send(1, 2, 3, 4)
+    played.driver.turn()
+    accept(played, range(2, 4))
+    assert source.told == [(3, "done"), (4, "done")]
+    assert (played.end.unsettled, played.end.accepted, played.end.late) == (2, 2, 0)
+    accept(played, range(2))
+    assert source.told[2:] == [(1, "done"), (2, "done")]
+    assert (played.end.unsettled, played.end.accepted, played.end.late) == (0, 4, 0)
+
+
+def test_an_item_by_itself_goes_behind_a_run_of_bytes_that_is_held_as_it_is() -> None:
+    source, played = sending(encode=encode_item, encodes_body=True)
+    source.send(b"one", b"x" * 300)
+    source.send_one(3)
+    source.send_one(b"four")
+    played.driver.turn()
+    (frame,) = (frame for frame in played.driver.sent if isinstance(frame, Transfer))
+    assert [decode_body(payload) for payload in frame.encoded().payloads] == [b"one", b"x" * 300, 3, b"four"]
+    accept(played, range(4))
+    assert source.told == [(b"one", "done"), (b"x" * 300, "done"), (3, "done"), (b"four", "done")]
+
+
 def test_behind_deliveries_that_are_known_one_by_one_runs_are_settled_as_runs() -> None:
     source, played = sending()
     source.send(1, 2, 3)

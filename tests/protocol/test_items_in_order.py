@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
+from rstreams._core.gathering import gather
 from rstreams.abc import Hold
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome, reject
 from rstreams.protocol.frames import Disposition
@@ -196,6 +198,55 @@ def test_an_item_that_somebody_else_holds_keeps_its_place() -> None:
     assert consumer.outcomes == {0: ACCEPTED, 1: ACCEPTED}
     consumer.sink.close(None)
     assert consumer.outcomes == {0: ACCEPTED, 1: ACCEPTED, 2: ACCEPTED, 3: RELEASED}
+
+
+def test_an_item_that_somebody_else_holds_is_given_back_with_the_others() -> None:
+    holds: list[Hold] = []
+
+    def hold_the_second(payload: bytes) -> int:
+        if payload == b"1":
+            holds.append(consumer.played.end.hold())
+        return decode(payload)
+
+    consumer = Consumer(decode=hold_the_second)
+    assert consumer.sink._claims is not None
+    consumer.sink._claims.whole_runs = False
+    consumer.comes(3)
+    assert consumer.next() == 0
+    consumer.sink.close(None)
+    assert consumer.outcomes == {0: ACCEPTED, 2: RELEASED}
+    holds[0].done()
+    assert consumer.outcomes == {0: ACCEPTED, 1: RELEASED, 2: RELEASED}
+
+
+def test_a_consumer_that_leaves_when_it_is_told_of_items_gives_them_back() -> None:
+    class Leaving(Consumer):
+        def _ring(self) -> None:
+            self.sink.close(None)
+
+    consumer = Leaving()
+    consumer.comes(4)
+    assert consumer.outcomes == dict.fromkeys(range(4), RELEASED)
+    assert consumer.played.end.ledger.unsettled == consumer.played.end.ledger.buffered == 0
+
+
+def test_the_link_is_woken_once_for_all_consumers_of_its_items() -> None:
+    played = PlayedReceiver(request=4, on_item=lambda item: claims[item % 2].keep())
+    claims = []
+    for _ in range(2):
+        gathering = gather(played.end, loose=False)
+        assert gathering is not None
+        claims.append(gathering.in_order())
+    played.transfer(4)
+    played.driver.awake = False
+    woken = []
+    for each in claims:
+        each.announce(partial(each.done, 2))
+        woken.append(played.driver.awake)
+        played.driver.awake = False
+    assert (woken, played.outcomes) == ([True, False], {})
+    played.driver.turn()
+    assert played.outcomes == dict.fromkeys(range(4), ACCEPTED)
 
 
 def test_items_of_a_lost_link_are_settled_and_the_peer_hears_nothing() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rstreams.errors import ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.protocol.credit import CreditLedger, SenderLedger, require_pack
-from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
+from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome
 from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement, Transfer
 from rstreams.protocol.packer import Packer
 from rstreams.protocol.packing import (
@@ -184,6 +184,7 @@ class Pair:
         offered: int = 64,
         settlement: Settlement = Settlement.AT_LEAST_ONCE,
         hold: bool = True,
+        on_failure: FailureStrategy = END,
     ) -> None:
         self.settlement = settlement
         self.finished: list[BaseException | None] = []
@@ -191,7 +192,7 @@ class Pair:
         self.source = ManualPublisher[int](self._send)
         self.left = iter(range(items))
         self.receiver = LinkSubscription(
-            self.probe, decode=decode, window=window, on_raised=never, pack_items=pack_items
+            self.probe, decode=decode, window=window, on_raised=never, on_failure=on_failure, pack_items=pack_items
         )
         self.sender = LinkSubscriber(
             self.source,
@@ -277,15 +278,15 @@ def test_the_bound_holds_and_nothing_is_missing(
 
 
 class PackingSender:
-    def __init__(self, *, linger_s: float = 0.0, most_bytes: int = 0) -> None:
+    def __init__(self, *, linger_s: float = 0.0, most_bytes: int = 0, publish: bool = True) -> None:
         self.source = ManualPublisher[bytes]()
         self.finished: list[BaseException | None] = []
         self.end = LinkSubscriber(
             self.source,
             encode=bytes,
             settlement=Settlement.AT_LEAST_ONCE,
-            settle_before_detach=True,
-            fail_on_refusal=True,
+            settle_before_detach=publish,
+            fail_on_refusal=publish,
             expose_errors=False,
             on_finished=self.finished.append,
             pack_items=4,

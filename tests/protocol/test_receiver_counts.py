@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.sight import Counts
+from rstreams._core.sight import ASK, CANCEL, SEND, Counts
 from rstreams.errors import SpecViolation
 from rstreams.protocol.frames import Flow
 from tests.protocol.played import LOST, PlayedReceiver
@@ -34,6 +34,16 @@ def test_it_counts_what_came_before_its_turn() -> None:
 
     assert seen == [Counts(5, 0, 1), Counts(5, 1)]  # the first by itself, as long as nobody knows how slow it is
     assert played.end.counts() == Counts(5, 2)
+
+
+def test_in_a_silence_its_subscriber_must_ask_unless_items_are_still_to_come() -> None:
+    played = PlayedReceiver(request=1)
+    assert played.end.waits_when_quiet(SEND) is None, "one is on its way"
+    played.transfer(1)
+    assert played.end.waits_when_quiet(SEND) == [(ASK, played.probe)]
+    assert played.end.waits_when_quiet(CANCEL) is None
+    played.transfer(1)
+    assert played.end.waits_when_quiet(SEND) is None, "one is here that was not asked for"
 
 
 def test_it_has_ended_when_no_signal_can_come() -> None:

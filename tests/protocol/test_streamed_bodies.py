@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from rstreams.abc import Subscriber
 from rstreams.errors import LinkDetached, RemoteProtocolError, RStreamsError, SpecViolation
+from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Role, Transfer
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Role, Settlement, Transfer
 from rstreams.protocol.incoming_body import MAX_HEAD_BYTES, MAX_WHOLE_BYTES, IncomingBody, Splitter
 from rstreams.protocol.outgoing_body import OutgoingBody
 from rstreams.protocol.streamed_receiver import StreamedSubscription
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.protocol.played import LOST, PlayedDriver
+from tests.protocol.played import LOST, PlayedDriver, PlayedSender
 
 BEGIN = b"\x00\x53\x70\x45\x00\x53\x75\xa0\x06"  # a header, and a data section of six bytes
 WHOLE = BEGIN + b"abcdef"
@@ -214,6 +215,29 @@ class RefusesRequests:
 
     def cancel(self) -> None: ...
     def hold(self) -> Any: ...  # noqa: ANN401
+
+
+@pytest.mark.parametrize("settlement", [Settlement.AT_MOST_ONCE, Settlement.AT_LEAST_ONCE])
+def test_a_body_that_fails_is_aborted_and_ends_the_stream_with_its_error(settlement: Settlement) -> None:
+    chunks, settled = ManualPublisher[Any](), settlement is Settlement.AT_MOST_ONCE
+    played = PlayedSender(
+        settlement=settlement, encode=encode_item, expose_errors=True, open_body=lambda _: chunks, publish=False
+    )
+    played.grant(2)
+    played.source.next(cast("Any", Message(ByteStream([]))))
+    played.driver.turn()
+    chunks.next(b"one")
+    played.driver.turn()
+    assert played.end.unsettled == (0 if settled else 1)
+    played.driver.take_sent()
+    chunks.fail(KeyError("broken"))
+    played.driver.turn()
+    aborted, detach = played.driver.sent
+    assert aborted == Transfer([0], [b""], settled, aborted=True)
+    assert isinstance(detach, Detach)
+    assert detach.description == "KeyError: 'broken'"
+    assert (played.source.cancelled, played.end.unsettled, played.end.accepted) == (True, 0, 0)
+    assert played.source.outcomes == ([None] if settled else ["failed"])
 
 
 @pytest.mark.parametrize("publisher", [Refuses(), RefusesRequests()])

@@ -10,20 +10,24 @@ from tests.protocol.played import PlayedSender
 
 
 class Suspendable(ManualPublisher[int]):
-    """Writes down what it is told; may raise when it is resumed."""
+    """Writes down what it is told; may raise when it is told `fails_at`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.told: list[str] = []
-        self.failure: Exception | None = None
+        self.fails_at = ""
+
+    def _hear(self, told: str) -> None:
+        self.told.append(told)
+        if told == self.fails_at:
+            msg = "by the publisher"
+            raise ValueError(msg)
 
     def suspend(self) -> None:
-        self.told.append("suspend")
+        self._hear("suspend")
 
     def resume(self) -> None:
-        self.told.append("resume")
-        if self.failure is not None:
-            raise self.failure
+        self._hear("resume")
 
 
 @pytest.mark.parametrize("drain", [True, False])
@@ -92,13 +96,16 @@ def test_a_drain_is_answered_behind_what_a_publisher_sends_when_it_is_resumed(pa
     assert played.driver.sent[-1] == Flow(0, drain=True)
 
 
-def test_a_publisher_that_raises_when_it_is_resumed_ends_the_stream() -> None:
+@pytest.mark.parametrize("fails_at", ["suspend", "resume"])
+def test_a_publisher_that_raises_when_it_is_suspended_or_resumed_ends_the_stream(fails_at: str) -> None:
     source = Suspendable()
-    source.failure = ValueError("by the publisher")
+    source.fails_at = fails_at
     played = PlayedSender(publisher=source, expose_errors=True)
     played.grant(5)
     played.grant(5, drain=True)
-    played.grant(5)
+    if fails_at == "resume":
+        assert not source.cancelled
+        played.grant(5)
     assert source.cancelled
     assert played.detach is not None
     assert played.detach.description == "ValueError: by the publisher"

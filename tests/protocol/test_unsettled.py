@@ -156,6 +156,20 @@ def test_what_a_connection_has_used_it_may_use_again_and_gives_back_at_its_end()
     assert second.room() == 4_000_000
 
 
+def test_a_link_that_waits_goes_on_with_what_an_ended_connection_gives_back() -> None:
+    budget = Budget(8_000_000)
+    ended, share = Share(budget), Share(budget)
+    ended.take(8_000_000 - GUARANTEED_BYTES)
+    one, waiting = sending(share=share, max_unsettled=100), sending(share=share, max_unsettled=100)
+    assert one.end.unsettled + waiting.end.unsettled <= GUARANTEED_BYTES // COST + 1
+    one.driver.awake = waiting.driver.awake = False
+    ended.end()
+    assert (one.driver.awake, waiting.driver.awake) == (True, True)
+    one.driver.turn()
+    waiting.driver.turn()
+    assert (one.end.unsettled, waiting.end.unsettled) == (100, 100)
+
+
 def test_of_the_links_that_wait_for_the_connections_share_each_has_its_turn() -> None:
     share = Share(Budget(10))
     woken: list[str] = []

@@ -1,7 +1,7 @@
 """Manual settlement directly before a loop.
 
-A loop keeps items until it takes them. They become deliveries shortly before that. Until then the link keeps the claims
-on them in the runs in which they came.
+A loop keeps items until it takes them. They become deliveries shortly before that, in the order in which they came.
+Until then the link keeps the claims on them in the runs in which they came.
 
 Most programs decide on one delivery after the other, in their order. Such outcomes cost little: those that accept are
 counted, and the link asks how many there are (`CountedClaims`). Only a delivery that gets its outcome before an older
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import trio
 
 from rstreams._core.counted_claims import CountedClaims
-from rstreams._core.fast_paths import runs_of, unmade_runs_of
+from rstreams._core.fast_paths import unmade_runs_of
 from rstreams._core.gathering import ClaimsInOrder, Gathering, Holds, gather
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.kept_items import UnmadeRun
@@ -34,32 +34,48 @@ T = TypeVar("T")
 class ManualLoopStage(Stage[T, Delivery[T]]):
     """Hands over each item in a `Delivery` to a subscriber that keeps them for a loop."""
 
-    __slots__ = ("_claims", "_to_loop", "_to_loop_unmade")
+    __slots__ = ("_claims", "_to_loop")
 
     operator = "deliveries"
 
     def __init__(self, downstream: Subscriber[Delivery[T]]) -> None:
         """Hand over to `downstream`."""
         super().__init__(downstream)
-        self._to_loop = runs_of(downstream)
-        self._to_loop_unmade = unmade_runs_of(downstream)
+        self._to_loop = unmade_runs_of(downstream)
         self._claims: ManualClaims | None = None  # on the items, if they need any
 
     def on_next(self, item: T) -> None:
         """Hand over the item."""
         if not self._ended:
-            self._downstream.on_next(self._delivery_of(item, trio.current_time()))
+            if self._claims is not None:
+                self._claims.keep()
+            self._hand_over([item])
 
     def on_run(self, items: Iterator[T]) -> None:
-        """Hand over many items."""
-        assert self._to_loop is not None, "a loop takes runs"
-        self._to_loop(map(self._delivery_of, items, repeat(trio.current_time())))
+        """Hand over many items; if the iterator raises, those before."""
+        if self._ended:
+            return
+        came: list[T] = []
+        claims = self._claims
+        try:
+            if claims is None or claims.whole_runs:
+                came.extend(items)
+            else:
+                for item in items:
+                    came.append(item)
+                    claims.keep()
+        finally:
+            self._hand_over(came)
 
     def on_unmade_run(self, run: UnmadeRun) -> None:
         """Hand over many items before they are made."""
-        assert self._to_loop_unmade is not None, "a loop takes unmade runs"
+        assert self._to_loop is not None, "a loop takes unmade runs"
         deliveries = map(self._delivery_of, run.items, repeat(trio.current_time()))
-        self._to_loop_unmade(UnmadeRun(deliveries, run.left, run.refuse))
+        self._to_loop(UnmadeRun(deliveries, run.left, run.refuse))
+
+    def _hand_over(self, came: list[T]) -> None:
+        """Hand over items that are made, as deliveries that are not: others may wait that came before."""
+        self.on_unmade_run(UnmadeRun.certain(iter(came), len(came)))
 
     def _delivery_of(self, item: T, came: float) -> Delivery[T]:
         return Delivery(item, NO_HOLD) if self._claims is None else self._claims.delivery_of(item, came)

@@ -10,6 +10,7 @@ import pytest
 
 from rstreams import Delivery, Stream
 from rstreams._core.gathering import HoldsInOrder
+from rstreams.message import decode_message
 from rstreams.net.links.manual_loop import HoldBeside, ManualClaims
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, until
@@ -89,6 +90,54 @@ async def test_each_message_has_the_outcome_that_was_said(seed: int) -> None:
             number for number in range(size) if number % 7 != 6
         } - accepted - rejected
         assert len(set(numbers)) == len(numbers)
+
+
+LARGE = b"x" * 2_000_000
+
+
+def waiting_for(loop: Any) -> int:  # noqa: ANN401 - the open items of a stream
+    """Return how many items have come for a loop, and wait for it."""
+    return len(loop._sink._kept)
+
+
+@pytest.mark.parametrize("decode", [None, decode_message])
+@pytest.mark.parametrize(
+    ("items", "pack_items"),
+    [(["a", "b", "c", LARGE, "d", "e"], None), ([b"a", *[bytes([x]) for x in range(20)], LARGE, b"b"], 8)],
+)
+async def test_items_that_come_in_different_ways_keep_their_outcomes(
+    items: list[Any], pack_items: int | None, decode: Callable[[bytes], Any] | None
+) -> None:
+    options: dict[str, Any] = {} if decode is None else {"decode": decode}
+    if pack_items is not None:
+        options["pack_items"] = pack_items
+    async with connected(pack_items=8) as (node, connection):
+        queue = node.queue("work", capacity=100)
+        await connection.publish("work", Stream.of(*items), pack_items=1)
+        async with connection.stream("work", settlement="manual", **options).open() as deliveries:
+            await until(lambda: waiting_for(deliveries) == len(items))
+            kept = []
+            for number in range(len(items)):
+                delivery = await anext(deliveries)
+                if number % 3:
+                    delivery.accept()
+                else:
+                    kept.append(delivery)
+        for delivery in kept:
+            delivery.release()
+        await until(lambda: queue.statistics().unsettled == 0)
+        assert await connection.stream("work").take(len(kept)).to_list() == items[::3]
+        await until(lambda: queue.statistics().accepted == len(items))
+
+
+async def test_what_a_loop_has_not_come_to_is_given_back_in_its_place() -> None:
+    async with connected() as (node, connection):
+        node.queue("work")
+        await connection.publish("work", Stream.of("a", "b", "c", LARGE, "d"))
+        async with connection.stream("work", settlement="manual").open() as deliveries:
+            await until(lambda: waiting_for(deliveries) == 5)
+            (await anext(deliveries)).accept()
+        assert await connection.stream("work").take(4).to_list() == ["b", "c", LARGE, "d"]
 
 
 # the claims alone
