@@ -61,6 +61,7 @@ _WORDS: Final = (
     ("max_count n num number", "count"),
     ("init initial_value initializer start_value", "initial seed start"),
     ("application_properties attributes headers metadata", "properties"),
+    ("credentials passwords user", "users"),
 )
 _OURS: Final = {word: ours.split() for words, ours in _WORDS for word in words.split()}
 """For each word of other libraries, the names here: the first one that the function has."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
+from rstreams._checks.choices import require_flag
+from rstreams._checks.refusals import refuse_value
 from rstreams._codec import Symbol, encode_value
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold
@@ -324,11 +326,19 @@ class Delivery(Generic[T]):
         Args:
             delivery_failed: Whether this was a failed attempt, which increases the message's delivery-count.
             undeliverable_here: Whether it must not come to this consumer again.
-            annotations: Notes on the message for its next consumer; names begin with "x-opt-".
+            annotations: Notes on the message for its next consumer, by name; AMQP wants names that begin with "x-opt-".
+                If they do not fit into one frame of the peer, 64 KiB with most peers, the message goes back without.
 
-        Errors: `ConfigError` for annotations that AMQP cannot carry.
+        Errors: `ConfigError` for a mark that is not True or False, and for annotations that AMQP cannot carry.
         """
+        require_flag("modify", "delivery_failed", delivery_failed)
+        require_flag("modify", "undeliverable_here", undeliverable_here)
+        if annotations is not None and not isinstance(annotations, Mapping):
+            refuse_value("modify", "annotations", annotations, "a mapping, such as {'x-opt-reason': 'late'}")
         noted = dict(annotations or {})
+        for name in noted:
+            if not isinstance(name, str):
+                refuse_value("modify", "annotations", annotations, "a mapping whose names are texts")
         encode_value({Symbol(name): value for name, value in noted.items()})
         self._fail(
             DeliveryFailed(

@@ -14,6 +14,7 @@ PRINTED = {
     "delivery.md": [
         ["wash", "dry", "PublishResult(accepted=2)"],
         ["[0, 1, 2, 3, 4]"],
+        ["1", "2", "2 1 1"],
         ["3", "4", "two - x-opt-rstreams-failed-at x-opt-rstreams-failure"],
         ["resized one", "resized two"],
         ["2"],

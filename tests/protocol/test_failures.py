@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rstreams._core.holds import NO_HOLD
@@ -167,6 +169,23 @@ def test_a_condition_that_is_none_is_named(condition: str) -> None:
     delivery = Delivery(1, NO_HOLD)
     with pytest.raises(ConfigError, match=r"reject\(condition=.*1 to 255"):
         delivery.reject(condition)
+    assert not delivery.settled
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("delivery_failed", "no"),
+        ("delivery_failed", None),
+        ("undeliverable_here", 1),
+        ("annotations", "x-opt-a"),
+        ("annotations", {1: 1}),
+    ],
+)
+def test_a_mark_that_is_none_is_named(option: str, value: Any) -> None:  # noqa: ANN401
+    delivery = Delivery(1, NO_HOLD)
+    with pytest.raises(ConfigError, match=rf"modify\({option}=.*: {option} must be "):
+        delivery.modify(**{option: value})
     assert not delivery.settled
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rstreams.errors import ConnectionLost, LinkDetached
-from rstreams.protocol.frames import Attach, Role, Settlement
-from rstreams.protocol.refusal import refuse
+from rstreams.protocol.frames import Attach, Detach, Lost, Role, Settlement
+from rstreams.protocol.refusal import end_link, refuse
+from rstreams.protocol.states import State
 from rstreams.testing import ProbeSubscriber
 from rstreams.testing.local_driver import LocalDriver
 from tests.protocol.played import LOST, LocalPair
@@ -62,6 +63,27 @@ def test_a_refused_link() -> None:
     assert isinstance(probe.error, LinkDetached)
     assert probe.error.description == "no address 'a' here"
     assert receiving.credit() == 0
+
+
+@pytest.mark.parametrize("completed", [False, True])
+def test_a_link_that_is_ended_without_its_end_is_detached_once_and_hears_nothing_more(*, completed: bool) -> None:
+    pair = LocalPair(probe=ProbeSubscriber(5, hold=True))
+    pair.source.next(1, 2)
+    if completed:
+        pair.source.complete()
+        assert pair.sending_link.state is State.DETACH_SENT
+    end_link(pair.sending_link, pair.sending, Detach(condition="amqp:link:stolen", description="attached elsewhere"))
+    pair.probe.holds[0].done()
+    pair.probe.holds[1].release()
+    assert pair.receiving_link.state is State.DETACHED
+    if completed:
+        assert pair.probe.completed
+    else:
+        assert isinstance(pair.probe.error, LinkDetached)
+        assert pair.probe.error.condition == "amqp:link:stolen"
+    assert (pair.source.outcomes, pair.finished) == ([None, None], []), "the end goes on with another link"
+    pair.sending_link.lose(Lost(LOST))
+    assert pair.source.outcomes == ["failed", "failed"]
 
 
 @pytest.mark.slow

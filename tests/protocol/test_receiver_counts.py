@@ -42,6 +42,7 @@ def test_in_a_silence_its_subscriber_must_ask_unless_items_are_still_to_come() -
     played.transfer(1)
     assert played.end.waits_when_quiet(SEND) == [(ASK, played.probe)]
     assert played.end.waits_when_quiet(CANCEL) is None
+    played.driver.wire = 1  # a sender that sends more
     played.transfer(1)
     assert played.end.waits_when_quiet(SEND) is None, "one is here that was not asked for"
 

@@ -162,6 +162,24 @@ def test_a_publisher_that_answers_inside_request_is_asked_a_slice_at_a_time() ->
     assert sum(source.requests) == 3 * SLICE
 
 
+def test_a_turn_inside_of_a_request_leaves_everything_to_the_turn_that_is_under_way() -> None:
+    """A driver may work for an item of another link, sent inside of the request; this link has its turn then, too."""
+
+    def answer(source: Source, n: int) -> None:
+        source.subscriber.on_next(1)
+        played.link.work()
+        sent.append(len(played.driver.sent))
+        for item in range(2, n + 1):
+            source.subscriber.on_next(item)
+
+    sent: list[int] = []
+    source = Source(answer)
+    played = PlayedSender(publisher=source)
+    played.grant(3)
+    assert (source.requests, sent) == ([3], [0])
+    assert played.driver.sent == [Transfer(range(3), [b"1", b"2", b"3"])]
+
+
 def test_no_more_is_asked_for_than_the_driver_has_room_for() -> None:
     played = PlayedSender()
     played.driver.room = 100_000

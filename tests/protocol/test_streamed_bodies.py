@@ -230,14 +230,14 @@ def test_a_body_that_fails_is_aborted_and_ends_the_stream_with_its_error(settlem
     played.driver.turn()
     assert played.end.unsettled == (0 if settled else 1)
     played.driver.take_sent()
-    chunks.fail(KeyError("broken"))
+    chunks.error(KeyError("broken"))
     played.driver.turn()
     aborted, detach = played.driver.sent
     assert aborted == Transfer([0], [b""], settled, aborted=True)
     assert isinstance(detach, Detach)
     assert detach.description == "KeyError: 'broken'"
     assert (played.source.cancelled, played.end.unsettled, played.end.accepted) == (True, 0, 0)
-    assert played.source.outcomes == ([None] if settled else ["failed"])
+    assert played.source.outcomes == (["done"] if settled else ["failed"]), "what is sent settled is done at once"
 
 
 @pytest.mark.parametrize("publisher", [Refuses(), RefusesRequests()])

@@ -152,6 +152,23 @@ def test_an_interrupt_of_the_decoder_is_raised_at_once_and_fails_its_item() -> N
     assert loop.outcomes == {0: ACCEPTED, 1: ACCEPTED, 2: FAILED, 3: RELEASED}
 
 
+def test_an_interrupt_of_who_is_told_of_items_is_raised_at_once_and_the_items_are_given_back() -> None:
+    def ring() -> None:
+        raise KeyboardInterrupt
+
+    sink = BufferSink[int](ring, 8)
+    played = PlayedReceiver(probe=cast("Any", sink))
+    played.driver.turn()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        played.transfer(3)
+    assert played.raised == [raised.value]
+    assert played.end.ended
+    sink.close(None)
+    played.driver.turn()
+    assert played.outcomes == dict.fromkeys(range(3), RELEASED)
+    assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
+
+
 def test_a_decoder_that_needs_its_item_in_hand_gets_it_at_once() -> None:
     strategy = FailureStrategy(reject, forward=lambda payload, error, hold: hold.done())  # noqa: ARG005
     loop = Loop(on_failure=strategy)
