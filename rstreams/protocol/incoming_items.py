@@ -296,7 +296,8 @@ class IncomingItems(Generic[T]):
             self._on_unmade_run(UnmadeRun(map(self._decode, payloads), size, self._refuse_unmade))
         except BaseException as error:
             self._on_raised(error)
-            raise
+            if not isinstance(error, Exception):
+                raise
         finally:
             self._let_go_before(size)
             self._run = self._current = None

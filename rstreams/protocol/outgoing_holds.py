@@ -31,9 +31,6 @@ class WaitingHolds:
     def __len__(self) -> int:
         return sum(map(len, self._runs))
 
-    def __iter__(self) -> Iterator[Hold]:
-        return chain.from_iterable(self._runs)
-
     def append(self, hold: Hold) -> None:
         """Put the hold of one item behind the others."""
         runs = self._runs
