@@ -156,6 +156,7 @@ class LinkSubscription(ReceiverState[T]):
         self._holds_each = on_failure.forward is not None or settles is not None  # no outcome is told of a run
         self._settled = False  # the deliveries come settled
         self._error: BaseException | None = None  # in the phase ENDING: the error of the publisher, if it failed
+        self._leaves = False  # it wants no further link
         self._reason: PeerClosed | None = None  # in the phase PARTING: the reason why the peer has detached the link
         self._goodbye = Detach()
         self._thread = get_ident()
@@ -265,6 +266,7 @@ class LinkSubscription(ReceiverState[T]):
         Credit: Withdrawn, as by `suspend`.
         """
         self._start_at_last()
+        self._leaves = True
         self._life.on(ReceiverEvent.LEAVE)
         self.suspend()
         if self._link is None:
@@ -334,10 +336,10 @@ class LinkSubscription(ReceiverState[T]):
         else:
             self._end(frame.error)
         if self._life.phase is ReceiverPhase.ENDING and self._error is None and self._items.lacks_when_lost:
-            if returns:
-                self._life.on(ReceiverEvent.MISS)
-            else:
+            if not returns:
                 self._error = frame.error  # the stream was complete, but the items that are dropped now are missing
+            elif not self._leaves:
+                self._life.on(ReceiverEvent.MISS)
         self._forget_link()
         self.work()
         self._return_after(reason)
@@ -350,7 +352,9 @@ class LinkSubscription(ReceiverState[T]):
         if self._signals.postpone_work():
             return
         items.hand_over()
-        life = self._life
+        life, ledger = self._life, self.ledger
+        while self.state is State.DETACHED and ledger.buffered and ledger.demand and life.phase is not SILENT:
+            items.hand_over()  # what was requested meanwhile: no link will have a turn for it
         if life.phase is ReceiverPhase.LEAVING and self._nothing_comes:
             self._end(None)
         if life.phase is ReceiverPhase.ENDING and not items.buffer:

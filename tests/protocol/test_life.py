@@ -163,6 +163,30 @@ def test_an_item_waits_in_the_buffer_of_an_end_that_leaves_or_ends() -> None:
         assert played.probe.completed
 
 
+@pytest.mark.parametrize("leaves_first", [True, False])
+def test_an_end_that_has_been_told_to_leave_does_not_come_back_for_what_it_misses(leaves_first: bool) -> None:  # noqa: FBT001
+    played = PlayedReceiver(request=1)
+    played.driver.wire = 3
+    played.transfer(3)
+    if leaves_first:
+        played.end.leave()
+    played.driver.receive(Detach())
+    if not leaves_first:
+        played.end.leave()
+    played.link.lose(Lost(LOST, returns=True))
+    assert (played.probe.items, played.probe.completed, played.end.wants_link) == ([0], True, False)
+
+
+def test_settled_items_of_a_lost_link_are_handed_over_as_they_are_requested_one_by_one() -> None:
+    played = PlayedReceiver(request=1)
+    played.driver.wire = 5
+    played.transfer(5, settled=True)
+    played.link.lose(Lost(LOST, returns=True))
+    played.probe.on_item = lambda _: played.probe.request(1)
+    played.probe.request(1)
+    assert played.probe.items == [0, 1, 2, 3, 4]
+
+
 # the sending end
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
@@ -152,16 +153,17 @@ def test_an_interrupt_of_the_decoder_is_raised_at_once_and_fails_its_item() -> N
     assert loop.outcomes == {0: ACCEPTED, 1: ACCEPTED, 2: FAILED, 3: RELEASED}
 
 
-def test_an_interrupt_of_who_is_told_of_items_is_raised_at_once_and_the_items_are_given_back() -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), LookupError()])
+def test_an_error_of_who_is_told_of_items_gives_the_items_back_and_an_interrupt_is_raised(error: BaseException) -> None:
     def ring() -> None:
-        raise KeyboardInterrupt
+        raise error
 
     sink = BufferSink[int](ring, 8)
     played = PlayedReceiver(probe=cast("Any", sink))
     played.driver.turn()
-    with pytest.raises(KeyboardInterrupt) as raised:
+    with nullcontext() if isinstance(error, Exception) else pytest.raises(KeyboardInterrupt):
         played.transfer(3)
-    assert played.raised == [raised.value]
+    assert played.raised == [error]
     assert played.end.ended
     sink.close(None)
     played.driver.turn()
