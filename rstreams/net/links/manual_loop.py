@@ -118,18 +118,16 @@ class ManualClaims:
 
     Attributes:
         whole_runs: As for `ClaimsInOrder`.
-        keep: Likewise.
         undecided: The deliveries without an outcome by their numbers, the oldest first, with the time when they came.
     """
 
     asks = True
 
-    __slots__ = ("_claims", "_first", "_made", "_passed", "_taken", "keep", "undecided", "whole_runs")
+    __slots__ = ("_claims", "_first", "_made", "_passed", "_taken", "undecided", "whole_runs")
 
     def __init__(self, claims: ClaimsInOrder) -> None:
         """End these claims as the user decides."""
         self.whole_runs = claims.whole_runs
-        self.keep: Callable[[], None] = claims.keep
         self.undecided: dict[int, tuple[Delivery[Any], float]] = {}
         self._claims = CountedClaims(claims)
         self._first = 0
@@ -144,6 +142,10 @@ class ManualClaims:
         delivery = Delivery(item, _Claim(self, number))
         self.undecided[number] = delivery, came
         return delivery
+
+    def keep(self) -> None:
+        """Keep the item in `on_next`, behind the others."""
+        self._claims.claims.keep()
 
     # the loop calls these
 
