@@ -56,6 +56,7 @@ class Cluster:
     def leader(self, stream: str) -> RabbitMQ:
         """Return the broker that writes a stream.
 
+        Errors: `LookupError` while there is none.
         Context: Any broker that runs is asked; it may take some seconds until it knows that another one has died.
         """
         alive = next(broker for broker in self.brokers if broker.is_running)
@@ -64,7 +65,11 @@ class Cluster:
             " {ok, Members} = rabbit_stream_coordinator:members(maps:get(name, amqqueue:get_type_state(Q))),"
             " [atom_to_list(Node) || {Node, {Pid, writer}} <- maps:to_list(Members), is_pid(Pid)]."
         )
-        return next(broker for broker in self.brokers if broker.name in name)
+        for broker in self.brokers:
+            if broker.name in name:
+                return broker
+        msg = f"stream {stream!r} has no leader"
+        raise LookupError(msg)
 
 
 async def declare_super_stream(

@@ -173,7 +173,7 @@ async def new_leader(cluster: Cluster, stream: str) -> RabbitMQ:
     for _ in range(100):
         try:
             return await trio.to_thread.run_sync(cluster.leader, stream)
-        except StopIteration:
+        except LookupError:
             await trio.sleep(0.1)
-    msg = f"stream {stream!r} has no leader"
+    msg = f"stream {stream!r} still has no leader"
     raise AssertionError(msg)

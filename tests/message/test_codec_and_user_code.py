@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import tracemalloc
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -421,8 +422,6 @@ def test_a_half_made_message_that_the_collector_shows() -> None:
 
 @pytest.mark.slow
 def test_lists_in_lists_that_lie_about_their_count_take_no_memory() -> None:
-    import tracemalloc
-
     size = 200_000
     lists = b"".join(b"\xd0" + (size - 9 * n).to_bytes(4) + (size - 9 * n - 100).to_bytes(4) for n in range(60))
     encoded = b"\0Sw" + lists + b"\x40" * (size - len(lists) + 20)

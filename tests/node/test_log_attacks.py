@@ -451,7 +451,6 @@ def test_a_compacted_partition_in_memory_holds_no_deleted_messages() -> None:
     assert sum(len(message) for run in kept._runs for message in run.messages) == 10_000 == kept.size
 
 
-@pytest.mark.slow
 async def test_tombstones_from_before_a_restart_go_without_a_further_message(tmp_path: Path) -> None:
     options: dict[str, Any] = {"key": KEY, "tombstones_s": 0.01}
     async with Node(store=tmp_path / "store") as node:

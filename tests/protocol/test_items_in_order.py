@@ -180,7 +180,8 @@ def test_an_item_that_cannot_be_decoded_does_not_move_the_claims_on_the_others()
     assert kinds == {**given, 5: "released"}  # it was never wanted, and therefore not decoded
 
 
-def test_an_item_that_somebody_else_holds_keeps_its_place() -> None:
+def with_second_held() -> tuple[Consumer, list[Hold]]:
+    """Return a consumer that keeps its items one by one, and the hold that somebody else takes on the second item."""
     holds: list[Hold] = []
 
     def hold_the_second(payload: bytes) -> int:
@@ -191,6 +192,11 @@ def test_an_item_that_somebody_else_holds_keeps_its_place() -> None:
     consumer = Consumer(decode=hold_the_second)
     assert consumer.sink._claims is not None
     consumer.sink._claims.whole_runs = False  # as behind `filter`
+    return consumer, holds
+
+
+def test_an_item_that_somebody_else_holds_keeps_its_place() -> None:
+    consumer, holds = with_second_held()
     consumer.comes(4)
     assert [consumer.next() for _ in range(3)] == [0, 1, 2]
     assert consumer.outcomes == {0: ACCEPTED}
@@ -201,16 +207,7 @@ def test_an_item_that_somebody_else_holds_keeps_its_place() -> None:
 
 
 def test_an_item_that_somebody_else_holds_is_given_back_with_the_others() -> None:
-    holds: list[Hold] = []
-
-    def hold_the_second(payload: bytes) -> int:
-        if payload == b"1":
-            holds.append(consumer.played.end.hold())
-        return decode(payload)
-
-    consumer = Consumer(decode=hold_the_second)
-    assert consumer.sink._claims is not None
-    consumer.sink._claims.whole_runs = False
+    consumer, holds = with_second_held()
     consumer.comes(3)
     assert consumer.next() == 0
     consumer.sink.close(None)
