@@ -49,6 +49,7 @@ examples:
   rstreams node --queue orders --user alice:/run/secrets/alice --user bob:env:BOBS_PASSWORD
   rstreams node --config node.toml
   rstreams node --config node.toml --check
+  rstreams node --listen 0.0.0.0:5672 --anonymous --queue orders
   rstreams node --listen 0.0.0.0:5671 --tls-cert node.pem --tls-key node.key --tls-client-ca clients.pem --queue orders
 """
 
@@ -99,7 +100,8 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
         default=[],
         metavar="NAME:FILE",
         help="let in only these users; the password, or its hash, is the first line of FILE or, with "
-        "NAME:env:VARIABLE, an environment variable; may be repeated (default: everyone is let in)",
+        "NAME:env:VARIABLE, an environment variable; may be repeated (default: everyone of this machine; see "
+        "--anonymous)",
     )
     _add_security_to(parser)
     parser.add_argument("--url-file", type=Path, metavar="FILE", help="write the url to FILE while the node listens")
@@ -137,6 +139,11 @@ def _add_security_to(parser: argparse.ArgumentParser) -> None:
         "alice:CN=alice,O=Example; may be repeated (default: every certificate that is signed)",
     )
     group.add_argument(
+        "--anonymous",
+        action="store_true",
+        help="let everyone in, also from other machines, if there are no users; by default only from this machine",
+    )
+    group.add_argument(
         "--allow-plain-over-tcp",
         action="store_true",
         help="accept passwords in clear text from other machines; by default, without TLS, only from this machine",
@@ -158,6 +165,7 @@ def run(arguments: argparse.Namespace) -> int:
         config = _config(arguments) if arguments.config is None else _config_of_file(arguments)
         if arguments.check:
             if arguments.config is None:  # a file has been tried while it was read
+                config.check()
                 config.make(store=None)
             print("\n".join(config.lines()))
             return 0
@@ -194,6 +202,7 @@ def _config(arguments: argparse.Namespace) -> NodeConfig:
     """Return the node that the options describe."""
     certificate_users = _certificate_users(arguments.certificate_user)
     listening = {
+        "anonymous": arguments.anonymous,
         "allow_plain_over_tcp": arguments.allow_plain_over_tcp,
         "max_connections": arguments.max_connections,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 
 import trio
@@ -12,6 +13,7 @@ from rstreams.net.links.sight import Sight
 from rstreams.net.transport.accounts import UserLimits, require_limits
 from rstreams.net.transport.listener import ConnectionOptions, Listener
 from rstreams.net.transport.passwords import PasswordHash, require_users
+from rstreams.net.transport.security import Admission
 from rstreams.node.access import Access, Permission, require_permissions
 from rstreams.node.address import Address
 from rstreams.node.node_links import NodeLinks
@@ -93,6 +95,7 @@ class AdministeredNode:
         certificate_users: CertificateUsers | None = None,
         permissions: Sequence[Permission] | None = None,
         limits: Mapping[str, UserLimits] | UserLimits | None = None,
+        tls: Mapping[Listener, ssl.SSLContext] | None = None,
     ) -> None:
         """Have other users, permissions and limits from now on; all are replaced, as in `Node(...)`.
 
@@ -101,14 +104,28 @@ class AdministeredNode:
         more are ended. Limits of connections and links hold for new ones. A link that was attached without a limited
         rate stays without one.
 
-        Errors: `ConfigError` for a value that is not allowed; then nothing changes.
+        Args:
+            users: As for `Node`.
+            certificate_users: As for `Node`.
+            permissions: As for `Node`.
+            limits: As for `Node`.
+            tls: Other contexts of listeners that speak TLS, for clients that come from now on. Other listeners keep
+                theirs.
+
+        Errors: `ConfigError` for a value that is not allowed, or that would let in everyone, or passwords in clear
+            text, where a listener does not allow it (see `listen`); then nothing changes.
         Cancels: The new ones are in force; some connections may still be open.
         """
         checked = require_users(users), require_certificate_users(certificate_users)
         require_permissions(permissions)
-        self._options.accounts.renew(require_limits(limits))
+        allowed, contexts, later = require_limits(limits), dict(tls or {}), Admission(*checked)
+        for listener in self._listeners:
+            listener.check(later, contexts.get(listener))
+        self._options.accounts.renew(allowed)
         admission = self._options.admission
         admission.renew(*checked)
+        for listener, context in contexts.items():
+            listener.renew_tls(context)
         self._access.renew(permissions)
         self._links.end_forbidden()
         condition, text = Condition.UNAUTHORIZED_ACCESS.value, "the node does not let in this user any more"

@@ -79,7 +79,7 @@ class Node(NodeAddresses, AdministeredNode):
         users: For each user the password or its `PasswordHash`, for SASL PLAIN.
         certificate_users: The users of verified client certificates, for SASL EXTERNAL: a mapping of user names by
             certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
-            returns the user, or None to refuse it. If this and `users` are None, every client is let in.
+            returns the user, or None to refuse it. If this and `users` are None, every client is let in; see `listen`.
         permissions: What users may do; all else is refused. None: every client may publish and subscribe, and users and
             clients on this machine may also manage.
         limits: The `UserLimits` by user name, with "*" for all others; or one for each user.
@@ -232,6 +232,7 @@ class Node(NodeAddresses, AdministeredNode):
         place: str,
         *,
         tls: ssl.SSLContext | None = None,
+        anonymous: bool = False,
         allow_plain_over_tcp: bool = False,
         max_connections: int = DEFAULT_MAX_CONNECTIONS,
         max_handshakes: int = DEFAULT_MAX_HANDSHAKES,
@@ -244,6 +245,8 @@ class Node(NodeAddresses, AdministeredNode):
             place: The host and port; usual ports are 5672, and 5671 with TLS.
             tls: The context, such as `rstreams.tls.server_context` makes; the listener then speaks only TLS. It asks
                 for client certificates if the context says so.
+            anonymous: Whether clients of other machines are let in without users and without client certificates. At a
+                loopback address, which only this machine can reach, they always are. With users it has no effect.
             allow_plain_over_tcp: Whether passwords may come over a network that is not encrypted. On loopback addresses
                 they always may.
             max_connections: The most open connections; a further client is refused with that reason.
@@ -251,8 +254,10 @@ class Node(NodeAddresses, AdministeredNode):
             handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
             max_handshake_bytes: The most bytes that a client may send for TLS and SASL together.
 
-        Errors: `ConfigError` for a malformed place or an option that is not allowed, such as users without TLS for a
-            place that other machines can reach. `TransportError` if it cannot listen there, for instance because the
+        Errors: `ConfigError` for a malformed place or an option that is not allowed; for a place that other machines
+            can reach, with neither users nor required client certificates nor `anonymous`, or with passwords in clear
+            text.
+            `TransportError` if it cannot listen there, for instance because the
             port is in use. `RuntimeError` outside the block.
         """
         if not self._open:
@@ -260,6 +265,7 @@ class Node(NodeAddresses, AdministeredNode):
             raise RuntimeError(msg)
         options = ListeningOptions(
             tls=tls,
+            anonymous=anonymous,
             allow_plain_over_tcp=allow_plain_over_tcp,
             max_connections=max_connections,
             max_handshakes=max_handshakes,

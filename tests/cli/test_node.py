@@ -225,7 +225,6 @@ def test_a_password_file_that_cannot_be(
         (["--certificate-user", "alice:CN=alice"], "by certificate alone, and no tls= is given"),
         (["--max-connections", "0"], "max_connections=0"),
         (["--max-message-bytes", "-5"], "max_message_bytes=-5"),
-        (["--listen", "0.0.0.0:0", "--user", "alice:{}/ca.pem"], "passwords would come in clear text"),
     ],
 )
 def test_security_that_cannot_be(

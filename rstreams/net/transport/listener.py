@@ -24,6 +24,7 @@ import trio
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
+from rstreams._checks.refusals import refuse_value
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -84,6 +85,7 @@ class ListeningOptions:
 
     Attributes:
         tls: The context of a listener that speaks TLS, and nothing else.
+        anonymous: Whether clients of other machines are let in without users and without client certificates.
         allow_plain_over_tcp: Whether passwords may come from other machines in clear text.
         max_connections: The most open connections.
         max_handshakes: The most clients that have not opened their connection yet.
@@ -94,6 +96,7 @@ class ListeningOptions:
     """
 
     tls: ssl.SSLContext | None = None
+    anonymous: bool = False
     allow_plain_over_tcp: bool = False
     max_connections: int = DEFAULT_MAX_CONNECTIONS
     max_handshakes: int = DEFAULT_MAX_HANDSHAKES
@@ -103,6 +106,7 @@ class ListeningOptions:
     def __post_init__(self) -> None:
         """Check each option by itself."""
         require_tls(self.tls, server=True)
+        require_flag("", "anonymous", self.anonymous)
         require_flag("", "allow_plain_over_tcp", self.allow_plain_over_tcp)
         require_count("", "max_connections", self.max_connections, 1, MAX_COUNT, unit=" connections")
         require_count("", "max_handshakes", self.max_handshakes, 1, MAX_COUNT, unit=" handshakes")
@@ -110,23 +114,34 @@ class ListeningOptions:
         require_count("", "max_handshake_bytes", self.max_handshake_bytes, 1, MAX_COUNT, unit=" bytes")
 
     def check(self, place: PeerAddress, bound_to: str, admission: Admission) -> None:
-        """Check that clients can authenticate here, and that no password comes in clear text unless that is allowed.
+        """Check that the right clients are let in here.
+
+        - Clients can authenticate here.
+        - No password comes in clear text, unless that is allowed.
+        - Other machines' clients show who they are, unless everyone may come in (`anonymous`).
 
         Errors: `ConfigError`.
         """
-        plain = self.tls is None
-        if plain and admission.users is not None and not self.allow_plain_over_tcp and not is_loopback(bound_to):
+        plain, local = self.tls is None, is_loopback(bound_to)
+        listen = f"listen={str(place)!r}"
+        if plain and admission.users is not None and not self.allow_plain_over_tcp and not local:
             why = "passwords would come in clear text; give tls=, or allow it if the network itself can be trusted"
-            msg = f"listen={str(place)!r} with allow_plain_over_tcp=False: {why}"
+            msg = f"{listen} with allow_plain_over_tcp=False: {why}"
             raise ConfigError(msg)
         if admission.users is None and admission.certificate_users is not None:
             if plain:
-                msg = f"listen={str(place)!r}: the node lets clients in by certificate alone, and no tls= is given"
+                msg = f"{listen}: the node lets clients in by certificate alone, and no tls= is given"
                 raise ConfigError(msg)
             if self.tls is not None and self.tls.verify_mode is ssl.CERT_NONE:
                 why = "asks clients for none; see client_ca of rstreams.tls.server_context"
-                msg = f"listen={str(place)!r}: the node lets clients in by certificate alone, and the context {why}"
+                msg = f"{listen}: the node lets clients in by certificate alone, and the context {why}"
                 raise ConfigError(msg)
+        signed = self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED
+        if admission.is_open and not signed and not self.anonymous and not local:
+            why = "other machines can reach it, and there are no users: everyone would be let in"
+            help_ = "add users, require client certificates, or allow it by the option anonymous"
+            msg = f"{listen} with anonymous=False: {why}; {help_}"
+            raise ConfigError(msg)
 
 
 class Listener:
@@ -137,8 +152,17 @@ class Listener:
         port: The port; if port 0 was asked for, the one that the system has chosen.
     """
 
-    def __init__(self, place: PeerAddress, listeners: Sequence[trio.SocketListener], options: ListeningOptions) -> None:
+    def __init__(
+        self,
+        place: PeerAddress,
+        listeners: Sequence[trio.SocketListener],
+        options: ListeningOptions,
+        admission: Admission,
+    ) -> None:
         """Wrap listening sockets."""
+        self._place = place
+        self._bound_to = [str(each.socket.getsockname()[0]) for each in listeners]
+        self._admission = admission
         self.host = place.host
         self.port = int(listeners[0].socket.getsockname()[1])
         self._listeners = listeners
@@ -173,15 +197,32 @@ class Listener:
             with self._accepting:
                 await trio.serve_listeners(serve, list(self._listeners), handler_nursery=connections)
 
-    def renew_tls(self, tls: ssl.SSLContext | None) -> None:
+    def check(self, admission: Admission, tls: ssl.SSLContext | None = None) -> None:
+        """Check that it may let in other clients from now on, and speak TLS with another context.
+
+        Args:
+            admission: The clients that would be let in.
+            tls: The context; None: that of now.
+
+        Errors: As `ListeningOptions.check`; `ConfigError` for a context if the listener speaks no TLS.
+        """
+        if tls is not None:
+            require_tls(tls, server=True)
+            if self._options.tls is None:
+                msg = f"{self.url} speaks plain AMQP, and cannot change that"
+                raise ConfigError(msg)
+        options = replace(self._options, tls=tls or self._options.tls)
+        for host in self._bound_to:
+            options.check(self._place, host, admission)
+
+    def renew_tls(self, tls: ssl.SSLContext) -> None:
         """Speak TLS with another context to clients that come from now on; connections stay.
 
-        Errors: `ConfigError` for a listener without TLS, or for no context.
+        Errors: As `check`; `ConfigError` for no context.
         """
-        require_tls(tls, server=True)
-        if tls is None or self._options.tls is None:
-            msg = f"{self.url} speaks {'plain AMQP' if self._options.tls is None else 'TLS'}, and cannot change that"
-            raise ConfigError(msg)
+        if not isinstance(tls, ssl.SSLContext):
+            refuse_value("renew_tls", "tls", tls, "an ssl.SSLContext, such as rstreams.tls.server_context(...) makes")
+        self.check(self._admission, tls)
         self._options = replace(self._options, tls=tls)
 
     async def close_clients(self, choose: Callable[[Client], bool], condition: str, description: str) -> None:
@@ -318,7 +359,8 @@ class _Arriving:
 async def open_listener(place: str, options: ListeningOptions, admission: Admission) -> Listener:
     """Listen at `host:port`; nothing is accepted before `run`.
 
-    Errors: `ConfigError` for a malformed place, or for options that let in no client or passwords in clear text;
+    Errors: `ConfigError` for a malformed place, or for options that let in no client, passwords in clear text, or
+        everyone from other machines;
         `TransportError` if the system refuses the place.
     """
     address = parse_place(place)
@@ -327,14 +369,14 @@ async def open_listener(place: str, options: ListeningOptions, admission: Admiss
     except OSError as error:
         msg = f"cannot listen on {address}: {error.strerror or error}"
         raise TransportError(msg) from error
+    listener = Listener(address, listeners, options, admission)
     try:
-        for listener in listeners:
-            options.check(address, str(listener.socket.getsockname()[0]), admission)
+        listener.check(admission)
     except ConfigError:
-        for listener in listeners:
-            listener.socket.close()
+        for each in listeners:
+            each.socket.close()
         raise
-    return Listener(address, listeners, options)
+    return listener
 
 
 async def _hang_up(stream: trio.SocketStream) -> None:

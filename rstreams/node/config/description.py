@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from rstreams.errors import ConfigError
 from rstreams.net.transport.accounts import UserLimits
-from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT
-from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT, parse_place
+from rstreams.net.transport.listener import Listener, ListeningOptions
 from rstreams.net.transport.passwords import PasswordHash
+from rstreams.net.transport.security import Admission
 from rstreams.node.access import Permission
 from rstreams.node.kinds import KINDS
 from rstreams.node.node import Node
@@ -110,6 +111,18 @@ class DeclaredListener:
         context = None if self.tls is None else self.tls.context()
         return await node.listen(self.where, tls=context, **self.options)
 
+    def check(self, admission: Admission) -> None:
+        """Check that no one is let in by mistake, as the node does when it listens.
+
+        Names are not looked up here: other machines may reach any name but "localhost".
+
+        Errors: `ConfigError`, as `Node.listen`.
+        Context: Any thread; reads the files.
+        """
+        place = parse_place(self.where)
+        options = ListeningOptions(tls=None if self.tls is None else self.tls.context(), **self.options)
+        options.check(place, "127.0.0.1" if place.host == "localhost" else place.host, admission)
+
     def __str__(self) -> str:
         """Return it with all its options."""
         tls = "plain AMQP" if self.tls is None else f"TLS with {self.tls.certificate}"
@@ -176,13 +189,21 @@ class NodeConfig:
             before: The description that it was made from.
             listeners: Its listeners, in the order of that description.
 
-        Errors: `ConfigError` for a file that cannot be used; then nothing changes.
+        Errors: `ConfigError` for a file that cannot be used, or for users without which one of the listeners, with its
+            options of now, would let in everyone; then nothing changes.
         """
         mine = {each.where: each.tls.context() for each in self.listeners if each.tls is not None}
-        for declared, listener in zip(before.listeners, listeners, strict=True):
-            if declared.tls is not None and declared.where in mine:
-                listener.renew_tls(mine[declared.where])
-        await node.renew_access(**self.access)
+        together = zip(before.listeners, listeners, strict=True)
+        tls = {each: mine[was.where] for was, each in together if was.tls is not None and was.where in mine}
+        await node.renew_access(**self.access, tls=tls)
+
+    def check(self) -> None:
+        """Check the listeners; what is wrong with the addresses is told by `make`.
+
+        Errors: As `DeclaredListener.check`.
+        """
+        for listener in self.listeners:
+            listener.check(Admission(self.users, self.certificate_users))
 
     @property
     def fixed(self) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from rstreams._checks.numbers import require_seconds
 from rstreams.errors import ConfigError
 from rstreams.net.transport.accounts import EVERYONE, UserLimits
-from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
+from rstreams.net.transport.address import parse_place
 from rstreams.net.transport.listener import ListeningOptions
 from rstreams.net.transport.passwords import PasswordHash
 from rstreams.net.transport.security import Admission
@@ -149,36 +149,22 @@ class _FileReader:
 
     def _read_listener(self, path: Path, value: object) -> DeclaredListener:
         options = options_of(Node.listen, "place", "tls")
-        table = dict(self._problems.table(path, value, ("place", "tls", "anonymous", *options)))
-        place, tls, anonymous = table.pop("place", ""), table.pop("tls", None), table.pop("anonymous", False)
+        table = dict(self._problems.table(path, value, ("place", "tls", *options)))
+        place, tls = table.pop("place", ""), table.pop("tls", None)
         if not isinstance(place, str):
             self._problems.add((*path, "place"), f"place = {place!r:.80}: it must be a text, host:port")
             place = ""
-        if not isinstance(anonymous, bool):
-            self._problems.add((*path, "anonymous"), f"anonymous = {anonymous!r:.80}: it must be true or false")
+        before = len(self._problems.found)
         files = None if tls is None else self._read_tls((*path, "tls"), tls)
+        known = self._users_are_known and len(self._problems.found) == before
         listener = DeclaredListener(place, files, self._problems.options(path, table, options, ListeningOptions))
         with self._problems.noting((*path, "place")):
-            address = parse_place(listener.where)
-            self._check_place(path, listener, address, anonymous=bool(anonymous))
+            parse_place(listener.where)
+            if known:
+                flags = {name: each for name, each in listener.options.items() if isinstance(each, bool)}
+                admission = Admission(self._users or None, (self._subjects or None) if self._asks else None)
+                replace(listener, options=flags).check(admission)
         return listener
-
-    def _check_place(self, path: Path, listener: DeclaredListener, address: PeerAddress, *, anonymous: bool) -> None:
-        """Check that no one is let in by mistake: an open node, or a password in clear text."""
-        host = "127.0.0.1" if address.host == "localhost" else address.host
-        plain = listener.options.get("allow_plain_over_tcp", False)
-        try:
-            context = None if listener.tls is None else listener.tls.context()
-        except ConfigError:
-            return  # noted before
-        if not self._users_are_known:
-            return
-        admission = Admission(self._users or None, (self._subjects or None) if self._asks else None)
-        ListeningOptions(tls=context, allow_plain_over_tcp=plain is True).check(address, host, admission)
-        asks = listener.tls is not None and listener.tls.client_ca and listener.tls.require_client_certificate
-        if not self._users and not self._subjects and not asks and not anonymous and not is_loopback(host):
-            why = "other machines can reach it, and there are no users: everyone would be let in"
-            self._problems.add((*path, "place"), f"place = {listener.where!r}: {why}; add users, or anonymous = true")
 
     def _read_tls(self, path: Path, value: object) -> TlsFiles | None:
         before = len(self._problems.found)

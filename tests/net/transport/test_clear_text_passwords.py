@@ -9,7 +9,6 @@ from rstreams import Node, Stream
 from rstreams.errors import ConfigError
 from rstreams.net.transport.address import is_loopback, parse_url
 from rstreams.net.transport.opening import OpeningOptions
-from tests.net.certificates import node_context
 
 USERS = {"alice": "sesame"}
 
@@ -67,15 +66,3 @@ def test_over_tls_a_password_may_go_anywhere_and_so_may_a_client_without_one() -
     options = OpeningOptions("me")
     options.check(parse_url("amqps://alice:hush@192.0.2.1"))
     options.check(parse_url("amqp://192.0.2.1"))
-
-
-@pytest.mark.parametrize("place", ["0.0.0.0:0", "[::]:0"])
-async def test_a_node_takes_no_passwords_from_other_machines_in_clear_text(place: str) -> None:
-    async with Node(users=USERS) as node:
-        with pytest.raises(ConfigError, match="passwords would come in clear text") as raised:
-            await node.listen(place)
-        assert "tls=" in str(raised.value)
-        await node.listen(place, allow_plain_over_tcp=True)
-        await node.listen(place, tls=node_context())
-    async with Node() as node:
-        await node.listen(place)

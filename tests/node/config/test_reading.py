@@ -116,7 +116,7 @@ def test_streams_and_handlers_of_python(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_would_run_names_every_option(tmp_path: Path) -> None:
     lines = read(tmp_path, '[queues.orders]\ncapacity = 5\n[users.alice]\npassword = "' + HASH + '"\n').lines()
     assert lines[0].startswith("node: idle_timeout_s=30.0, max_frame_bytes=131072")
-    assert lines[1].startswith("listener 127.0.0.1:5672: plain AMQP, allow_plain_over_tcp=False")
+    assert lines[1].startswith("listener 127.0.0.1:5672: plain AMQP, anonymous=False, allow_plain_over_tcp=False")
     assert lines[2].startswith("queue 'orders': capacity=5, dead_letters=None, max_deliveries=None")
     assert lines[3] == "user 'alice': with a password"
     assert HASH not in "\n".join(lines)
@@ -149,7 +149,7 @@ def test_what_would_run_names_every_option(tmp_path: Path) -> None:
         ("[[listen]]\nanonymous = 'yes'", 2, "anonymous = 'yes': it must be true or false"),
         ("[[listen]]\nport = 5", 2, "listen has no 'port'; there are place, tls, anonymous, "),
         ("[[listen]]\n[[listen]]\nplace='127.0.0.1:5672'", 3, "the node listens at 127.0.0.1:5672 already"),
-        ("[[listen]]\nplace = '0.0.0.0:5672'", 2, "everyone would be let in; add users, or anonymous = true"),
+        ("[[listen]]\nplace = '0.0.0.0:5672'", 2, "everyone would be let in; add users, require client"),
         ("[[listen]]\nplace = 'shop.example:5672'", 2, "everyone would be let in"),
         ("[[listen]]\nplace='0.0.0.0:1'\n[users.a]\npassword='" + HASH + "'", 2, "passwords would come in clear text"),
         ("[[listen]]\ntls = {}", 2, "listen.tls has no 'certificate', which must be given"),
