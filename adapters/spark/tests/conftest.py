@@ -106,7 +106,7 @@ def guarded_node() -> Iterator[NodeProcess]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark for all tests: it takes ten seconds to start."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Spark's own, about the versions of others
@@ -118,6 +118,7 @@ def spark() -> Iterator[SparkSession]:
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.log.level", "OFF")
+            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .getOrCreate()
         )
         yield session

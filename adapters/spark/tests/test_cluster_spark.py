@@ -202,7 +202,7 @@ builder = SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "fa
 spark = rstreams_spark.session(builder)
 rows = spark.readStream.format("rstreams").options(url=url, address="in").load().selectExpr("message_id", "body")
 for name, writer in [
-    ("sink", rows.writeStream.format("rstreams").options(url=url, address="out")),
+    ("sink", rows.writeStream.format("rstreams").queryName("named").options(url=url, address="out")),
     ("batch", rows.writeStream.foreachBatch(rstreams_spark.send(url=url, address="out"))),
 ]:
     query = writer.option("checkpointLocation", f"{folder}/{name}").trigger(availableNow=True).start()
@@ -234,3 +234,30 @@ def test_spark_connect_reads_and_sends(node: NodeProcess, tmp_path: Path) -> Non
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.wait(60) == 0
+
+
+PIPELINE = """
+from pyspark import pipelines
+from pyspark.sql import SparkSession
+
+pipelines.create_sink("out", format="rstreams", options={{"url": "{url}", "address": "out"}})
+
+@pipelines.append_flow(target="out")
+def copied():
+    spark = SparkSession.active()
+    rows = spark.readStream.format("rstreams").options(url="{url}", address="in").load()
+    return rows.selectExpr("message_id", "body")
+"""
+
+
+def test_a_declarative_pipeline_reads_and_sends(node: NodeProcess, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Declarative Pipelines need pyspark[pipelines]")
+    (tmp_path / "flows.py").write_text(PIPELINE.format(url=node.url))
+    (tmp_path / "spark-pipeline.yml").write_text(
+        f"name: p\nstorage: file://{tmp_path}/storage\nlibraries: [{{glob: {{include: flows.py}}}}]\n"
+    )
+    node.publish("in", [rstreams.Message(b"1", id="m-1")])
+    command = [str(SPARK / "bin" / "spark-pipelines"), "run", "--conf", "spark.ui.enabled=false"]
+    environment = job_environment(PYSPARK_PYTHON=sys.executable)
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=200)
+    assert [(message.body, message.id) for message in node.take("out", 1)] == [(b"1", "m-1")]

@@ -1,4 +1,4 @@
-"""Logs that are read as a batch, without Spark: what filters and options leave to be read."""
+"""Logs that are read as a batch, without Spark: what the options leave to be read."""
 
 from __future__ import annotations
 
@@ -8,20 +8,9 @@ from typing import Any
 
 import pytest
 import trio
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
-)
 from rstreams_spark._logs import batch
 from rstreams_spark._logs import link as links
-from rstreams_spark._logs.batch import CLOCKS_DIFFER, FilteredLogReader
+from rstreams_spark._logs.batch import LogBatchReader
 from rstreams_spark._logs.logs import Tail
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._schema import source_schema
@@ -35,9 +24,6 @@ from rstreams.net.dialects import RStreamsNode
 Read = Callable[..., list[tuple[str, int, int]]]
 
 AT = datetime(2026, 11, 22, 8, tzinfo=UTC)
-P = ("partition",)
-O = ("offset",)  # noqa: E741 - beside P
-T = ("timestamp",)
 
 
 class TimedLogs(PlayedLogs):
@@ -49,87 +35,30 @@ class TimedLogs(PlayedLogs):
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Read:
-    """Return a function that returns the ranges of a read with filters and options, and keeps what is left to Spark."""
+    """Return a function that returns the ranges of a read."""
 
-    def run(*filters: Filter, left: list[Filter] | None = None, **given: str) -> list[tuple[str, int, int]]:
+    def run(**given: str) -> list[tuple[str, int, int]]:
         logs = TimedLogs(part(0, 100), part(1, 200, first=50), part(2, 300))
         monkeypatch.setattr(batch, "Survey", lambda options: PlayedSurvey(options, logs))
         address = {} if "addresses" in given else {"address": "a"}
         options = SourceOptions.parse({"url": "amqp://127.0.0.1", **address, **given})
-        reader = FilteredLogReader(options, source_schema(("offset",), options.body))
-        remaining = list(reader.pushFilters(list(filters)))
-        assert remaining == (left or [])
-        parts: Any = reader.partitions()
+        parts: Any = LogBatchReader(options, source_schema(("offset",), options.body)).partitions()
         return [(each.address, each.first, each.end) for each in parts]
 
     return run
 
 
-ALL = [("a-0", 0, 100), ("a-1", 50, 200), ("a-2", 0, 300)]
+def test_all_is_read_without_options(read: Read) -> None:
+    assert read() == [("a-0", 0, 100), ("a-1", 50, 200), ("a-2", 0, 300)]
 
 
-@pytest.mark.parametrize(
-    ("filters", "ranges"),
-    [
-        ([], ALL),
-        ([EqualTo(P, 1)], ALL[1:2]),
-        ([In(P, (0, 2, 7))], [ALL[0], ALL[2]]),
-        ([In(P, (0, 2)), In(P, (1, 2))], ALL[2:]),
-        ([GreaterThan(P, 0)], ALL[1:]),
-        ([GreaterThanOrEqual(P, 1), LessThan(P, 2)], ALL[1:2]),
-        ([LessThanOrEqual(P, 0)], ALL[:1]),
-        ([EqualTo(P, 0), EqualTo(P, 1)], []),
-        ([EqualTo(P, -1)], []),
-        ([EqualTo(O, 120)], [("a-1", 120, 121), ("a-2", 120, 121)]),
-        ([GreaterThan(O, 98)], [("a-0", 99, 100), ("a-1", 99, 200), ("a-2", 99, 300)]),
-        ([GreaterThanOrEqual(O, 200)], [("a-2", 200, 300)]),
-        ([LessThan(O, 51)], [("a-0", 0, 51), ("a-1", 50, 51), ("a-2", 0, 51)]),
-        ([LessThanOrEqual(O, 49), EqualTo(P, 1)], []),
-        ([GreaterThan(O, 10), LessThanOrEqual(O, 5)], []),
-        ([GreaterThan(O, 10), GreaterThan(O, 190), EqualTo(P, 1)], [("a-1", 191, 200)]),
-    ],
-)
-def test_partitions_and_offsets_that_no_filter_lets_through_are_not_read(
-    read: Read, filters: list[Filter], ranges: list[tuple[str, int, int]]
-) -> None:
-    assert read(*filters) == ranges
-
-
-def test_of_a_list_of_offsets_the_whole_stretch_is_read_and_spark_chooses(read: Read) -> None:
-    listed = In(O, (150, 120, 290))
-    assert read(listed, left=[listed]) == [("a-1", 120, 200), ("a-2", 120, 291)]
-
-
-@pytest.mark.parametrize("kind", [EqualTo, GreaterThan, GreaterThanOrEqual])
-def test_a_filter_on_time_begins_an_hour_earlier_and_spark_applies_it_too(read: Read, kind: type[Filter]) -> None:
-    assert timedelta(minutes=60) == CLOCKS_DIFFER
-    since = kind(T, AT + timedelta(minutes=130))  # type: ignore[call-arg]  # each of these has a column and a value
-    assert read(since, left=[since]) == [("a-0", 70, 100), ("a-1", 70, 200), ("a-2", 70, 300)]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        LessThan(T, AT),
-        IsNotNull(O),
-        EqualTo(("properties", "offset"), 5),
-        EqualTo(O, "5"),
-        In(P, ("1",)),
-        StringStartsWith(("message_id",), "m"),
-    ],
-)
-def test_other_filters_are_left_to_spark(read: Read, other: Filter) -> None:
-    """A message may be stored long after it was made: a filter on the latest time does not end the read."""
-    assert read(other, left=[other]) == ALL
-
-
-def test_filters_and_options_both_count(read: Read) -> None:
+def test_options_choose_partitions_offsets_and_times(read: Read) -> None:
     given = {
         "startingTimestamp": f"{AT + timedelta(minutes=60):%Y-%m-%dT%H:%MZ}",
-        "endingOffsets": '{"a": {"0": 80, "1": "latest", "2": 250}}',
+        "endingOffsets": '{"a": {"0": 80, "1": 60, "2": 240}}',
         "minPartitions": "4",
     }
-    assert read(LessThan(O, 240), In(P, (0, 2)), **given) == [
+    assert read(**given) == [
         ("a-0", 60, 80),
         ("a-2", 60, 105),
         ("a-2", 105, 150),

@@ -116,6 +116,42 @@ def test_the_sink_takes_its_own_options_and_what_spark_adds() -> None:
         SinkOptions.parse({"url": URL, "maxtriggerdelay": "1s"})
 
 
+BY_SPARK = {
+    "start()": {},
+    "start() of a named query": {"queryname": "q"},
+    "a sink of a pipeline": {"queryname": "flow", "checkpointlocation": "file:/storage/_checkpoints/sink/flow/0"},
+}
+
+
+@pytest.mark.parametrize("way", BY_SPARK)
+def test_what_spark_adds_to_the_options_of_a_sink_is_no_error(way: str) -> None:
+    """As `test_ways_in_spark` sees Spark 4.3 do."""
+    assert SinkOptions.parse({"url": URL, "address": "out"} | BY_SPARK[way]).address == "out"
+
+
+def test_of_the_properties_of_a_table_only_its_options_count() -> None:
+    of_table = {"owner": "ada", "provider": "rstreams", "comment": "c", "k": "v", "url": URL, "option.url": URL}
+    assert SourceOptions.parse(of_table | {"option.Address": "in", "Address": "in"}).address == "in"
+    with pytest.raises(ConfigError, match=r"^the rstreams source has no option adress\. Did you mean address"):
+        SourceOptions.parse(of_table | {"option.address": "in", "option.adress": "in"})
+    with pytest.raises(ConfigError, match=r"^the rstreams source has no option option\.url"):
+        SourceOptions.parse(SOURCE | {"option.url": URL})
+
+
+@pytest.mark.parametrize("options", [SourceOptions, SinkOptions])
+def test_a_table_whose_options_spark_keeps_to_itself_is_told_what_to_do(
+    options: type[SourceOptions | SinkOptions],
+) -> None:
+    with pytest.raises(ConfigError, match=r"option url is missing: .* no source that is written in Python: use CREATE"):
+        options.parse({"queryname": "q"} if options is SinkOptions else {})
+
+
+@pytest.mark.parametrize("options", [SourceOptions, SinkOptions])
+def test_a_path_is_refused_with_a_hint(options: type[SourceOptions | SinkOptions]) -> None:
+    with pytest.raises(ConfigError, match=r"has no option path: use address in place of a path$"):
+        options.parse(SOURCE | {"path": "in"})
+
+
 @pytest.mark.parametrize(
     "given_as",
     [

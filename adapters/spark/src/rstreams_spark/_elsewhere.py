@@ -12,6 +12,7 @@ _CREDIT: Final = "use maxMessagesPerTrigger: the size of a batch is the credit o
 _LARGEST_BATCH: Final = "use maxMessagesPerTrigger"
 _ADDRESS: Final = "use address"
 _URL: Final = "use url"
+_PATH: Final = "use address in place of a path"
 
 SOURCE_ELSEWHERE: Final = {
     "maxoffsetspertrigger": _LARGEST_BATCH,
@@ -51,6 +52,8 @@ SOURCE_ELSEWHERE: Final = {
     "eventhubs.connectionstring": "use connectionString",
     "kafka.security.protocol": "begin the url with amqps:// for TLS",
     "kafka.sasl.mechanism": "use sasl",
+    "path": _PATH,
+    "paths": "use addresses in place of paths, for logs",
     "window": "use maxMessagesPerTrigger for the source; window is an option of the sink",
 }
 """For the source."""
@@ -59,6 +62,7 @@ SINK_ELSEWHERE: Final = {
     **{name: SOURCE_ELSEWHERE[name] for name in ("kafka.bootstrap.servers", "service.url", "host", "topic", "queue")},
     **{name: SOURCE_ELSEWHERE[name] for name in ("kafka.security.protocol", "kafka.sasl.mechanism")},
     "stream": _ADDRESS,
+    "path": _PATH,
     "eventhubs.connectionstring": "use connectionString",
     "includeheaders": "the columns properties and annotations are sent if they are there",
     "kafka.acks": "each row waits for the outcome of its message",

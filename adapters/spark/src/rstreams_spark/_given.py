@@ -22,6 +22,12 @@ _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _UNITS_BYTES: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _FLAGS: Final = {"true": True, "false": False}
 
+_OPTION_OF_TABLE: Final = "option."
+_OF_A_TABLE: Final = (
+    ". Spark hands the OPTIONS of a table to no source that is written in Python: use CREATE TEMPORARY VIEW ... USING "
+    "rstreams OPTIONS (...), or name the options beside the table, with WITH (...) or .option(...)"
+)
+
 
 @dataclass(frozen=True)
 class Secret:
@@ -83,8 +89,9 @@ class Given:
         elsewhere: Mapping[str, str],
         ignored: Iterable[str] = (),
     ) -> None:
-        self._options = {name.lower(): value for name, value in options.items()}
+        self._options = _handed_in(options)
         self._what = what
+        self._hint = "" if self._options.keys() - set(ignored) else _OF_A_TABLE
         self._wrong: list[str] = []
         spelled = {name.lower(): name for name in known}
         for name in sorted(self._options.keys() - spelled.keys() - set(ignored)):
@@ -119,11 +126,11 @@ class Given:
         Errors: `ConfigError` that names each wrong option, its value and the allowed values, in one line.
         """
         if len(self._wrong) == 1:
-            raise ConfigError(self._wrong[0])
+            raise ConfigError(self._wrong[0] + self._hint)
         if self._wrong:
             listed = "; ".join(f"({number}) {text}" for number, text in enumerate(self._wrong, 1))
             msg = f"{len(self._wrong)} things are wrong with the options of the rstreams {self._what}: {listed}"
-            raise ConfigError(msg)
+            raise ConfigError(msg + self._hint)
 
     def has(self, name: str) -> bool:
         """Return whether an option is given."""
@@ -209,3 +216,16 @@ class Given:
             self.refuse(f"option {name}={given!r}: must be {allowed}")
             return default
         return value
+
+
+def _handed_in(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that a user has given, by their names in lower case.
+
+    For `CREATE TABLE ... USING rstreams OPTIONS (...)` Spark gives the properties of the table: its owner, its
+    provider, its comment and so on, and each option as `option.NAME`.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    if given.get("provider", "").lower() != "rstreams":
+        return given
+    prefix = _OPTION_OF_TABLE
+    return {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}

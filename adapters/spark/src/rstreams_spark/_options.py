@@ -23,7 +23,8 @@ MAX_CREDIT: Final = 2**31 - 1
 _MAX_PARTITIONS: Final = 10_000
 _MAX_PACK: Final = 56  # of 1 KB: 64 KiB, and the engine keeps a buffer of a power of two for an unsettled delivery
 _MAX_BYTES: Final = 2**40
-_SET_BY_SPARK: Final = ("checkpointlocation",)
+_SET_BY_SPARK: Final = ("checkpointlocation", "queryname")
+"""What Spark adds to the options of a streaming sink by itself, in lower case."""
 
 OnUnparsable = Literal["fail", "reject"]
 

@@ -52,7 +52,7 @@ class RStreamsDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a log as a batch; it refuses a queue, which has no end, when Spark plans the read."""
         from rstreams_spark._first_line import reason_first
-        from rstreams_spark._logs.batch import batch_reader
+        from rstreams_spark._logs.batch import LogBatchReader
         from rstreams_spark._options import SourceOptions
         from rstreams_spark._schema import check_source_schema
         from rstreams_spark._shape import RowShape
@@ -61,7 +61,7 @@ class RStreamsDataSource(DataSource):
             options = SourceOptions.parse(self.options)
             check_source_schema(schema, options.body)
             RowShape(schema, options.body, options.address)
-            return batch_reader(options, schema)
+            return LogBatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> AddressReader | RefusedReader:  # noqa: N802 - Spark's name
         """Return the streaming reader; it connects when the query asks for its first batch.
