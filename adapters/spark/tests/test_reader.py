@@ -195,7 +195,7 @@ def test_trigger_once_is_refused_with_what_to_use(reader: QueueReader) -> None:
 
 @pytest.mark.parametrize("offset", [{}, {"m": 1}, {"messages": "1"}, {"messages": -1}, {"messages": 1, "x": 2}])
 def test_the_offset_of_another_source_is_refused(reader: QueueReader, offset: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"^the checkpoint has the offset .*, which is not one of the rstreams sourc"):
+    with pytest.raises(ConfigError, match=r"^the checkpoint has the offset .*, which is not one of a queue "):
         reader.latestOffset(offset, LIMIT)
 
 

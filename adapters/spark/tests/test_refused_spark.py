@@ -125,8 +125,13 @@ def test_a_checkpoint_of_another_source(
     run_now(frame, tmp_path / "checkpoint", tmp_path / "table")
     told = reason(failure_of(source(), tmp_path / "checkpoint"))
     assert told.startswith(
-        "rstreams.errors.ConfigError: the checkpoint has the offset {'logOffset': 0}, which is not one of"
+        "rstreams.errors.ConfigError: the checkpoint has the offset {'logOffset': 0}, which is not one of the rstreams "
     )
+    (batch,) = (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")
+    (tmp_path / "checkpoint" / "offsets" / ".0.crc").unlink()
+    batch.write_text(batch.read_text().replace('{"logOffset":0}', "5"))  # as of source rate
+    told = reason(failure_of(source(), tmp_path / "checkpoint"))
+    assert told.startswith("rstreams.errors.ConfigError: the checkpoint has the offset 5, which is not one of the rst")
     assert settled(filled) == 0
 
 

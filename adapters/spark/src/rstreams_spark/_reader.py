@@ -36,6 +36,7 @@ from rstreams_spark._ahead import Ahead
 from rstreams_spark._first_line import reason_first
 from rstreams_spark._last_words import Witness, take_witness
 from rstreams_spark._log import say
+from rstreams_spark._logs.plan import of_another_source
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._short_way import MOST_BYTES
 from rstreams_spark.errors import SourceFailed
@@ -153,13 +154,10 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._in_runner().offset(messages)
 
     def _position(self, offset: dict[str, Any]) -> int:
-        messages, address = offset.get(_MESSAGES), offset.get(_ADDRESS, self._options.address)
-        if not isinstance(messages, int) or messages < 0 or not offset.keys() <= {_MESSAGES, _ADDRESS, _WAL}:
-            msg = (
-                f"the checkpoint has the offset {offset!r}, which is not one of the rstreams source "
-                f"({{{_MESSAGES!r}: n, {_ADDRESS!r}: ...}}): it belongs to a query with another source"
-            )
-            raise ConfigError(msg)
+        if not is_queue_offset(offset):
+            raise of_another_source(offset, f"a queue ({{{_MESSAGES!r}: n, {_ADDRESS!r}: ...}})")
+        messages: int = offset[_MESSAGES]
+        address = offset.get(_ADDRESS, self._options.address)
         if address != self._options.address:
             msg = (
                 f"the checkpoint belongs to a query that reads address {address!r}, and option "
@@ -361,3 +359,13 @@ class _Runner:
 
 def _offset_at(messages: int, options: SourceOptions) -> dict[str, Any]:
     return {_MESSAGES: messages, _ADDRESS: options.address}
+
+
+def is_queue_offset(offset: object) -> bool:
+    """Return whether an offset of a checkpoint is one of queue mode."""
+    if not isinstance(offset, dict) or not offset.keys() <= {_MESSAGES, _ADDRESS, _WAL}:
+        return False
+    messages = offset.get(_MESSAGES)
+    return (
+        type(messages) is int and messages >= 0 and all(type(offset.get(name, "")) is str for name in (_ADDRESS, _WAL))
+    )

@@ -11,9 +11,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from rstreams.errors import ConfigError
 from rstreams_spark._first_line import reason_first
 from rstreams_spark._last_words import Witness, take_witness
-from rstreams_spark._logs.plan import is_log_offset, read_offset
+from rstreams_spark._logs.plan import is_log_offset, of_another_source, read_offset
 from rstreams_spark._options import SourceOptions
-from rstreams_spark._reader import QueueReader
+from rstreams_spark._reader import QueueReader, is_queue_offset
 from rstreams_spark._short_way import ShortWay
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         Errors: As `latestOffset`.
         """
         self.end_hand_over()
-        reader = self._reader(end)
+        reader = self._reader(start, end)
         parts = reader.partitions(start, end)
         if self.may_hand_over(parts):
             self.hand_over(reader.rows_with_plan(parts[0]))
@@ -94,15 +94,18 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
         if self._witness is not None:
             self._witness.dismiss()
 
-    def _reader(self, offset: Mapping[str, Any] | None = None) -> QueueReader | LogStreamReader:
+    def _reader(self, *offsets: Mapping[str, Any]) -> QueueReader | LogStreamReader:
         with reason_first():
+            for offset in offsets:
+                if not is_log_offset(offset) and not is_queue_offset(offset):
+                    raise of_another_source(offset, "the rstreams source")
             if self._chosen is None:
                 self._chosen = self._choose()
                 if not isinstance(self._chosen, QueueReader):  # which has a witness of its own
                     self._witness = take_witness(
                         self._chosen.where, "the same offsets are read again when the query is started again"
                     )
-            if offset is not None:
+            for offset in offsets:
                 self._require_same_kind(offset)
         return self._chosen
 
@@ -131,7 +134,7 @@ class AddressReader(ShortWay, SupportsTriggerAvailableNow):
                 f"{self._options.address!r} is a queue: use a new checkpoint"
             )
             raise ConfigError(msg)
-        if not was_log and not isinstance(self._chosen, QueueReader) and "messages" in offset:
+        if not was_log and not isinstance(self._chosen, QueueReader):
             msg = (
                 f"the checkpoint belongs to a query that reads a queue, {offset.get('address')!r}, and "
                 f"{self._options.address!r} is a log: use a new checkpoint"

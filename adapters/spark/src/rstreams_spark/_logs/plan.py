@@ -78,16 +78,25 @@ def made_offset(positions: Mapping[str, int], split: Split, firsts: Mapping[str,
     return {**positions, **options, **({FIRSTS: dict(firsts)} if firsts else {})}
 
 
-def is_log_offset(offset: Mapping[str, Any]) -> bool:
+def is_log_offset(offset: object) -> bool:
     """Return whether an offset of a checkpoint is one of log mode."""
-    places = [value for name, value in offset.items() if name not in _OF_BATCH]
-    known = 0 < len(places) == len(read_keys(offset))
-    return known and all(type(value) is int and value >= 0 for value in places)
+    if not isinstance(offset, dict):
+        return False
+    splits = all(type(offset.get(name, 1)) is int for name in _SPLITS)
+    places = {name: value for name, value in offset.items() if name not in _OF_BATCH}
+    return splits and bool(places) and _are_places(places) and _are_places(offset.get(FIRSTS, {}))
+
+
+def _are_places(places: object) -> bool:
+    """Return whether these are offsets of partitions, by their keys."""
+    return isinstance(places, dict) and all(
+        type(at) is int and at >= 0 and name.rpartition("/")[2].isdecimal() for name, at in places.items()
+    )
 
 
 def read_keys(offset: Mapping[str, Any]) -> list[str]:
     """Return the keys of the partitions of an offset."""
-    return [name for name in offset if name not in _OF_BATCH and name.rpartition("/")[2].isdigit()]
+    return [name for name in offset if name not in _OF_BATCH]
 
 
 def read_offset(offset: Mapping[str, Any]) -> tuple[Positions, Split]:
@@ -96,13 +105,17 @@ def read_offset(offset: Mapping[str, Any]) -> tuple[Positions, Split]:
     Errors: `ConfigError` for an offset that is not one of log mode.
     """
     if not is_log_offset(offset):
-        msg = (
-            f"the checkpoint has the offset {dict(offset)!r}, which is not one of a log ({{'log/partition': n, ...}}): "
-            "it belongs to a query that reads a queue or another source. Use a new checkpoint"
-        )
-        raise ConfigError(msg)
+        raise of_another_source(offset, "a log ({'log/partition': n, ...})")
     positions = {key: int(offset[key]) for key in read_keys(offset)}
     return positions, Split(offset.get(MIN_PARTITIONS), offset.get(MAX_RECORDS))
+
+
+def of_another_source(offset: object, wanted: str) -> ConfigError:
+    """Return the error for the offset of a checkpoint that is not of the kind that is wanted."""
+    return ConfigError(
+        f"the checkpoint has the offset {offset!r}, which is not one of {wanted}: it belongs to a query with another "
+        "source. Use a new checkpoint"
+    )
 
 
 def read_firsts(offset: Mapping[str, Any]) -> Positions:
