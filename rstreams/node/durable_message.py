@@ -70,14 +70,16 @@ class Departures(MessageDeadlines):
 
     Attributes:
         present: The messages in memory, by position.
+        size: Their bytes, as they came.
     """
 
-    __slots__ = ("_leave", "present")
+    __slots__ = ("_leave", "present", "size")
 
     def __init__(self, leave: Callable[[list[int], int], None]) -> None:
         super().__init__()
         self._leave = leave
         self.present: dict[int, Durable] = {}
+        self.size = 0
 
     def __bool__(self) -> bool:
         """Return True: every message of the queue is asked how long it may wait."""
@@ -86,6 +88,7 @@ class Departures(MessageDeadlines):
     def put(self, message: Durable) -> None:
         """Remember a message that has come into memory."""
         self.present[message.position] = message
+        self.size += message.size
         self._left += 1
         if message.deadline != math.inf:
             self._added += 1
@@ -109,7 +112,9 @@ class Departures(MessageDeadlines):
         pop = self.present.pop
         gone = [message for message in messages if pop(message.position, None) is not None]
         if gone:
-            self._leave([message.position for message in gone], sum([message.size for message in gone]))
+            size = sum([message.size for message in gone])
+            self.size -= size
+            self._leave([message.position for message in gone], size)
 
 
 class Arrival:

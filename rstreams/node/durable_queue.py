@@ -22,31 +22,25 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec.forwarding import once_acquired
 from rstreams.abc import Subscriber
-from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
-from rstreams.net.links.effectively_once import Stamp
+from rstreams.errors import Condition, ProtocolError, StoreError
 from rstreams.node.address import LinkRequest, NodeServices, Supply
 from rstreams.node.consumer import Consumer
 from rstreams.node.durable_browser import DurableBrowser
+from rstreams.node.durable_intake import DurableIntake, WhenFull
 from rstreams.node.durable_message import Arrival, Departures, Durable
-from rstreams.node.durable_producer import DurableProducer, not_stored
-from rstreams.node.durable_room import DurableRoom
+from rstreams.node.durable_producer import DurableProducer
+from rstreams.node.durable_room import Limits
 from rstreams.node.lifetime import dead_letter
-from rstreams.node.producer import Producer
-from rstreams.node.queue import Queue
 from rstreams.node.state_lines import durable_queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import Stored, is_gone
-from rstreams.node.stored_producers import StoredProducers
 from rstreams.protocol.delivery import Outcome
-from rstreams.store import Chain, Chunk, Partition
-
-WhenFull: TypeAlias = Literal["block", "reject", "drop_oldest", "drop_newest"]
-"""What becomes of messages that come to a full queue."""
+from rstreams.store import Chunk, Partition
 
 DEFAULT_IN_MEMORY: Final = 4096
 """The most messages of a durable queue that wait in memory."""
@@ -57,7 +51,7 @@ IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
 logger = logging.getLogger("rstreams.node")
 
 
-class DurableQueue(Queue):
+class DurableQueue(DurableIntake):
     """A queue whose messages outlive the process; see the text of this module, and `Queue`.
 
     Args:
@@ -93,23 +87,15 @@ class DurableQueue(Queue):
         when_full: WhenFull = "block",
         **options: Any,  # noqa: ANN401 - those of `Queue`
     ) -> None:
-        super().__init__(name, in_memory, **options)
-        self._partition = partition
-        self._sync_s = sync_s
+        limits = Limits(capacity, capacity_bytes)
+        super().__init__(name, partition, limits, in_memory, sync_s=sync_s, when_full=when_full, **options)
         self._in_memory = in_memory
-        self._when_full = when_full
-        limits = (capacity, capacity_bytes)
-        self._limits = DurableRoom(*limits, in_memory)
-        self._places = DurableRoom(*(limits if when_full == "block" else (None, None)), in_memory)
-        self._room = self._places
         self._departures = Departures(self._leave_store)
         self._deadlines = self._departures
         self._capacity = capacity or 0
         self._disk_browsers: dict[DurableBrowser, None] = {}
         self._leaving_store: list[int] | None = None  # positions, while they are gathered
         self._undeleted: list[int] = []  # positions that could not be deleted, because the disk was full
-        self._refused = 0
-        self._dropped = 0
         self._failed: StoreError | None = None
         self.comes_later = False
         self.safe_end = partition.next
@@ -118,7 +104,6 @@ class DurableQueue(Queue):
         self._on_disk = self._places.stored = self._enqueued = partition.count
         if partition.count:
             self._places.weigh(partition.count, partition.size)
-        self._numbered = StoredProducers(self.seen, partition, sync_s, self.seen.gaps)
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node, and read the first messages."""
@@ -178,131 +163,40 @@ class DurableQueue(Queue):
         """Return 0: no message is lost with the node."""
         return 0
 
-    # producers call these
+    # from producers
 
-    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
-        assert isinstance(producer, DurableProducer), "made by `producer`"
-        self._keep(producer, run, (), 0)
+    def _fail_if_over(self) -> None:
+        """Stop if the store cannot go on; after a full disk it can."""
+        failed = self._partition.store_error
+        if failed is not None:
+            self._fail(failed)
 
-    def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
-        """Append messages to the store; their producer hears when they are safe."""
-        size = sum(map(len, run))
-        refused = 0
-        if self._when_full != "block" and run:
-            refused, size = self._limit(run, size)
-            if refused and self._when_full != "drop_oldest":
-                stamps = self._cut_off(stamps, refused)
-                producer.outstanding -= refused
-                self._room.outstanding -= refused
-                run = run[: len(run) - refused]
-        if self._when_full == "drop_newest":
-            self._dropped += refused
-            repeated, refused = repeated + refused, 0  # they are accepted
-        if run:
-            first, count = self._partition.next, len(run)
-            self._room.store(producer, count)
-            self._places.weigh(count, size)
-            self._enqueued += count
-            chain = self._numbered.chain if producer.numbered else None
-            records = self._numbered.note(stamps) if producer.numbered else {}
-            done = partial(self._on_commit, producer, first=first, run=run, chain=chain, repeated=repeated)
-            self._partition.append(run, done, sync_s=self._sync_s, records=records, chain=chain)
-        elif repeated:  # those that came first may not be safe yet
-            chain = self._numbered.chain
-            self._numbered.note(())
-            done = partial(self._on_barrier, producer, repeated, chain)
-            self._partition.delete((), done, sync_s=self._sync_s, chain=chain)
-        if self._when_full == "drop_oldest":
-            self._drop_oldest(refused)
-        elif refused:
-            self._refused += refused
-            text = f"queue {self.name!r:.80} is full"
-            error = DeliveryFailed("rejected", Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
-            self._refuse_in_turn(producer, refused, error)
-        self._room.top_up(producer)
-        if self._room.is_short:
-            self._ask_for_room()
-
-    def _cut_off(self, stamps: Sequence[Stamp], refused: int) -> Sequence[Stamp]:
-        """Return the stamps without those of the last messages, which the queue has no room for."""
-        kept = max(0, len(stamps) - refused)
-        if self._when_full == "reject":
-            for stamp in stamps[kept:]:
-                self.seen.gaps.open(stamp)
-        return stamps[:kept]
-
-    def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
-        """Refuse messages when the outcomes of all earlier ones of their producer are told."""
-        self._partition.delete((), lambda _: producer.refuse(messages, error), sync_s=self._sync_s)
-
-    def _on_barrier(self, producer: DurableProducer, messages: int, chain: Chain, error: StoreError | None) -> None:
-        self._numbered.heard(chain, error)
-        if error is None:
-            producer.accept(messages)
-        else:
-            producer.refuse(messages, not_stored(error, self.name))
-
-    def _on_commit(
-        self,
-        producer: DurableProducer,
-        error: StoreError | None,
-        *,
-        first: int,
-        run: Sequence[bytes],
-        chain: Chain | None,
-        repeated: int,
-    ) -> None:
-        """Hear that messages are safe, or that they are not in the store."""
-        count = len(run)
-        self._places.unsafe -= count
-        if chain is not None:
-            self._numbered.heard(chain, error)
-        if error is not None:
-            self._enqueued -= count
-            self._places.size -= sum(map(len, run))
-            self._room.free(count)
-            producer.refuse(count + repeated, not_stored(error, self.name))
-            self._fail_if_over()
-            self._room.serve()
-            return
-        producer.accept(count + repeated)
-        self.safe_end = first + count
-        if not self._on_disk and not self.comes_later and self._waiting + count <= self._most_waiting:
+    def _on_safe(self, first: int, run: Sequence[bytes]) -> None:
+        self.safe_end = first + len(run)
+        if not self._on_disk and not self.comes_later and self._waiting + len(run) <= self._most_waiting:
             self._loaded_end = self.safe_end
             for position, encoded in enumerate(run, first):
                 self._come_in(Durable(position, encoded, self._clock.deadline(encoded)))
         else:
-            self._on_disk += count
+            self._on_disk += len(run)
         self._dispatch()
 
-    def _limit(self, run: Sequence[bytes], size: int) -> tuple[int, int]:
-        """Return how many of the messages are too many, and the bytes of those that are stored."""
-        limits = self._limits
-        limits.stored, limits.size = self._room.stored, self._places.size
-        excess = limits.excess(len(run), size)
-        if excess and self._when_full != "drop_oldest":
-            size = sum(map(len, run[: len(run) - excess]))
-        return excess, size
+    def _drop_oldest(self) -> None:
+        """Drop messages that no consumer has, the oldest first, while there are too many that are safe.
 
-    def _drop_oldest(self, messages: int) -> None:
-        """Drop messages that no consumer has, the oldest first."""
-        backlog, dropped = self._backlog, 0
-        while dropped < messages and (self._returned or self._fresh):
+        Those on disk are read first. Those on their way to the disk count when they are there.
+        """
+        backlog, places, limits = self._backlog, self._places, self._limits
+        while (self._returned or self._fresh) and not limits.hold(
+            places.stored - places.unsafe, places.size - places.unsafe_size
+        ):
             message = backlog.take_first()
             if is_gone(message):
                 backlog.gone -= 1
             else:
                 self._departures.forget(message)
-                dropped += 1
-        rest = min(messages - dropped, self._on_disk)
-        if rest:
-            self._partition.delete(range(self._loaded_end, self._loaded_end + rest), sync_s=self._sync_s)
-            self._loaded_end += rest
-            self._on_disk -= rest
-            self._places.size -= int(rest * self._places.mean)
-            dropped += rest
-        self._dropped += dropped
-        self._room.free(dropped)
+                self._dropped += 1
+                self._room.free(1)
 
     # from the store to memory
 
@@ -325,6 +219,8 @@ class DurableQueue(Queue):
         super()._dispatch()
         for browser in list(self._disk_browsers) if self._disk_browsers else ():
             browser.emit()
+        if self._policy == "drop_oldest" and not self._dispatching:
+            self._together(self._drop_oldest)
         if self._on_disk and not self.comes_later:
             self._read_on()
 
@@ -355,6 +251,8 @@ class DurableQueue(Queue):
         if not answer.runs:  # they have been dropped
             self._room.free(self._on_disk)
             self._on_disk = 0
+        if not self._on_disk:  # now the bytes are known exactly
+            self._places.size = self._departures.size + self._places.unsafe_size
         self._dispatch()
         if not self.comes_later:
             for consumer in list(self._takers.waiting):
@@ -406,7 +304,7 @@ class DurableQueue(Queue):
                 self._delete(positions)
 
     def _leave_store(self, positions: list[int], size: int) -> None:
-        self._places.size = 0 if self._room.stored <= len(positions) else max(0, self._places.size - size)
+        self._places.size -= size
         if self._leaving_store is None:
             self._delete(positions)
         else:
@@ -464,12 +362,6 @@ class DurableQueue(Queue):
         self._buried()
 
     # the store
-
-    def _fail_if_over(self) -> None:
-        """Stop if the store cannot go on; after a full disk it can."""
-        failed = self._partition.store_error
-        if failed is not None:
-            self._fail(failed)
 
     def _fail(self, error: StoreError) -> None:
         if self._failed is None:

@@ -62,16 +62,12 @@ class LimitedQueue(Queue):
         return replace(super().statistics(), dropped=self._dropped, refused=self._refused)
 
     def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
-        if self._when_full == "drop_oldest":
-            super()._receive(producer, run)
-            self._drop_oldest(self._room.stored - self._room.capacity)
-            self._room.serve()
-            return
         excess = min(len(run), max(0, self._room.stored + len(run) - self._room.capacity))
-        if excess:
+        if excess and self._when_full != "drop_oldest":
             run = run[: len(run) - excess]
             self.pass_over(producer, excess)
-        super()._receive(producer, run)
+        if run:
+            super()._receive(producer, run)
 
     @property
     def is_full(self) -> bool:
@@ -88,16 +84,21 @@ class LimitedQueue(Queue):
         self._room.outstanding -= messages
         self._room.top_up(producer)
 
-    def _drop_oldest(self, messages: int) -> None:
-        while messages > 0 and (self._returned or self._fresh):
+    def _dispatch(self) -> None:
+        """Hand messages over; if there are too many, drop the oldest ones that no consumer has."""
+        super()._dispatch()
+        room = self._room
+        if room.stored <= room.capacity or self._when_full != "drop_oldest" or self._dispatching:
+            return
+        while room.stored > room.capacity and (self._returned or self._fresh):
             message = self._backlog.take_first()
             if is_gone(message):
                 self._backlog.gone -= 1
                 continue
             self._deadlines.forget(message)
-            self._room.free(1)
+            room.free(1)
             self._dropped += 1
-            messages -= 1
+        room.serve()
 
 
 class _RejectingProducer(Producer):

@@ -8,8 +8,9 @@ from typing import Final, cast
 
 from rstreams.errors import StoreError
 from rstreams.node.consumer import Consumer, HeldMessage
+from rstreams.node.durable_intake import WhenFull
 from rstreams.node.durable_producer import DurableProducer
-from rstreams.node.durable_queue import DurableQueue, WhenFull
+from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.node.stored_message import Lasting, Stored
 from rstreams.store import Chain, Chunk, Cut, Done, Partition
@@ -87,6 +88,7 @@ class NamedBacklog(DurableQueue):
         sync_s: As for `Partition.append`.
         when_full: The messages that are dropped when it is full.
         on_room: Called when there may be more room.
+        blocks: Tells whether it gets no more messages than it has room for, so that none is dropped.
     """
 
     kind = "subscription of a multicast"
@@ -101,8 +103,10 @@ class NamedBacklog(DurableQueue):
         sync_s: float,
         when_full: WhenFull,
         on_room: Callable[[], None],
+        blocks: Callable[[], bool],
     ) -> None:
         self.durable = partition is not None
+        self._blocks = blocks
         super().__init__(
             name,
             cast("Partition", UnstoredPartition()) if partition is None else partition,  # it has the same calls
@@ -120,11 +124,20 @@ class NamedBacklog(DurableQueue):
         return DurableProducer(self, self._room.first_window, self.seen)
 
     @property
-    def space(self) -> int:
+    def space(self) -> float:
         """How many more messages it keeps before it is full, about."""
-        limits, places = self._limits, self._places
-        limits.stored, limits.size, limits.mean = places.stored, places.size, places.mean
-        return max(0, limits.places)
+        places = self._places
+        return max(0, self._limits.places(places.stored, places.size, places.mean))
+
+    def taken_of(self, run: Sequence[bytes]) -> int:
+        """Return how many of the first messages of a run it has room for; an empty one takes a message of any size."""
+        fits = self._limits.fitting(run, self._places.stored, self._places.size)
+        taken = fits.index(False) if False in fits else len(fits)
+        return taken or (len(run) > 0 and not self._places.stored)
+
+    @property
+    def _policy(self) -> WhenFull:
+        return "block" if self._blocks() else self._when_full
 
     @property
     def stored(self) -> int:

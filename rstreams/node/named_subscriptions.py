@@ -114,6 +114,7 @@ class NamedSubscription:
             sync_s=options.sync_s,
             when_full=options.when_full,
             on_room=self._on_room,
+            blocks=lambda: self._blocks,
         )
         self._multicast = multicast
         self._end = end
@@ -185,7 +186,7 @@ class NamedSubscription:
 
     def offer(self, run: Sequence[bytes]) -> None:
         """Pass messages to the backlog, or keep them until it asks for them."""
-        if not self._waiting and not self._flowing and len(run) <= self._passes:
+        if not self._waiting and not self._flowing and self._passes_of(run) == len(run):
             self._pass_on(run)
         else:
             self._waiting.extend(run)
@@ -194,14 +195,18 @@ class NamedSubscription:
     @property
     def room(self) -> int:
         """How many more messages the publishers may send because of this subscription."""
-        return self._passes - len(self._waiting)
+        room = min(self._demand, self.backlog.space) if self._blocks else self._demand
+        return int(room) - len(self._waiting)
 
     @property
-    def _passes(self) -> int:
-        """How many messages the backlog takes now."""
-        if self.attached and self._multicast.overflow == "block":
-            return min(self._demand, self.backlog.space)
-        return self._demand
+    def _blocks(self) -> bool:
+        """Whether the publishers wait for room in the backlog."""
+        return self.attached and self._multicast.overflow == "block"
+
+    def _passes_of(self, run: Sequence[bytes]) -> int:
+        """Return how many of the first messages of a run the backlog takes now."""
+        passes = min(self._demand, len(run))
+        return self.backlog.taken_of(run[:passes]) if self._blocks else passes
 
     def _flow(self) -> None:
         """Pass on the messages that wait; a nested call does nothing."""
@@ -210,7 +215,7 @@ class NamedSubscription:
         self._flowing = True
         try:
             while self._waiting:
-                run = self._waiting[: max(0, self._passes)]
+                run = self._waiting[: self._passes_of(self._waiting)]
                 if not run:
                     break
                 del self._waiting[: len(run)]

@@ -11,7 +11,8 @@ from rstreams.message import decode_body
 from rstreams.net.links.encoding import require_encode
 from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.node.address import Address, NodeServices, require_address_name
-from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, WhenFull
+from rstreams.node.durable_intake import WhenFull
+from rstreams.node.durable_queue import DEFAULT_IN_MEMORY
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY, Key
 from rstreams.node.log_options import LogOptions

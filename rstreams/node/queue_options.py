@@ -11,7 +11,8 @@ from rstreams._checks.choices import require_choice, require_flag
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams.errors import ConfigError
 from rstreams.node.address import Address, require_address_name, require_capacity
-from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, DurableQueue, WhenFull
+from rstreams.node.durable_intake import WhenFull
+from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, DurableQueue
 from rstreams.node.limited_queue import LimitedQueue
 from rstreams.node.queue import Queue
 from rstreams.node.redelivery import RedeliveryDelay

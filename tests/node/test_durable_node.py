@@ -162,12 +162,13 @@ async def test_a_full_queue_rejects_over_tcp(tmp_path: Path, *, durable: bool) -
         assert queue.statistics().refused >= 1
 
 
+@pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize(("when_full", "left"), [("drop_newest", [*range(10)]), ("drop_oldest", [*range(90, 100)])])
-async def test_a_full_queue_drops_over_tcp(when_full: Any, left: list[int]) -> None:  # noqa: ANN401
-    async with connected() as (node, connection):
-        queue = node.queue("q", capacity=10, when_full=when_full)
+async def test_a_full_queue_drops_over_tcp(tmp_path: Path, when_full: Any, left: list[int], *, durable: bool) -> None:  # noqa: ANN401
+    async with connected(store=tmp_path / "s") as (node, connection):
+        queue = node.queue("q", durable=durable, capacity=10, when_full=when_full)
         await connection.publish("q", Stream.range(100))
-        assert queue.statistics().dropped == 90
+        assert (queue.statistics().ready, queue.statistics().dropped) == (10, 90)
         assert await connection.stream("q").take(10).to_list() == left
 
 
