@@ -3,6 +3,9 @@
 A stream of plain items needs nothing from this module: bytes are sent as a Data section, other values as an AmqpValue
 section, and they are received unchanged. `Message` adds the parts around a body: ids, subject, times, properties.
 
+Values keep their AMQP types when a received message is sent on. `Int(5)` and the other types here are for peers that
+need another type than the one that a plain Python value has.
+
 Delivery annotations and the footer concern one hop and one encoding of a message. They are skipped when a message is
 read, and never written.
 """
@@ -37,20 +40,52 @@ from rstreams._codec.sections_in_python import (
     HEADER,
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
+    SEQUENCE,
     START,
     VALUE,
     read_body,
     read_section,
 )
-from rstreams._codec.types import Described, Symbol
+from rstreams._codec.types import (
+    AmqpSequence,
+    Array,
+    Binary,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
 from rstreams.errors import ConfigError
 
 __all__ = [
+    "AmqpSequence",
+    "Array",
+    "Binary",
+    "Byte",
     "ByteStream",
+    "Char",
+    "Decimal32",
+    "Decimal64",
     "Described",
+    "Float",
+    "Int",
     "Message",
     "MessageId",
+    "Short",
     "Symbol",
+    "UByte",
+    "UInt",
+    "ULong",
+    "UShort",
     "decode_body",
     "decode_message",
     "encode_item",
@@ -108,7 +143,7 @@ class Message:
 
     Attributes:
         body: bytes travel as Data, a `ByteStream` in parts as it comes; every other AMQP value (None, bool, int, float,
-            Decimal, str, datetime, UUID, list, mapping) as AmqpValue. An AmqpSequence is received as a list.
+            Decimal, str, datetime, UUID, list, mapping, and the other types of this module) as AmqpValue.
         id: Identifies the message; unique for its sender.
         subject: The topic of the message, in a few words.
         content_type: The MIME type of the body, such as "application/json".
@@ -196,9 +231,9 @@ def _encode_body(body: object, *, streamed: str) -> bytes:
         raise ConfigError(streamed)
     if isinstance(body, memoryview):
         body = body.tobytes()
-    if isinstance(body, (bytes, bytearray)):
+    if isinstance(body, (bytes, bytearray)) and not isinstance(body, Binary):
         return START[DATA] + encode_sized(0xA0, 0xB0, body, "body")
-    return START[VALUE] + encode_value(body)
+    return START[SEQUENCE if isinstance(body, AmqpSequence) else VALUE] + encode_value(body)
 
 
 # ------------------------------------------------------------------------------------------------------------ decoding

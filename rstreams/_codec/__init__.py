@@ -6,7 +6,7 @@ number of these bytes (1.2, figure "Format Code"). Therefore any value can be sk
     0x00 descriptor, then the value described       0xA_ 0xB_  a length in 1 or 4 bytes, then as many bytes
     0x4_ ... 0x9_  0, 1, 2, 4, 8, 16 bytes          0xC_ 0xD_ 0xE_ 0xF_  the same, with an item count first
 
-The widths of numbers are lost: every integer type is read as int, and int is written as long.
+Types for which Python has none of its own are in `types.py`: `int` is a long, and `Int` an int.
 """
 
 from rstreams._codec.decode import decode_value

@@ -20,7 +20,8 @@ static PyObject *read_body(source_t *source, int code)
 {
     PyObject *body = NULL;
     if (code == VALUE)
-        return read_value(source, 0);
+        /* A binary is left to Python, which makes a `Binary` of it. */
+        return source->at < source->size && (source->bytes[source->at] & 0xEF) == 0xA0 ? NULL : read_value(source, 0);
     const unsigned char *form = code == DATA ? take(source, 1) : NULL;
     if (form == NULL || (*form != 0xA0 && *form != 0xB0) || (body = read_binary(source, *form == 0xB0)) == NULL)
         return NULL;
@@ -104,7 +105,7 @@ static PyObject *read_field(source_t *source, const field_t *field)
         source->at++;
         value = read_name(source, code & 0x10);
     } else
-        value = read_value(source, 1);
+        value = read_plain(source, 1);
     return value == NULL ? NULL : allowed(value, field, source->values);
 }
 
@@ -404,7 +405,7 @@ static PyMethodDef methods[] = {
 };
 
 /* compiled.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 static int add_constants(PyObject *module)
 {

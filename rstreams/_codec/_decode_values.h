@@ -27,6 +27,8 @@ typedef struct {
 typedef struct {
     known_key_t *keys;
     PyObject *symbol_type, *uuid_type, *datetime_type, *utc, *unsafe, *sixty_four;
+    PyObject *narrow; /* the types of `types.NARROW_TYPES` */
+    newfunc make_int, make_float;
     PyObject *read_in_python, *in_python[IN_PYTHON]; /* functions in Python, see _values.c */
     allocfunc make_uuid;
     Py_ssize_t uuid_int_slot, uuid_safety_slot;
@@ -112,6 +114,7 @@ static void put(PyObject *object, Py_ssize_t slot, PyObject *value)
 }
 
 static PyObject *read_value(source_t *source, long depth);
+static PyObject *read_plain(source_t *source, long depth);
 
 static PyObject *read_text(source_t *source, bool wide)
 {
@@ -291,7 +294,7 @@ static PyObject *read_key(source_t *source, long depth, int of_section)
         source->at++;
         return read_name(source, code & 0x10);
     }
-    PyObject *key = read_value(source, depth);
+    PyObject *key = of_section ? read_plain(source, depth) : read_value(source, depth);
     if (of_section && key != NULL && !PyUnicode_CheckExact(key) && !(of_section & NUMBER && PyLong_CheckExact(key)))
         Py_CLEAR(key);
     return key;
@@ -336,6 +339,22 @@ static PyObject *read_rare(source_t *source, Py_ssize_t from, long depth)
     return value;
 }
 
+/* The types of numbers that are not Python's own, in the order of `types.NARROW_TYPES`; `LONG` stands for int. */
+enum { UBYTE, USHORT, UINT, ULONG, BYTE, SHORT, INT, FLOAT, LONG };
+
+/* Return `number`, whose reference is taken over, as one of a narrow type. Its `__new__` is passed over: all numbers that
+   the wire can have in its bytes are in its range. */
+static PyObject *narrowed(const values_t *values, int type, PyObject *number)
+{
+    PyObject *made = NULL, *given = number == NULL ? NULL : PyTuple_Pack(1, number);
+    PyTypeObject *of = (PyTypeObject *)PyTuple_GetItem(values->narrow, type);
+    if (given != NULL)
+        made = (type == FLOAT ? values->make_float : values->make_int)(of, given, NULL);
+    Py_XDECREF(given);
+    Py_XDECREF(number);
+    return made;
+}
+
 static PyObject *read_float(source_t *source, int width)
 {
     const unsigned char *from = take(source, (uint64_t)width);
@@ -354,19 +373,19 @@ static PyObject *read_float(source_t *source, int width)
     return PyFloat_FromDouble(wide);
 }
 
-static PyObject *read_number(source_t *source, int width, bool is_signed)
+static PyObject *read_number(source_t *source, int width, int type, bool plain)
 {
     const unsigned char *from = take(source, (uint64_t)width);
     if (from == NULL)
         return NULL;
     uint64_t bits = number_at(from, width);
-    if (!is_signed)
-        return PyLong_FromUnsignedLongLong(bits);
     int unused = 64 - 8 * width;
-    return PyLong_FromLongLong((int64_t)(bits << unused) >> unused);
+    PyObject *number = type <= ULONG ? PyLong_FromUnsignedLongLong(bits)
+                                     : PyLong_FromLongLong((int64_t)(bits << unused) >> unused);
+    return plain || type == LONG ? number : narrowed(source->values, type, number);
 }
 
-static PyObject *read_value(source_t *source, long depth)
+static PyObject *read_any(source_t *source, long depth, bool plain)
 {
     Py_ssize_t from = source->at;
     const unsigned char *content, *code = take(source, 1);
@@ -380,35 +399,40 @@ static PyObject *read_value(source_t *source, long depth)
     case 0x42:
         return Py_NewRef(Py_False);
     case 0x43:
+        return read_number(source, 0, UINT, plain);
     case 0x44:
-        return PyLong_FromLong(0);
+        return read_number(source, 0, ULONG, plain);
     case 0x45:
         return PyList_New(0);
     case 0x50:
-    case 0x52:
-    case 0x53:
-        return read_number(source, 1, false);
+        return read_number(source, 1, UBYTE, plain);
     case 0x51:
+        return read_number(source, 1, BYTE, plain);
+    case 0x52:
+        return read_number(source, 1, UINT, plain);
+    case 0x53:
+        return read_number(source, 1, ULONG, plain);
     case 0x54:
+        return read_number(source, 1, INT, plain);
     case 0x55:
-        return read_number(source, 1, true);
+        return read_number(source, 1, LONG, plain);
     case 0x56:
         content = take(source, 1);
         return content == NULL || *content > 1 ? NULL : PyBool_FromLong(*content);
     case 0x60:
-        return read_number(source, 2, false);
+        return read_number(source, 2, USHORT, plain);
     case 0x61:
-        return read_number(source, 2, true);
+        return read_number(source, 2, SHORT, plain);
     case 0x70:
-        return read_number(source, 4, false);
+        return read_number(source, 4, UINT, plain);
     case 0x71:
-        return read_number(source, 4, true);
+        return read_number(source, 4, INT, plain);
     case 0x72:
-        return read_float(source, 4);
+        return narrowed(source->values, FLOAT, read_float(source, 4));
     case 0x80:
-        return read_number(source, 8, false);
+        return read_number(source, 8, ULONG, plain);
     case 0x81:
-        return read_number(source, 8, true);
+        return read_number(source, 8, LONG, plain);
     case 0x82:
         return read_float(source, 8);
     case 0x83:
@@ -435,6 +459,17 @@ static PyObject *read_value(source_t *source, long depth)
     default: /* described values, arrays, decimals, characters, and unknown constructors */
         return read_rare(source, from, depth);
     }
+}
+
+static PyObject *read_value(source_t *source, long depth)
+{
+    return read_any(source, depth, false);
+}
+
+/* Read the value of a field or key, whose place tells its type: a number is a plain int. */
+static PyObject *read_plain(source_t *source, long depth)
+{
+    return read_any(source, depth, true);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ sections */

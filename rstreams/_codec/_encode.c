@@ -172,8 +172,8 @@ static void release(void *module)
 {
     codec_t *codec = PyModule_GetState(module);
     PyObject *const kept[] = {codec->value_in_python, codec->item_in_python, codec->symbol_type, codec->uuid_type,
-                              codec->datetime_type,   codec->utc,            codec->compound,    codec->name_int,
-                              codec->name_tzinfo,     codec->name_timestamp, codec->sixty_four,
+                              codec->datetime_type,   codec->utc,            codec->narrow,      codec->compound,
+                              codec->name_int,        codec->name_tzinfo,    codec->name_timestamp, codec->sixty_four,
                               (PyObject *)codec->message_type};
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         Py_XDECREF(kept[i]);
@@ -207,8 +207,8 @@ static PyObject *bind(PyObject *module, PyObject *args)
 {
     codec_t *codec = PyModule_GetState(module), told = {0};
     PyObject *of_header, *of_properties;
-    if (!PyArg_ParseTuple(args, "(O!OOOO)O!(OO)(nnn)O!O!l:bind", &PyType_Type, &told.message_type, &told.symbol_type,
-                          &told.uuid_type, &told.datetime_type, &told.utc, &PyTuple_Type, &told.compound,
+    if (!PyArg_ParseTuple(args, "(O!OOOOO!)O!(OO)(nnn)O!O!l:bind", &PyType_Type, &told.message_type, &told.symbol_type,
+                          &told.uuid_type, &told.datetime_type, &told.utc, &PyTuple_Type, &told.narrow, &PyTuple_Type, &told.compound,
                           &told.value_in_python, &told.item_in_python, &told.body_slot, &told.annotations_slot,
                           &told.properties_slot, &PyList_Type, &of_header, &PyList_Type, &of_properties, &told.max_depth))
         return NULL;
@@ -220,7 +220,7 @@ static PyObject *bind(PyObject *module, PyObject *args)
     told.sixty_four = PyLong_FromLong(64);
     *codec = told;
     PyObject *const borrowed[] = {codec->value_in_python, codec->item_in_python, codec->symbol_type, codec->uuid_type,
-                                  codec->datetime_type,   codec->utc,            codec->compound,
+                                  codec->datetime_type,   codec->utc,            codec->narrow,      codec->compound,
                                   (PyObject *)codec->message_type};
     for (size_t i = 0; i < sizeof borrowed / sizeof borrowed[0]; i++)
         Py_INCREF(borrowed[i]);
@@ -238,7 +238,7 @@ static PyMethodDef methods[] = {
 };
 
 /* compiled.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 static int add_constants(PyObject *module)
 {

@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     PyObject *value_in_python, *item_in_python;
     PyObject *symbol_type, *uuid_type, *datetime_type, *utc;
+    PyObject *narrow;   /* the types of `types.NARROW_TYPES` */
     PyObject *compound; /* the types that no application property may have */
     PyObject *name_int, *name_tzinfo, *name_timestamp, *sixty_four;
     PyTypeObject *message_type;
@@ -174,6 +175,37 @@ static bool write_unsigned(output_t *output, uint64_t number, const unsigned cha
 
 static const unsigned char ULONG[3] = {0x44, 0x53, 0x80}, UINT[3] = {0x43, 0x52, 0x70};
 
+/* The places of the types in `types.NARROW_TYPES`. */
+enum { OF_UBYTE, OF_USHORT, OF_UINT, OF_ULONG, OF_BYTE, OF_SHORT, OF_INT, OF_FLOAT, NARROW_TYPES };
+
+/* Return the place of a number's type; `NARROW_TYPES` for any other value. */
+static int narrow_type(const codec_t *codec, PyObject *value)
+{
+    int place = PyLong_Check(value) ? OF_UBYTE : PyFloat_Check(value) ? OF_FLOAT : NARROW_TYPES;
+    while (place < NARROW_TYPES && PyTuple_GetItem(codec->narrow, place) != (PyObject *)Py_TYPE(value))
+        place++;
+    return place;
+}
+
+static bool write_narrow(output_t *output, PyObject *value, int type)
+{
+    static const unsigned char codes[] = {0x50, 0x60, 0, 0, 0x51, 0x61, 0x71, 0x72};
+    static const int widths[] = {1, 2, 4, 8, 1, 2, 4, 4};
+    uint64_t bits;
+    if (type == OF_FLOAT) {
+        float number = (float)PyFloat_AsDouble(value);
+        uint32_t narrow;
+        memcpy(&narrow, &number, sizeof narrow);
+        bits = narrow;
+    } else
+        bits = PyLong_AsUnsignedLongLongMask(value);
+    if (type == OF_UINT || type == OF_ULONG)
+        return write_unsigned(output, bits, type == OF_UINT ? UINT : ULONG, widths[type]);
+    if (type == OF_INT && bits + 128 < 256)
+        return write_fixed(output, 0x54, bits, 1);
+    return write_fixed(output, codes[type], bits, widths[type]);
+}
+
 static bool write_float(output_t *output, PyObject *value)
 {
     double number = PyFloat_AsDouble(value);
@@ -284,7 +316,7 @@ static bool write_key(output_t *output, PyObject *key, long depth, int of_sectio
 static bool is_simple(PyObject *value, const codec_t *codec)
 {
     return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || PyFloat_CheckExact(value) ||
-           PyBytes_CheckExact(value) || value == Py_None || (PyObject *)Py_TYPE(value) == codec->datetime_type ||
+           PyBytes_CheckExact(value) || value == Py_None || narrow_type(codec, value) != NARROW_TYPES || (PyObject *)Py_TYPE(value) == codec->datetime_type ||
            (PyObject *)Py_TYPE(value) == codec->uuid_type || PyObject_IsInstance(value, codec->compound) == 0;
 }
 
@@ -345,6 +377,9 @@ static bool write_value(output_t *output, PyObject *value, long depth)
         return write_uuid(output, value);
     if (type == output->codec->datetime_type && write_datetime(output, value))
         return true;
+    int narrow = narrow_type(output->codec, value);
+    if (narrow != NARROW_TYPES)
+        return write_narrow(output, value, narrow);
     /* A whole item or body that is rare is left to Python: it may be a Message of another class, or a ByteStream. */
     return depth > 0 && !PyErr_Occurred() && write_rare(output, value, depth);
 }

@@ -287,7 +287,7 @@ static PyObject *lifetime_of(PyObject *module, PyObject *encoded)
             PyObject *item = code == HEADER || code == PROPERTIES ? item_at(&source, code == HEADER ? TTL : EXPIRY) : NULL;
             if (item == NULL)
                 whole = code == MESSAGE_ANNOTATIONS - 1 || code == MESSAGE_ANNOTATIONS ? skip(&source) : false;
-            else if (code == HEADER && PyLong_CheckExact(item)) {
+            else if (code == HEADER && PyLong_Check(item) && !PyBool_Check(item)) {
                 unsigned long long number = PyLong_AsUnsignedLongLong(item);
                 whole = !PyErr_Occurred() && number <= UINT32_MAX; /* a larger one has no exact double */
                 ttl_s = (double)number / 1000;
@@ -410,14 +410,16 @@ PyDoc_STRVAR(bind_doc, "bind(types, uuid_slots, read_value, in_python, max_depth
 static PyObject *bind(PyObject *module, PyObject *args)
 {
     values_t *values = PyModule_GetState(module), told = {0};
-    if (!PyArg_ParseTuple(args, "(OO!OOO)(nn)O(OOOOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
-                          &told.datetime_type, &told.utc, &told.uuid_int_slot, &told.uuid_safety_slot, &told.read_in_python,
+    if (!PyArg_ParseTuple(args, "(OO!OOOO!)(nn)O(OOOOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
+                          &told.datetime_type, &told.utc, &PyTuple_Type, &told.narrow, &told.uuid_int_slot, &told.uuid_safety_slot, &told.read_in_python,
                           &told.in_python[0], &told.in_python[1], &told.in_python[2], &told.in_python[3],
                           &told.in_python[4], &told.in_python[5], &told.in_python[6], &told.in_python[7],
                           &told.max_depth))
         return NULL;
     if (values->symbol_type != NULL)
         return PyErr_Format(PyExc_RuntimeError, "bind() has been called before");
+    told.make_int = (newfunc)PyType_GetSlot(&PyLong_Type, Py_tp_new);
+    told.make_float = (newfunc)PyType_GetSlot(&PyFloat_Type, Py_tp_new);
     told.make_uuid = (allocfunc)PyType_GetSlot((PyTypeObject *)told.uuid_type, Py_tp_alloc);
     told.sixty_four = PyLong_FromLong(64);
     told.keys = PyMem_Calloc(KNOWN_KEYS, sizeof *told.keys);
@@ -427,8 +429,8 @@ static PyObject *bind(PyObject *module, PyObject *args)
         return PyErr_NoMemory();
     }
     *values = told;
-    PyObject *const borrowed[] = {values->symbol_type, values->uuid_type, values->datetime_type,
-                                  values->utc,         values->unsafe,    values->read_in_python};
+    PyObject *const borrowed[] = {values->symbol_type, values->uuid_type, values->datetime_type, values->utc,
+                                  values->unsafe,      values->narrow,    values->read_in_python};
     for (size_t i = 0; i < sizeof borrowed / sizeof borrowed[0]; i++)
         Py_INCREF(borrowed[i]);
     for (size_t i = 0; i < IN_PYTHON; i++)
@@ -441,7 +443,7 @@ static void release(void *module)
 {
     values_t *values = PyModule_GetState(module);
     PyObject *const kept[] = {values->symbol_type, values->uuid_type,  values->datetime_type, values->utc,
-                               values->unsafe,      values->sixty_four, values->read_in_python};
+                               values->unsafe,      values->sixty_four, values->narrow,        values->read_in_python};
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         Py_XDECREF(kept[i]);
     for (size_t i = 0; i < IN_PYTHON; i++)
@@ -458,7 +460,7 @@ static PyMethodDef methods[] = {
 };
 
 /* decode.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 2 };
+enum { INTERFACE = 3 };
 
 static int add_constants(PyObject *module)
 {

@@ -12,9 +12,9 @@ from rstreams._codec.c_modules import load
 from rstreams._codec.decode import VALUES
 from rstreams._codec.encode import encode_value
 from rstreams._codec.message_fields import HEADER_FIELDS, PROPERTIES_FIELDS
-from rstreams._codec.types import MAX_DEPTH, Described, Symbol
+from rstreams._codec.types import MAX_DEPTH, NARROW_TYPES, Described, Symbol
 
-_INTERFACE = 2  # of `_decode.c` and `_encode.c`
+_INTERFACE = 3  # of `_decode.c` and `_encode.c`
 
 
 class Codec(NamedTuple):
@@ -57,7 +57,7 @@ def codec_for(message: type, in_python: Codec) -> Codec:
         *([(slot_of[name], form, limit) for name, form, limit, _ in section] for section in (header, properties)),
     )
     (encode_item,) = encoder.bind(
-        (message, Symbol, UUID, datetime, UTC),
+        (message, Symbol, UUID, datetime, UTC, NARROW_TYPES),
         (list, tuple, Mapping, Described),
         (encode_value, in_python.encode_item),
         places,

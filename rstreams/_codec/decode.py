@@ -15,7 +15,7 @@ from rstreams._codec.c_modules import load
 from rstreams._codec.decode_in_python import Malformed, decode_value, malformed, read_items, read_value
 from rstreams._codec.forwarding_in_python import lifetime_of, may_expire, with_annotations
 from rstreams._codec.sections_in_python import read_section
-from rstreams._codec.types import MAX_DEPTH, Symbol
+from rstreams._codec.types import MAX_DEPTH, NARROW_TYPES, Symbol
 
 __all__ = [
     "Malformed",
@@ -57,14 +57,14 @@ IN_PYTHON: Final = Functions(
 
 def _bind() -> tuple[Any, Functions]:
     """Return the module in C, bound, and its functions; None and those in Python if there is none."""
-    values = load("_values", 2)
+    values = load("_values", 3)
     if values is None:
         return None, IN_PYTHON
     try:
         slots = tuple(values.slots(UUID, ["int", "is_safe"]))
     except AttributeError:
         return None, IN_PYTHON  # an interpreter that keeps slots elsewhere
-    types = (Symbol, UUID, SafeUUID.unknown, datetime, UTC)
+    types = (Symbol, UUID, SafeUUID.unknown, datetime, UTC, NARROW_TYPES)
     return values, Functions(*values.bind(types, slots, read_value, IN_PYTHON, MAX_DEPTH))
 
 

@@ -16,7 +16,25 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from rstreams._codec.types import EPOCH, MAX_DEPTH, MILLISECOND, Described, Symbol
+from rstreams._codec.types import (
+    EPOCH,
+    MAX_DEPTH,
+    MILLISECOND,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
 from rstreams.errors import Condition, RemoteProtocolError
 
 _MAX_EMPTY: Final = 32
@@ -38,8 +56,9 @@ def malformed(error: Exception) -> RemoteProtocolError:
 def decode_value(encoded: bytes | bytearray | memoryview) -> Any:  # noqa: ANN401 - any value of the peer
     """Return the one value that `encoded` holds.
 
-    Numbers of every width come as int or float, decimals as Decimal, char and string as str, timestamps as datetime in
-    UTC (those outside the years 1 to 9999 as the first or last moment of these), lists and arrays as list.
+    long comes as int, double as float, decimal128 as Decimal, string as str, and their kindred as the subclasses of
+    these in `types.py`. Timestamps come as datetime in UTC: those outside the years 1 to 9999 as the first or last
+    moment of these.
 
     Errors: `RemoteProtocolError` with `amqp:decode-error`, and no other for any bytes.
     Spec: AMQP 1.0 part 1.
@@ -244,7 +263,7 @@ def _as_key(value: object) -> object:
     return value
 
 
-def _read_array(buffer: bytes, at: int, count: int, depth: int) -> tuple[list[Any], int]:
+def _read_array(buffer: bytes, at: int, count: int, depth: int) -> tuple[Array, int]:
     code = buffer[at]
     at += 1
     descriptors: list[Any] = []
@@ -256,7 +275,7 @@ def _read_array(buffer: bytes, at: int, count: int, depth: int) -> tuple[list[An
     if code >> 4 == 4 and count > _MAX_EMPTY:
         msg = f"an array claims {count} items that take no bytes; {_MAX_EMPTY} are allowed"
         raise ValueError(msg)
-    items: list[Any] = []
+    items = Array(of=None if descriptors else _TYPE_OF.get(code))
     for _ in range(count):
         item, at = _read_content(buffer, at, code, depth)
         for descriptor in reversed(descriptors):
@@ -294,7 +313,7 @@ def _read_bool(buffer: bytes, at: int) -> tuple[bool]:
 
 
 def _read_char(buffer: bytes, at: int) -> tuple[str]:
-    return (_exactly(buffer, at, 4).decode("utf-32-be"),)
+    return (str.__new__(Char, _exactly(buffer, at, 4), "utf-32-be"),)
 
 
 def _read_timestamp(buffer: bytes, at: int) -> tuple[datetime]:
@@ -322,8 +341,15 @@ def _exactly(buffer: bytes, at: int, size: int) -> bytes:
     return content
 
 
+def _narrow(kind: type[Any], form: str) -> Callable[[bytes, int], tuple[Any]]:
+    """Return a reader of numbers that need no check: all that the bytes can be are of this kind."""
+    unpack: Callable[[bytes, int], tuple[Any]] = struct.Struct(form).unpack_from
+    new: Any = float.__new__ if issubclass(kind, float) else int.__new__
+    return lambda buffer, at: (new(kind, unpack(buffer, at)[0]),)
+
+
 def _decimal_reader(
-    width: int, exponent_bits: int, bias: int, max_digits: int
+    kind: type[Decimal], width: int, exponent_bits: int, bias: int, max_digits: int
 ) -> Callable[[bytes, int], tuple[Decimal]]:
     """Return a reader of IEEE 754-2008 decimals in the Binary Integer Decimal encoding (1.6.13-1.6.15)."""
     rest_bits = 8 * width - 1
@@ -333,7 +359,7 @@ def _decimal_reader(
         bits = int.from_bytes(_exactly(buffer, at, width))
         sign, rest = bits >> rest_bits, bits & ((1 << rest_bits) - 1)
         if rest >> rest_bits - 4 == 0xF:
-            return (Decimal("NaN" if rest >> rest_bits - 5 & 1 else "-Infinity" if sign else "Infinity"),)
+            return (kind("NaN" if rest >> rest_bits - 5 & 1 else "-Infinity" if sign else "Infinity"),)
         if rest >> rest_bits - 2 != 3:
             exponent, coefficient = rest >> short, rest & ((1 << short) - 1)
         else:  # the coefficient has three bits more, which are 100
@@ -341,7 +367,7 @@ def _decimal_reader(
             coefficient = 4 << short - 2 | rest & ((1 << short - 2) - 1)
         if coefficient >= 10**max_digits:
             coefficient = 0  # IEEE 754-2008, 3.5.2: not canonical, counts as zero
-        return (Decimal((sign, tuple(map(int, str(coefficient))), exponent - bias)),)
+        return (kind((sign, tuple(map(int, str(coefficient))), exponent - bias)),)
 
     return read
 
@@ -350,27 +376,54 @@ _FIXED: Final[dict[int, tuple[int, Callable[[bytes, int], tuple[Any, ...]]]]] = 
     0x40: (0, lambda _buffer, _at: (None,)),
     0x41: (0, lambda _buffer, _at: (True,)),
     0x42: (0, lambda _buffer, _at: (False,)),
-    0x43: (0, lambda _buffer, _at: (0,)),
-    0x44: (0, lambda _buffer, _at: (0,)),
-    0x50: (1, struct.Struct(">B").unpack_from),
-    0x51: (1, struct.Struct(">b").unpack_from),
-    0x52: (1, struct.Struct(">B").unpack_from),
-    0x53: (1, struct.Struct(">B").unpack_from),
-    0x54: (1, struct.Struct(">b").unpack_from),
+    0x43: (0, lambda _buffer, _at: (UInt(0),)),
+    0x44: (0, lambda _buffer, _at: (ULong(0),)),
+    0x50: (1, _narrow(UByte, ">B")),
+    0x51: (1, _narrow(Byte, ">b")),
+    0x52: (1, _narrow(UInt, ">B")),
+    0x53: (1, _narrow(ULong, ">B")),
+    0x54: (1, _narrow(Int, ">b")),
     0x55: (1, struct.Struct(">b").unpack_from),
     0x56: (1, _read_bool),
-    0x60: (2, struct.Struct(">H").unpack_from),
-    0x61: (2, struct.Struct(">h").unpack_from),
-    0x70: (4, struct.Struct(">I").unpack_from),
-    0x71: (4, struct.Struct(">i").unpack_from),
-    0x72: (4, struct.Struct(">f").unpack_from),
+    0x60: (2, _narrow(UShort, ">H")),
+    0x61: (2, _narrow(Short, ">h")),
+    0x70: (4, _narrow(UInt, ">I")),
+    0x71: (4, _narrow(Int, ">i")),
+    0x72: (4, _narrow(Float, ">f")),
     0x73: (4, _read_char),
-    0x74: (4, _decimal_reader(4, 8, 101, 7)),
-    0x80: (8, struct.Struct(">Q").unpack_from),
+    0x74: (4, _decimal_reader(Decimal32, 4, 8, 101, 7)),
+    0x80: (8, _narrow(ULong, ">Q")),
     0x81: (8, _read_i64),
     0x82: (8, struct.Struct(">d").unpack_from),
     0x83: (8, _read_timestamp),
-    0x84: (8, _decimal_reader(8, 10, 398, 16)),
-    0x94: (16, _decimal_reader(16, 14, 6176, 34)),
+    0x84: (8, _decimal_reader(Decimal64, 8, 10, 398, 16)),
+    0x94: (16, _decimal_reader(Decimal, 16, 14, 6176, 34)),
     0x98: (16, _read_uuid),
 }
+
+_TYPE_OF: Final[dict[int, type]] = {
+    **dict.fromkeys((0x41, 0x42, 0x56), bool),
+    **dict.fromkeys((67, 82, 112), UInt),
+    **dict.fromkeys((68, 83, 128), ULong),
+    **dict.fromkeys((84, 113), Int),
+    **dict.fromkeys((85, 129), int),
+    0x50: UByte,
+    0x51: Byte,
+    0x60: UShort,
+    0x61: Short,
+    0x72: Float,
+    0x73: Char,
+    0x74: Decimal32,
+    0x82: float,
+    0x83: datetime,
+    0x84: Decimal64,
+    0x94: Decimal,
+    0x98: UUID,
+    **dict.fromkeys((160, 176), bytes),
+    **dict.fromkeys((161, 177), str),
+    **dict.fromkeys((163, 179), Symbol),
+    **dict.fromkeys((69, 192, 208), list),
+    **dict.fromkeys((193, 209), dict),
+    **dict.fromkeys((224, 240), Array),
+}
+"""The type of the items of an array: of an empty one nothing else tells it."""

@@ -9,12 +9,31 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from rstreams._codec.types import EPOCH, MAX_DEPTH, MILLISECOND, Described, Symbol
+from rstreams._codec.types import (
+    EPOCH,
+    MAX_DEPTH,
+    MILLISECOND,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
 from rstreams.errors import ConfigError
 
 _U8: Final = struct.Struct(">BB")
 _U32: Final = struct.Struct(">BI")
 _I8: Final = struct.Struct(">Bb")
+_I32: Final = struct.Struct(">Bi")
 _I64: Final = struct.Struct(">Bq")
 _U64: Final = struct.Struct(">BQ")
 _F64: Final = struct.Struct(">Bd")
@@ -25,7 +44,7 @@ NULL: Final = b"\x40"
 
 _ALLOWED: Final = (
     "None, bool, int of 64 bits, float, Decimal, str, Symbol, bytes, datetime with a time zone, UUID, list, tuple, "
-    "mapping and Described"
+    "mapping, Described and the types of rstreams.message"
 )
 
 
@@ -34,7 +53,7 @@ def encode_value(value: object, depth: int = 0) -> bytes:
 
     Args:
         value: None, bool, int, float, Decimal, str, Symbol, bytes, bytearray, memoryview, datetime, UUID, Described, or
-            a list, tuple or mapping of those. A datetime is sent in UTC, cut to milliseconds.
+            a list, tuple or mapping of those; or a type of `types.py`. A datetime is sent in UTC, cut to milliseconds.
         depth: How many compounds `value` is nested in.
 
     Errors: `ConfigError` naming the type or value that AMQP cannot carry.
@@ -158,6 +177,39 @@ def _encode_float(value: float, _depth: int) -> bytes:
     return _F64.pack(0x82, value)
 
 
+def _narrow(code: int, form: str) -> Callable[[Any, int], bytes]:
+    pack = struct.Struct(">B" + form).pack
+    return lambda value, _depth: pack(code, value)
+
+
+def _encode_narrow_int(value: Int, _depth: int) -> bytes:
+    return _I8.pack(0x54, value) if -128 <= value < 128 else _I32.pack(0x71, value)
+
+
+def _encode_char(value: Char, _depth: int) -> bytes:
+    return b"\x73" + value.encode("utf-32-be")
+
+
+def _encode_short_decimal(code: int, width: int, exponent_bits: int) -> Callable[[Any, int], bytes]:
+    """Return the encoder of a decimal in the Binary Integer Decimal encoding (1.6.13, 1.6.14)."""
+    short = 8 * width - 1 - exponent_bits
+
+    def encode(value: Decimal32 | Decimal64, _depth: int) -> bytes:
+        sign, digits, exponent = value.as_tuple()
+        if isinstance(exponent, str):
+            rest = (0x78 if exponent == "F" else 0x7C) << 8 * (width - 1)
+        else:
+            coefficient = int("".join(map(str, digits)))
+            biased = exponent - value.least_exponent
+            if coefficient >> short == 0:
+                rest = biased << short | coefficient
+            else:  # the coefficient has three bits more, which are 100
+                rest = (3 << exponent_bits | biased) << short - 2 | coefficient & ((1 << short - 2) - 1)
+        return bytes((code,)) + (sign << 8 * width - 1 | rest).to_bytes(width)
+
+    return encode
+
+
 def _encode_decimal(value: Decimal, _depth: int) -> bytes:
     sign, digits, exponent = value.as_tuple()
     if exponent == "F":
@@ -211,6 +263,86 @@ def _encode_described(value: Described, depth: int) -> bytes:
     return b"\x00" + encode_value(value.descriptor, inside) + encode_value(value.value, inside)
 
 
+def _encode_array(value: Array, depth: int) -> bytes:
+    inside = _deeper(depth)
+    constructor = _CONSTRUCTORS.get(value.of, b"") if not value and value.of is not None else b"\x40"
+    contents: list[bytes] = []
+    for item in value:
+        of_item, content = _in_array(item, inside)
+        if contents and of_item != constructor:
+            msg = f"the Array {_shown(value)} cannot be sent: {_shown(item)} has another type than {_shown(value[0])}"
+            raise ConfigError(msg)
+        constructor = of_item
+        contents.append(content)
+    if not constructor:
+        msg = f"Array(of={value.of!r}) cannot be sent: AMQP has no such type"
+        raise ConfigError(msg)
+    content = b"".join(contents)
+    size, count = len(constructor) + len(content), len(contents)
+    if size < 255 and count < 256:
+        return _COMPOUND8.pack(0xE0, size + 1, count) + constructor + content
+    return _pack_long(_COMPOUND32, "array", 0xF0, size + 4, count) + constructor + content
+
+
+def _in_array(item: object, depth: int) -> tuple[bytes, bytes]:
+    """Return the constructor and the content of an array's item: each type has one form in arrays, its longest."""
+    if isinstance(item, Described):
+        inside = _deeper(depth)
+        constructor, content = _in_array(item.value, inside)
+        return b"\x00" + encode_value(item.descriptor, inside) + constructor, content
+    encoded = encode_value(item, depth)
+    code, content = encoded[0], encoded[1:]
+    if code in _LONGEST:
+        signed = code in _SIGNED
+        number = int.from_bytes(content, signed=signed)
+        code, width = _LONGEST[code]
+        content = number.to_bytes(width, signed=signed)
+    elif code in {0x41, 0x42}:
+        code, content = 0x56, bytes((code == 0x41,))
+    elif code == 0x45:
+        code, content = 0xD0, struct.pack(">II", 4, 0)
+    elif code >= 0xA0 and not code & 0x10:  # of a length in one byte, and maybe a count
+        head = (content[0],) if code < 0xC0 else (content[0] + 3, content[1])
+        code, content = code | 0x10, struct.pack(f">{len(head)}I", *head) + content[len(head) :]
+    return bytes((code,)), content
+
+
+_LONGEST: Final = {
+    **dict.fromkeys((0x43, 0x52), (0x70, 4)),
+    **dict.fromkeys((0x44, 0x53), (0x80, 8)),
+    0x54: (0x71, 4),
+    0x55: (0x81, 8),
+}
+_SIGNED: Final = frozenset({0x54, 0x55})
+_CONSTRUCTORS: Final[dict[type, bytes]] = {
+    type(None): b"\x40",
+    bool: b"\x56",
+    UByte: b"\x50",
+    Byte: b"\x51",
+    UShort: b"\x60",
+    Short: b"\x61",
+    UInt: b"\x70",
+    Int: b"\x71",
+    Float: b"\x72",
+    Char: b"\x73",
+    Decimal32: b"\x74",
+    ULong: b"\x80",
+    int: b"\x81",
+    float: b"\x82",
+    datetime: b"\x83",
+    Decimal64: b"\x84",
+    Decimal: b"\x94",
+    UUID: b"\x98",
+    bytes: b"\xb0",
+    str: b"\xb1",
+    Symbol: b"\xb3",
+    list: b"\xd0",
+    dict: b"\xd1",
+    Array: b"\xf0",
+}
+"""The constructor of the items of an array that has none."""
+
+
 def _deeper(depth: int) -> int:
     if depth == MAX_DEPTH:
         msg = f"a value nested more than {MAX_DEPTH} deep cannot be sent (does it contain itself?)"
@@ -240,16 +372,27 @@ _ENCODERS: Final[dict[type, Callable[[Any, int], bytes]]] = {
     Described: _encode_described,
     bytearray: _encode_binary,
     memoryview: _encode_memoryview,
-    Mapping: _encode_mapping,
+    Byte: _narrow(0x51, "b"),
+    UByte: _narrow(0x50, "B"),
+    Short: _narrow(0x61, "h"),
+    UShort: _narrow(0x60, "H"),
+    Int: _encode_narrow_int,
+    UInt: lambda value, _depth: encode_uint(value),
+    ULong: lambda value, _depth: encode_ulong(value),
+    Float: _narrow(0x72, "f"),
+    Char: _encode_char,
+    Decimal32: _encode_short_decimal(0x74, 4, 8),
+    Decimal64: _encode_short_decimal(0x84, 8, 10),
+    Array: _encode_array,
 }
 
 
 def _encoder_for(value: object) -> Callable[[Any, int], bytes]:
     """Return the encoder for the AMQP type from which `value`'s class derives: an IntEnum is an int."""
-    if isinstance(value, Symbol):
-        return _encode_symbol
-    for kind, encode in _ENCODERS.items():
-        if isinstance(value, kind):
-            return encode
+    for kind in type(value).__mro__:
+        if kind in _ENCODERS:
+            return _ENCODERS[kind]
+    if isinstance(value, Mapping):
+        return _encode_mapping
     msg = f"a value of type {type(value).__qualname__} cannot be sent: AMQP carries {_ALLOWED}"
     raise ConfigError(msg)

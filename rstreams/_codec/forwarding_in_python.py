@@ -12,6 +12,7 @@ from datetime import datetime
 from rstreams._codec.decode_in_python import read_list, read_map, skip_value, split_items
 from rstreams._codec.encode import encode_map, encode_symbol
 from rstreams._codec.sections_in_python import HEADER, MESSAGE_ANNOTATIONS, PROPERTIES, START, read_section
+from rstreams._codec.types import is_whole
 
 _TTL = 2
 _EXPIRY = 8
@@ -64,7 +65,7 @@ def lifetime_of(encoded: bytes) -> tuple[float, datetime | None]:
             break
         if code in {HEADER, PROPERTIES}:
             values, at = read_list(encoded, at)
-            if code == HEADER and len(values) > _TTL and type(values[_TTL]) is int:
+            if code == HEADER and len(values) > _TTL and is_whole(values[_TTL]):
                 ttl_s = values[_TTL] / 1000
             elif code == PROPERTIES and len(values) > _EXPIRY and isinstance(values[_EXPIRY], datetime):
                 expiry = values[_EXPIRY]

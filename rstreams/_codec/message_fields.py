@@ -21,7 +21,7 @@ from rstreams._codec.encode import (
     encode_value,
 )
 from rstreams._codec.sections import APPLICATION_PROPERTIES, HEADER, MESSAGE_ANNOTATIONS, PROPERTIES, START
-from rstreams._codec.types import Described, Symbol
+from rstreams._codec.types import Char, Described, Symbol, WholeNumber
 from rstreams.errors import ConfigError
 
 MAX_UINT: Final = 2**32 - 1
@@ -206,7 +206,7 @@ class _ListSection:
         for item, (name, kinds, limit) in zip(values, self._reads, strict=False):
             if item is None:
                 continue
-            value: Any = str(item) if type(item) is Symbol else item
+            value = _plain(item)
             kind: type = type(value)
             if kind not in kinds or (kind is int and not 0 <= value <= limit):
                 msg = f"the field {name} of a message cannot be {value!r:.80}"
@@ -264,18 +264,23 @@ def _encode_under(name: str, key: str | int, value: object) -> bytes:
         raise ConfigError(msg) from None
 
 
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of the peer
+    """Return the value of a field or key: its place tells its AMQP type."""
+    return str(value) if isinstance(value, Symbol | Char) else int(value) if isinstance(value, WholeNumber) else value
+
+
 PROPERTY_KEYS: Final = _TEXT
 ANNOTATION_KEYS: Final = _TEXT | _INT
 
 
 def with_keys(items: dict[Any, Any], kinds: frozenset[type]) -> dict[Any, Any]:
-    """Return a section's map, each key being one of `kinds`, with symbols as plain text."""
+    """Return a section's map, each key being one of `kinds`, as plain text or a plain number."""
     for key in items:
         if type(key) not in kinds:
             break
     else:
         return items
-    plain = {str(key) if type(key) is Symbol else key: value for key, value in items.items()}
+    plain = {_plain(key): value for key, value in items.items()}
     for key in plain:
         if type(key) not in kinds:
             msg = f"a section of a message cannot have the key {key!r:.80}"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rstreams._codec.decode_in_python import read_binary, read_list, read_value
-from rstreams._codec.types import Symbol
+from rstreams._codec.types import AmqpSequence, Binary, Symbol
 
 HEADER: Final = 0x70
 MESSAGE_ANNOTATIONS: Final = 0x72
@@ -50,7 +50,7 @@ def read_section(buffer: bytes, at: int, before: int = 0) -> tuple[int, int]:
         else:
             descriptor, at = read_value(buffer, at + 1)
             code = _NAMES.get(descriptor) if isinstance(descriptor, Symbol) else descriptor
-    if type(code) is not int or not HEADER <= code <= FOOTER:
+    if not isinstance(code, int) or not HEADER <= code <= FOOTER:
         msg = f"no section of a message has the descriptor {code!r:.80}"
         raise ValueError(msg)
     if code <= before:
@@ -62,10 +62,11 @@ def read_section(buffer: bytes, at: int, before: int = 0) -> tuple[int, int]:
 def read_body(buffer: bytes, at: int, code: int) -> tuple[Any, int]:
     """Return the body, whose first section is `code` with its content at `at`, and the position after the body."""
     if code == VALUE:
-        return read_value(buffer, at)
+        value, at = read_value(buffer, at)
+        return Binary(value) if type(value) is bytes else value, at
     read: Callable[[bytes, int], tuple[Any, int]] = read_binary if code == DATA else read_list
     part, at = read(buffer, at)
-    if at == len(buffer):
+    if at == len(buffer) and code == DATA:
         return part, at
     parts: list[Any] = [part]
     while at < len(buffer):
@@ -74,4 +75,4 @@ def read_body(buffer: bytes, at: int, code: int) -> tuple[Any, int]:
             break
         part, at = read(buffer, content)
         parts.append(part)
-    return b"".join(parts) if code == DATA else [item for part in parts for item in part], at
+    return b"".join(parts) if code == DATA else AmqpSequence(item for part in parts for item in part), at

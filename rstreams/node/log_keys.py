@@ -63,7 +63,12 @@ class Keys:
         if not isinstance(value, str | bytes | int | float | bool | UUID | datetime):
             logger.error("the key %.80r cannot be used: it must be a text, bytes, a number, a UUID or a time", value)
             return None
-        return encode_value(str(value) if isinstance(value, str) else value)
+        # Equal keys of kindred types are the same key: a symbol and a string, an int and a long.
+        if isinstance(value, str):
+            value = str(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            value = int(value) if isinstance(value, int) else float(value)
+        return encode_value(value)
 
     def partition_of(self, encoded: bytes, number: int | None) -> int:
         """Return the partition of a message; one without a key goes to the next one in turn.

@@ -12,7 +12,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTAL
 
 
 def test_every_example_says_what_it_prints() -> None:
-    assert len(EXAMPLES) == GUIDE.count("```python") == 5
+    assert len(EXAMPLES) == GUIDE.count("```python") == 6
 
 
 @pytest.mark.parametrize("example", range(5))

@@ -38,7 +38,24 @@ from uuid import UUID
 from rstreams import message as codec
 from rstreams._codec.decode import FUNCTIONS, IN_PYTHON
 from rstreams._codec.types import EPOCH
-from rstreams.message import Described, Message, Symbol
+from rstreams.message import (
+    Array,
+    Binary,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Described,
+    Float,
+    Int,
+    Message,
+    Short,
+    Symbol,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
 
 FROM_ONE = 40  # mutations of each message that is made
 
@@ -194,6 +211,11 @@ _SIMPLE: tuple[Callable[[random.Random], object], ...] = (
     lambda draw: UUID(int=draw.getrandbits(128)),
     lambda draw: Decimal(draw.randrange(10**9)).scaleb(draw.randrange(-40, 40)),
     lambda draw: bytearray(draw.randbytes(3)),
+    lambda draw: draw.choice((Byte, UByte, Short, UShort, Int, UInt, ULong))(draw.choice((0, 1, 100, 127))),
+    lambda draw: draw.choice((UShort(65535), Int(-128), Int(-129), UInt(256), ULong(2**64 - 1), Byte(-128))),
+    lambda draw: draw.choice(
+        (Float(0.1), Float("inf"), Char("é"), Decimal32("1.5"), Decimal64("-2E+300"), Binary(b"b"))
+    ),
 )
 _ODD: tuple[Callable[[random.Random], object], ...] = (
     lambda draw: draw.choice((Level.LOW, Level.HIGH, Text("t"), Text("é"))),
@@ -222,6 +244,8 @@ def a_value(draw: random.Random, depth: int = 0, *, odd: bool = False) -> Any:  
         names = (draw.choice(("a", "b", a_text(draw), draw.randrange(9), Symbol("c"), UUID(int=5), 1.5)) for _ in inner)
         pairs = dict(zip(names, inner, strict=True))
         return UserDict(pairs) if draw.randrange(10) == 0 else pairs
+    if kind == 3 and draw.randrange(2):
+        return Array(inner[:1], of=draw.choice((None, UByte, Symbol, Level)))
     return Described(draw.choice((Symbol("a:b"), 7)), inner)
 
 

@@ -7,7 +7,23 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from rstreams.message import Described, Message, Symbol
+from rstreams.message import (
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Described,
+    Float,
+    Int,
+    Message,
+    Short,
+    Symbol,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_MS = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
@@ -23,10 +39,39 @@ decimals = st.builds(
     st.integers(0, 10**34 - 1),
     st.integers(-6176, 6111),
 )
+
+
+def _narrow_decimals(kind: type[Decimal32 | Decimal64]) -> st.SearchStrategy[Decimal32 | Decimal64]:
+    return st.builds(
+        lambda sign, digits, exponent: kind((sign, tuple(map(int, str(digits))), exponent)),
+        st.integers(0, 1),
+        st.integers(0, 10**kind.digits - 1),
+        st.integers(kind.least_exponent, kind.most_exponent),
+    )
+
+
+narrow = st.one_of(
+    *(
+        st.integers(least, most).map(kind)
+        for kind, least, most in (
+            (Byte, -(2**7), 2**7 - 1),
+            (UByte, 0, 2**8 - 1),
+            (Short, -(2**15), 2**15 - 1),
+            (UShort, 0, 2**16 - 1),
+            (Int, -(2**31), 2**31 - 1),
+            (UInt, 0, 2**32 - 1),
+            (ULong, 0, 2**64 - 1),
+        )
+    ),
+    st.floats(width=32).map(Float),
+    st.characters(exclude_categories=["Cs"]).map(Char),
+    _narrow_decimals(Decimal32),
+    _narrow_decimals(Decimal64),
+)
 simple = (
     st.none()
     | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
+    | st.integers(-(2**63), 2**63 - 1)
     | st.integers(-130, 260)
     | st.floats()
     | texts
@@ -35,13 +80,15 @@ simple = (
     | st.uuids()
     | moments
     | decimals
+    | narrow
 )
 values = st.recursive(
     simple,
     lambda inner: (
         st.lists(inner, max_size=5)
         | st.dictionaries(texts | st.integers(2, 300) | st.uuids(), inner, max_size=5)
-        | st.builds(Described, names.map(Symbol) | st.integers(0, 2**64 - 1), inner)
+        | st.builds(Described, names.map(Symbol) | st.integers(0, 2**64 - 1).map(ULong), inner)
+        | st.lists(texts, max_size=3).map(lambda items: Array(items, of=str))
     ),
     max_leaves=20,
 )

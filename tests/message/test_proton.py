@@ -13,7 +13,25 @@ import pytest
 from hypothesis import given
 
 from rstreams._codec import Described, Symbol, decode_value, encode_value
-from rstreams.message import Message, decode_body, decode_message, encode_item, with_delivery_count
+from rstreams.message import (
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Float,
+    Int,
+    Message,
+    Short,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+    decode_body,
+    decode_message,
+    encode_item,
+    with_delivery_count,
+)
 from tests.message.strategies import messages, values
 
 proton: Any = import_module("proton")  # its types are partial
@@ -25,15 +43,29 @@ def to_ms(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
+NARROW: dict[Any, Callable[[Any], object]] = {
+    proton.ubyte: UByte,
+    proton.ushort: UShort,
+    proton.uint: UInt,
+    proton.ulong: ULong,
+    proton.byte: Byte,
+    proton.short: Short,
+    proton.int32: Int,
+    proton.float32: Float,
+    proton.char: Char,
+    proton.decimal32: lambda value: decode_value(b"\x74" + int(value).to_bytes(4)),
+    proton.decimal64: lambda value: decode_value(b"\x84" + int(value).to_bytes(8)),
+}
 PLAIN: dict[type, Callable[[Any], object]] = {
+    **NARROW,
     proton.timestamp: lambda value: EPOCH + timedelta(milliseconds=int(value)),
     proton.symbol: Symbol,
     proton.decimal128: lambda value: decode_value(b"\x94" + value),
     proton.Described: lambda value: Described(plain(value.descriptor), plain(value.value)),
-    proton.Array: lambda value: [
+    proton.Array: lambda value: Array(
         item if value.descriptor is proton.UNDESCRIBED else Described(plain(value.descriptor), item)
         for item in map(plain, value.elements)
-    ],
+    ),
     dict: lambda value: {plain(key): plain(item) for key, item in value.items()},
     list: lambda value: [plain(item) for item in value],
     bool: bool,
@@ -60,6 +92,18 @@ ENGINES: dict[type, Callable[[Any], object]] = {
     dict: lambda value: {engines(key): engines(item) for key, item in value.items()},
     list: lambda value: [engines(item) for item in value],
     int: lambda value: value if value < 2**63 else proton.ulong(value),
+    UByte: proton.ubyte,
+    UShort: proton.ushort,
+    UInt: proton.uint,
+    ULong: proton.ulong,
+    Byte: proton.byte,
+    Short: proton.short,
+    Int: proton.int32,
+    Float: proton.float32,
+    Char: proton.char,
+    Decimal32: lambda value: proton.decimal32(int.from_bytes(encode_value(value)[1:])),
+    Decimal64: lambda value: proton.decimal64(int.from_bytes(encode_value(value)[1:])),
+    Array: lambda value: proton.Array(proton.UNDESCRIBED, proton.Data.STRING, *value),
 }
 
 
@@ -136,7 +180,9 @@ def test_we_read_what_the_engine_writes(value: object) -> None:
 )
 def test_types_only_a_peer_uses(value: object) -> None:
     encoded = engine_encode(value)
-    assert repr(decode_value(encoded)) == repr(engine_decode(encoded))
+    decoded = decode_value(encoded)
+    assert repr(decoded) == repr(engine_decode(encoded))
+    assert repr(engine_decode(encode_value(decoded))) == repr(decoded)
 
 
 PROTON_FIELDS = (

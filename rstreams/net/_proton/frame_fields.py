@@ -13,6 +13,7 @@ from typing import Final
 
 from rstreams._codec.decode import Malformed, read_items, read_value
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
+from rstreams._codec.types import is_whole
 
 __all__ = ["Malformed", "fields_of", "number_of", "of_session", "performative_of", "with_count", "with_credit"]
 
@@ -78,7 +79,7 @@ def fields_of(frame: bytes, most: int) -> list[object]:
 
 def number_of(value: object) -> int:
     """Return a uint; 0 for any other value, as the engine does."""
-    return value if type(value) is int and 0 <= value < 2**32 else 0
+    return value if is_whole(value) and 0 <= value < 2**32 else 0
 
 
 def of_session(flow: bytes) -> bytes:

@@ -27,6 +27,7 @@ from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, read_list, read_map, skip_value
 from rstreams._codec.encode import encode_string, encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, PROPERTIES, START, read_section
+from rstreams._codec.types import is_whole
 from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.holds import SharedHold
 from rstreams._stages.stage import Stage
@@ -158,7 +159,7 @@ def read_annotations(encoded: bytes) -> Mapping[Any, Any]:
 
 def _stamp_of(annotations: Mapping[Any, Any]) -> Stamp | None:
     producer, sequence = annotations.get(PRODUCER), annotations.get(SEQUENCE)
-    if not isinstance(producer, str) or type(sequence) is not int or not 0 <= sequence < 2**64:
+    if not isinstance(producer, str) or not is_whole(sequence) or not 0 <= sequence < 2**64:
         return None
     if not 0 < len(producer) <= MAX_PRODUCER_BYTES:
         return None

@@ -24,6 +24,7 @@ from rstreams._codec.data_sections import cut_numbered, numbered
 from rstreams._codec.decode import Malformed
 from rstreams._codec.encode import encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, START
+from rstreams._codec.types import is_whole
 from rstreams.errors import ConfigError
 from rstreams.net.dialects import Offset, require_offset
 from rstreams.net.dialects.stream_offsets import OFFSET, START_AT
@@ -82,7 +83,7 @@ def read_offset(encoded: bytes) -> int | None:
     if encoded[2:3] > b"r":
         return None
     offset = read_annotations(encoded).get(OFFSET, -1)
-    return offset if type(offset) is int and 0 <= offset < _MOST else None
+    return offset if is_whole(offset) and 0 <= offset < _MOST else None
 
 
 def require_start(start: Offset | None, *, browse: bool) -> Offset | None:

@@ -25,6 +25,7 @@ from rstreams.message import Described, Symbol
 
 _TYPES: Final[tuple[tuple[type, str], ...]] = (
     (Symbol, "symbol"),
+    (str, "string"),
     (bool, "boolean"),
     (int, "integer"),
     (float, "double"),
@@ -41,11 +42,10 @@ def body_of(value: object) -> tuple[bytes | None, str]:
     """Return the columns `body` and `body_type` of a body."""
     if value is None:
         return None, "null"
-    kind = type(value)
-    if kind is bytes:
-        return value, "binary"  # type: ignore[return-value]
-    if kind is str:
-        return value.encode(), "string"  # type: ignore[attr-defined]
+    if isinstance(value, bytes):
+        return bytes(value), "binary"
+    if type(value) is str:
+        return value.encode(), "string"
     name = next((name for known, name in _TYPES if isinstance(value, known)), "")
     assert name, "messages have bodies of these types"
     if name in {"list", "map", "described"}:
