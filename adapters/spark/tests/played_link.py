@@ -102,4 +102,4 @@ def record_batch_of(
     encoded = map(encode_item, messages)
     while (rare := rows.add(encoded, 2**31, 2**31, 2**31)) is not None:
         rows.add_rare(rare)
-    return rows.take().batch
+    return rows.take()

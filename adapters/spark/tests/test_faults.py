@@ -55,11 +55,13 @@ def test_reject_takes_a_message_that_is_too_large_out_of_the_queue(node: NodePro
     assert (counters["accepted"], counters["rejected"], counters["ready"]) == (2, 1, 0)
 
 
-def test_a_reset_connection_comes_back_and_nothing_is_doubled(node: NodeProcess, eventually: Eventually) -> None:
+def test_with_a_log_a_reset_connection_comes_back_and_nothing_is_doubled(
+    node: NodeProcess, eventually: Eventually
+) -> None:
     node.publish("in", numbered(0, 5))
     with (
         proxy_to(node.port) as proxy,
-        receiving(f"amqp://127.0.0.1:{proxy.port}", maxmessagespertrigger="10") as receiver,
+        receiving(f"amqp://127.0.0.1:{proxy.port}", known=(), maxmessagespertrigger="10") as receiver,
     ):
         assert len(receiver.collect_queued(0, 3)) == 3  # a batch that is out; two messages wait
         proxy.reset()
@@ -72,11 +74,13 @@ def test_a_reset_connection_comes_back_and_nothing_is_doubled(node: NodeProcess,
         assert receiver.collect_queued(5, 10) == [b"5"]
 
 
-def test_a_batch_that_was_committed_during_the_loss_is_not_doubled(node: NodeProcess, eventually: Eventually) -> None:
+def test_with_a_log_a_batch_that_was_committed_during_the_loss_is_not_doubled(
+    node: NodeProcess, eventually: Eventually
+) -> None:
     node.publish("in", numbered(0, 5))
     with (
         proxy_to(node.port) as proxy,
-        receiving(f"amqp://127.0.0.1:{proxy.port}", maxmessagespertrigger="5") as receiver,
+        receiving(f"amqp://127.0.0.1:{proxy.port}", known=(), maxmessagespertrigger="5") as receiver,
     ):
         assert len(receiver.collect_queued(0, 5)) == 5
         proxy.reset(refuse=True)
@@ -87,8 +91,11 @@ def test_a_batch_that_was_committed_during_the_loss_is_not_doubled(node: NodePro
         assert receiver.collect(5, 5) == []
 
 
-def test_messages_without_an_id_come_again_after_a_reset(node: NodeProcess, eventually: Eventually) -> None:
-    node.publish("in", [b"1", b"2"])
+@pytest.mark.parametrize("ids", [[None, None], ["m-0", "m-1"], ["m-0", "m-0"]])
+def test_messages_come_again_after_a_reset_whatever_their_ids_are(
+    node: NodeProcess, eventually: Eventually, ids: list[str | None]
+) -> None:
+    node.publish("in", [Message(body=b"%d" % n, id=each) for n, each in enumerate(ids, 1)])
     with (
         proxy_to(node.port) as proxy,
         receiving(f"amqp://127.0.0.1:{proxy.port}", maxmessagespertrigger="10") as receiver,
@@ -130,10 +137,12 @@ def test_without_reconnect_a_loss_fails_at_once(node: NodeProcess) -> None:
                 receiver.collect(0, 10)
 
 
-def test_a_link_that_the_peer_detaches_is_attached_again_and_nothing_is_doubled(
+def test_with_a_log_a_link_that_the_peer_detaches_is_attached_again_and_nothing_is_doubled(
     node: NodeProcess, capfd: pytest.CaptureFixture[str], eventually: Eventually
 ) -> None:
-    with receiving(node.url, address="detached", maxmessagespertrigger="10", maxtriggerdelay="1h") as receiver:
+    with receiving(
+        node.url, address="detached", known=(), maxmessagespertrigger="10", maxtriggerdelay="1h"
+    ) as receiver:
         got = eventually(lambda: receiver.collect(0, 10), "a batch")
         assert got == [b"%d" % n for n in range(10)]
         got += eventually(lambda: receiver.collect(10, 10), "the other ten have come")
@@ -161,7 +170,8 @@ def broker(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[str], int
 def test_a_node_that_drains_and_comes_back_ends_nothing(tmp_path: Path) -> None:
     with broker(tmp_path, 0) as (node, port):
         url = f"amqp://127.0.0.1:{port}"
-        with receiving(url, address="in-0", maxmessagespertrigger="5", maxreconnecttime="60s") as receiver:
+        options = {"address": "in-0", "maxmessagespertrigger": "5", "maxreconnecttime": "60s"}
+        with receiving(url, known=(), **options) as receiver:
             got = receiver.collect(0, 5)
             node.terminate()
             while node.poll() is None:

@@ -112,10 +112,11 @@ async def test_a_message_with_a_broken_encoding_is_unparsable_and_no_more(
     assert link.outcomes == [None]
 
 
-async def test_after_a_loss_messages_of_a_batch_take_the_place_of_the_lost_ones(
+async def test_with_a_log_messages_of_a_batch_take_the_place_of_the_lost_ones_after_a_loss(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     link, intake = linked(5)
+    intake.know(())
     await collect(intake, 0, 5, 0.0)
     link.next(*numbered(0, 2))
     assert len(await collect(intake, 0, 5, 0.0)) == 2
@@ -134,10 +135,11 @@ async def test_after_a_loss_messages_of_a_batch_take_the_place_of_the_lost_ones(
     assert await collect(intake, 3, 5, 0.0) == [b"0"]
 
 
-async def test_a_message_that_was_committed_just_before_a_loss_is_accepted_when_it_comes_again(
+async def test_with_a_log_a_message_that_was_settled_just_before_a_loss_is_accepted_when_it_comes_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     link, intake = linked(2)
+    intake.know(())
     link.on_request = lambda n: link.next(*numbered(len(link.outcomes), len(link.outcomes) + n))
     assert len(await collect(intake, 0, 2, 0.0)) == 2
     link.on_request = None
@@ -149,6 +151,7 @@ async def test_a_message_that_was_committed_just_before_a_loss_is_accepted_when_
     assert link.outcomes == ["done"] * 4
     assert await collect(intake, 2, 2, 0.0) == []
     assert link.outstanding == 2
+    assert intake.counts().repeated == 2, "the driver's log tells it"
 
 
 async def test_an_unparsable_message_is_forgotten_at_a_loss_and_found_again(
@@ -167,15 +170,34 @@ async def test_an_unparsable_message_is_forgotten_at_a_loss_and_found_again(
         await collect(intake, 1, 3, 0.0)
 
 
+def messages(count: int, ids: int) -> list[bytes]:
+    """Return messages with so many ids; with none, they have none."""
+    return [encode_item(Message(body=b"%d" % n, id=f"m-{n % ids}" if ids else None)) for n in range(count)]
+
+
 @given(
     limit=st.integers(1, 6),
+    ids=st.sampled_from([0, 1, 2, 7, 30]),
+    with_log=st.booleans(),
     moves=st.lists(st.sampled_from(["send", "batch", "settle", "lose"]), max_size=40),
 )
-def test_through_losses_the_limit_holds_and_each_message_comes_once(limit: int, moves: list[str]) -> None:
+def test_through_losses_the_limit_holds_and_no_message_is_lost(
+    *,
+    limit: int,
+    ids: int,
+    with_log: bool,
+    moves: list[str],
+) -> None:
+    """Without a write-ahead log whatever the ids are; with one each message comes once if its id is its own."""
+    with_log &= ids == 30
+
     async def play() -> None:
         link, intake = linked(limit)
-        queue = numbered(0, 30)  # at the peer, in order
+        if with_log:
+            intake.know(())
+        queue = messages(30, ids)  # at the peer, in order
         sent: list[tuple[int, bytes]] = []  # on this connection: the place in `link.outcomes`
+        everything: list[tuple[int, bytes]] = []  # on all of them
         got: list[object] = []
         committed = 0
 
@@ -185,6 +207,7 @@ def test_through_losses_the_limit_holds_and_each_message_comes_once(limit: int, 
         for move in moves:
             if move == "send" and queue and link.outstanding:
                 sent.append((len(link.outcomes), queue[0]))
+                everything.append(sent[-1])
                 link.next(queue.pop(0))
             elif move == "batch":
                 got += await collect(intake, committed, limit, 0.0)
@@ -197,7 +220,11 @@ def test_through_losses_the_limit_holds_and_each_message_comes_once(limit: int, 
                 intake.on_away()
                 intake.on_back()
             assert link.outstanding + len(unsettled()) <= limit
-        assert got == [b"%d" % n for n in range(len(got))]
+        firsts = list(dict.fromkeys(got))
+        assert firsts == [b"%d" % n for n in range(len(firsts))]
+        assert not with_log or firsts == got
+        done = {message for place, message in everything if link.outcomes[place] == "done"}
+        assert done <= set(messages(30, ids)[: len(firsts)]), "no other message was accepted"
 
     trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0))
 
@@ -232,6 +259,39 @@ async def test_messages_of_an_earlier_run_are_accepted_and_not_handed_out(
     link.next(encode_item(Message(body=b"z", id="late")))  # the peer has noticed the end of the old connection only now
     assert link.outcomes[-1] == "done"
     assert await collect(intake, 12, 2, 0.0) == []
+
+
+@pytest.mark.parametrize("message_id", ["m-0", None])
+async def test_without_a_log_a_message_of_a_batch_that_comes_again_gets_a_row(
+    autojump_clock: trio.testing.MockClock, message_id: str | None
+) -> None:
+    """It cannot be told from a new message with the same id."""
+    link, intake = linked(4)
+    await collect(intake, 0, 4, 0.0)
+    link.next(encode_item(Message(body=b"a", id=message_id)))
+    assert await collect(intake, 0, 4, 0.0) == [b"a"]
+    intake.on_away()
+    intake.on_back()
+    link.next(encode_item(Message(body=b"a", id=message_id)), encode_item(Message(body=b"b", id=message_id)))
+    assert await collect(intake, 0, 4, 0.0) == [b"a", b"b"]
+    await collect(intake, 3, 4, 0.0)
+    assert link.outcomes == ["released", "done", "done"]
+    assert link.outstanding == 4
+    assert intake.counts().repeated == 0
+
+
+async def test_counted_messages_that_come_again_are_counted_again(autojump_clock: trio.testing.MockClock) -> None:
+    """Trigger availableNow: those behind them are read, too."""
+    link, intake = linked(4)
+    await intake.subscribed()
+    intake.take_only(3)
+    Queue(link, b"1", b"2", b"3")
+    assert await collect_queued(intake, 0, 2, 25.0) == [b"1", b"2"]
+    intake.on_away()
+    intake.on_back()
+    Queue(link, b"1", b"2", b"3", b"4")
+    assert await collect_queued(intake, 2, 4, 25.0) == [b"1", b"2", b"3"]
+    assert await collect_queued(intake, 5, 4, 25.0) == []
 
 
 async def test_a_batch_that_is_lost_while_it_comes_begins_anew(autojump_clock: trio.testing.MockClock) -> None:

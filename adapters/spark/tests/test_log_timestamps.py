@@ -35,12 +35,12 @@ CASES: list[tuple[list[dict[str, Any]], list[datetime | None]]] = [
 def test_the_time_of_the_peer_counts_before_that_of_the_sender(
     rows: list[dict[str, Any]], times: list[datetime | None]
 ) -> None:
-    made = RecordBatches("log", link_columns(NAMES), keeps_ids=False)
+    made = RecordBatches("log", link_columns(NAMES))
     for given in rows:
         rare = made.add(iter((encode_item(Message(b"a body", **given)),)), 100, 10**6, 10**6)
         if rare is not None:
             made.add_rare(rare)
-    batch, _ = made.take()
+    batch = made.take()
     found = with_log_columns(batch, list(NAMES), 7)
     assert found.column("timestamp").to_pylist() == times
     assert found.column("partition").to_pylist() == [7] * len(rows)

@@ -52,9 +52,12 @@ class Whole:
 
 
 @contextmanager
-def receiving(url: str, orphaned: threading.Event | None = None, **options: str) -> Iterator[Whole]:
+def receiving(
+    url: str, orphaned: threading.Event | None = None, known: Iterable[str] | None = None, **options: str
+) -> Iterator[Whole]:
+    """Receive; with `known` as with a write-ahead log."""
     parsed = SourceOptions.parse({"url": url, "address": "in", "maxtriggerdelay": "0ms"} | options)
-    receiver = Whole(Receiver(parsed, (orphaned or threading.Event()).set))
+    receiver = Whole(Receiver(parsed, (orphaned or threading.Event()).set, known))
     try:
         yield receiver
     finally:

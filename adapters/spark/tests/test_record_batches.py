@@ -93,11 +93,10 @@ def row_by_python(message: bytes) -> dict[str, Any] | None:
 
 
 def only_row(rows: RecordBatches) -> dict[str, Any]:
-    batch, ids = rows.take()
+    batch = rows.take()
     batch.validate(full=True)
-    ids.validate(full=True)
     (row,) = batch.to_pylist()
-    return {"": ids.to_pylist(), **row}
+    return dict(row)
 
 
 def add(rows: RecordBatches, *messages: bytes) -> bytes | None:
@@ -162,7 +161,7 @@ def test_rare_messages_keep_their_place() -> None:
     messages = iter([encode_item(body) for body in (b"1", {"a": 1}, b"2", [2], b"3")])
     while (rare := rows.add(messages, 100, 100_000, 1_000)) is not None:
         rows.add_rare(rare)
-    assert rows.take().batch.column("body").to_pylist() == [b"1", b'{"a":1}', b"2", b"[2]", b"3"]
+    assert rows.take().column("body").to_pylist() == [b"1", b'{"a":1}', b"2", b"[2]", b"3"]
     assert rows.rows == 0
 
 
@@ -175,7 +174,7 @@ def test_the_rows_and_bytes_of_a_record_batch_are_limited() -> None:
             rows.add_rare(rare)
             if rows.rows >= most or rows.size >= most_bytes:
                 break
-        return rows.take().batch.num_rows
+        return rows.take().num_rows
 
     assert some(3, MAX_BYTES) == 3
     assert some(100, 180) == 2
@@ -198,7 +197,7 @@ def test_an_error_of_the_iterator_goes_through_and_keeps_the_rows() -> None:
     with pytest.raises(ZeroDivisionError):
         while (rare := rows.add(messages, 10, 1_000, 1_000)) is not None:
             rows.add_rare(rare)
-    assert rows.take().batch.column("body").to_pylist() == [b"1"]
+    assert rows.take().column("body").to_pylist() == [b"1"]
 
 
 def test_a_field_without_that_form_is_refused() -> None:
@@ -224,9 +223,9 @@ def test_messages_of_packs_make_the_same_rows_as_messages_one_by_one(messages: l
     for drawn in (iter(encoded), iter(packed)):
         rows = RecordBatches("a", ALL)
         add_all(rows, drawn)
-        batch, ids = rows.take()
+        batch = rows.take()
         batch.validate(full=True)
-        made.append(repr((batch.to_pylist(), ids.to_pylist())))
+        made.append(repr(batch.to_pylist()))
     assert made[0] == made[1]
 
 
@@ -241,7 +240,7 @@ def test_a_message_of_a_pack_that_is_too_large_is_returned_and_the_next_one_foll
     assert rows.add(drawn, 2**31, 2**31, 100) == encoded[1]
     assert length_hint(drawn) == 1
     assert rows.add(drawn, 2**31, 2**31, 100) is None
-    assert [len(body) for body in rows.take().batch.column("body").to_pylist()] == [10, 20]
+    assert [len(body) for body in rows.take().column("body").to_pylist()] == [10, 20]
 
 
 @given(st.lists(st.booleans(), max_size=40))
@@ -249,7 +248,7 @@ def test_nulls_may_begin_at_any_row(present: list[bool]) -> None:
     rows = RecordBatches("a", ALL)
     one, none = encode_item(USUAL), encode_item(b"")
     add_all(rows, iter([one if each else none for each in present]))
-    batch, _ = rows.take()
+    batch = rows.take()
     batch.validate(full=True)
     assert batch.column("subject as TEXT").is_valid().to_pylist() == present
     assert batch.column("creation_time as TIME").is_valid().to_pylist() == present
@@ -261,7 +260,7 @@ def test_large_columns_that_are_still_in_use_are_left_alone() -> None:
     for turn in range(30):
         bodies = [bytes((turn, row)) * 100_000 for row in range(3 + turn % 5)]
         add_all(rows, map(encode_item, bodies))
-        held.append((bodies, rows.take().batch))
+        held.append((bodies, rows.take()))
         assert all(batch.column("body").to_pylist() == bodies for bodies, batch in held)
         if len(held) > turn % 4:
             held.popleft()

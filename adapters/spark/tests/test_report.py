@@ -44,11 +44,11 @@ async def minutes(played: Played, *counts: SourceCounts) -> None:
 
 async def test_a_line_each_minute_tells_what_moved(autojump_clock: trio.testing.MockClock, lines: list[str]) -> None:
     played = Played()
-    await minutes(played, SourceCounts(taken=600, credit=40, unsettled=60, redelivered=2))
+    await minutes(played, SourceCounts(taken=600, credit=40, unsettled=60, redelivered=2, repeated=1))
     assert lines == [
         (
             "the source: 600 rows in 60 s (10/s); credit 40, unsettled 60, redelivered 2, connections lost 0, "
-            "queued at the peer 5"
+            "queued at the peer 5, left out by their message ids 1"
         )
     ]
     assert played.report.progress(1000) == {
@@ -58,6 +58,7 @@ async def test_a_line_each_minute_tells_what_moved(autojump_clock: trio.testing.
         "credit": 40,
         "unsettled": 60,
         "redelivered": 2,
+        "repeated": 1,
         "connectionsLost": 0,
         "rowsPerSecond": 10.0,
     }

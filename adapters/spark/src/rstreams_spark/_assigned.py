@@ -1,4 +1,7 @@
-"""The batches that Spark knows, and the one that is being made: the claims on their messages, and their ids."""
+"""The batches that Spark knows, and the one that is being made: the claims on their messages.
+
+With a write-ahead log also the ids of their messages.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import pyarrow as pa
 
 from rstreams.abc import Hold
 from rstreams_spark._claims import Claims
-from rstreams_spark._record_batches import Rows
 
 
 @dataclass
@@ -40,18 +42,24 @@ class AssignedBatches:
         """Have none."""
         self.taken = self.making = self.committed = 0
         self._batches: deque[_AssignedBatch] = deque()
-        self._ids: deque[tuple[int, pa.Array]] = deque()  # with the place of the first, also of the latest committed
+        # with the place of the first, also of the latest committed; None: they are not remembered
+        self._ids: deque[tuple[int, pa.Array]] | None = None
+
+    def remember_ids(self) -> None:
+        """Remember the message ids of the batches from now on."""
+        self._ids = deque()
 
     @property
     def first_remembered(self) -> int:
         """The place of the first message whose id is remembered."""
         return self._ids[0][0] if self._ids else self.taken
 
-    def take(self, rows: Rows) -> None:
+    def take(self, rows: pa.RecordBatch) -> None:
         """Put rows into the batch in the making."""
-        self._ids.append((self.taken, rows.ids))
-        self.taken += len(rows.ids)
-        self.making += len(rows.ids)
+        if self._ids is not None:
+            self._ids.append((self.taken, rows.column("message_id")))
+        self.taken += rows.num_rows
+        self.making += rows.num_rows
 
     def complete(self) -> None:
         """Make the batch in the making one that Spark knows."""
@@ -82,7 +90,7 @@ class AssignedBatches:
     def forget_claims(self) -> dict[str, int]:
         """Forget the batch in the making and all claims: their link is lost.
 
-        Returns: The ids of messages that may come again, and their places.
+        Returns: The ids of messages that may come again, and their places; none if ids are not remembered.
         """
         self.release()
         self.taken -= self.making
@@ -91,7 +99,7 @@ class AssignedBatches:
             self._ids.pop()
         return {
             name: place
-            for first, ids in self._ids
+            for first, ids in self._ids or ()
             for place, name in enumerate(ids.to_pylist(), first)
             if name is not None
         }

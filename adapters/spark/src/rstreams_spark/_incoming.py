@@ -20,8 +20,20 @@ message and all later ones stay unsettled. With `reject` it is rejected and anot
 The connection may be lost and come back. The peer then has every unsettled message back, and sends it again:
 
 - Waiting messages are forgotten until they come again. A batch of which parts were taken begins anew.
-- An assigned message is in a batch already. When a message with its id comes again, it gets the place of the lost one:
-  it is settled with that batch, or at once if the batch has been committed. A message without an id is not recognised.
+- An assigned message is in a batch already, and comes again. It gets a row in another batch too: nothing tells it from
+  a new message. A message id does not, because several messages may have the same one.
+
+With a write-ahead log (`know`) the ids must be unique, and messages are known by them. Nothing else of a message is
+compared. The ids that are known are those of
+
+- the files of earlier runs, for a day (`_wal`),
+- after a loss, the messages of this run that are not committed, and as many of the latest committed ones as the limit
+  says: their outcomes may not have reached the peer.
+
+Ids are compared as text: the number 7 is the same as the string "7". Each known id stands for one message. The first
+message with that id that comes gets the place of the known one: it gets no row, and is settled with its batch, or at
+once if that has been settled. After that the id is not known any more, until the next loss. A message without an id is
+never known.
 
 All of this lives in the trio thread of the connection, where signals come as plain calls (`rstreams.abc`).
 """
@@ -84,9 +96,9 @@ class IncomingRows:
         self._redelivered = 0
         self._attached = trio.Event()
         self._assigned = AssignedBatches()
-        self._lost_ids: dict[str, int] = {}  # message ids that may come again, and their places among all taken
-        self._forget_at = 0  # how many messages have been received when these are forgotten
-        self._forgets = True
+        # with a write-ahead log: message ids that may come again, and their places among all taken
+        self._known: dict[str, int] | None = None
+        self._repeated = 0  # how many of these have come
         self._restarts = False  # whether the present batch was lost
         self._first_came_at = 0.0
         self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
@@ -129,7 +141,7 @@ class IncomingRows:
             return
         try:
             while True:
-                if self._lost_ids or self._unparsable is not None:
+                if self._known or self._unparsable is not None:
                     for item in items:
                         self._take_in(item)
                     return
@@ -159,7 +171,7 @@ class IncomingRows:
     def _take_in(self, message: bytes) -> bool:
         """Take one message; return whether it has been settled, or another hold is on it."""
         if self._unparsable is None:
-            if self._lost_ids and self._takes_place_of_lost(message):
+            if self._known and self._takes_known_place(message, self._known):
                 return True
             if self._add(iter((message,))) is None:
                 return False
@@ -221,22 +233,19 @@ class IncomingRows:
         self._news.set()
         return False
 
-    def _takes_place_of_lost(self, message: bytes) -> bool:
+    def _takes_known_place(self, message: bytes, known: dict[str, int]) -> bool:
         """Return whether the message is in a batch already; a hold on it then takes the place of the lost one."""
-        lost = self._lost_ids
-        if self._forgets and self._received >= self._forget_at:
-            lost.clear()  # lost messages come first; a later one with such an id is another message
-            return False
         try:
             message_id = as_text(decode_message(message).id)
         except RemoteProtocolError:
             return False
-        place = None if message_id is None else lost.pop(message_id, None)
+        place = None if message_id is None else known.pop(message_id, None)
         if place is None:
             return False
         self._received += 1
         self._demand -= 1
         self._redelivered += 1
+        self._repeated += 1
         assert self._subscription is not None
         self._assigned.replace(place, self._subscription.hold())
         self._request_more()
@@ -252,12 +261,12 @@ class IncomingRows:
             self._claims = claims_of(self._subscription)
         making = self._assigned.making
         may_come = self._assigned.forget_claims()
-        kept = 0 if self._forgets else self._assigned.first_remembered
-        self._lost_ids = {name: place for name, place in self._lost_ids.items() if place < kept} | may_come
-        self._forget_at = self._received + 2 * self._limit
+        if self._known is not None:
+            kept = self._assigned.first_remembered
+            self._known = {name: place for name, place in self._known.items() if place < kept} | may_come
         self._restarts = making > 0
         if self._left is not None:
-            self._left += making
+            self._left += making if self._known is not None else making + self._uncommitted
         self._waiting.clear()
         self._unparsable = None
         self._empty = self._short = False

@@ -66,6 +66,7 @@ class RowIntake(IncomingRows):
             credit=self._demand,
             unsettled=waiting + self._uncommitted,
             redelivered=self._redelivered,
+            repeated=self._repeated,
         )
 
     async def attached(self) -> None:
@@ -95,13 +96,13 @@ class RowIntake(IncomingRows):
         self._limit -= pack_items - 1
 
     def know(self, ids: Iterable[str]) -> None:
-        """Accept messages with these ids, and do not hand them out: they are in batches of an earlier run.
+        """Know messages by their ids from now on, as with a write-ahead log; see the module's text of `_incoming`.
 
-        From now on each id counts as that of one message, however late it comes again: a peer that has not noticed the
-        end of an old connection keeps its messages until then.
+        Args:
+            ids: The ids of messages that are in batches of earlier runs.
         """
-        self._lost_ids = dict.fromkeys(ids, -1)
-        self._forgets = False
+        self._known = dict.fromkeys(ids, -1)
+        self._assigned.remember_ids()
 
     def take_only(self, count: int) -> None:
         """From now on hand out `count` messages, and then none: so many are there, by the peer's own count."""
@@ -327,10 +328,10 @@ class RowIntake(IncomingRows):
         taken: list[pa.RecordBatch] = []
         for rows in self._waiting.take(most, whole_only=not ends):
             self._assigned.take(rows)
-            taken.append(rows.batch)
-            self._redelivered += count_redelivered(rows.batch)
+            taken.append(rows)
+            self._redelivered += count_redelivered(rows)
             if self._left is not None:
-                self._left -= len(rows.ids)
+                self._left -= rows.num_rows
         if not taken and self._unparsable is not None and not goes_on:
             raise self._unparsable
         if ends:

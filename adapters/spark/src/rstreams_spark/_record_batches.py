@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,24 +26,6 @@ _MOST: Final = 2**63 - 1
 
 Convert = Callable[[Any], Any]
 
-_ID: Final = Column("", StringType(), "id")
-
-
-class Rows(NamedTuple):
-    """Messages as rows.
-
-    Attributes:
-        batch: The rows.
-        ids: Their message ids as text, also if no column has them; all null if they are not kept.
-    """
-
-    batch: pa.RecordBatch
-    ids: pa.Array
-
-    def slice(self, first: int, most: int | None = None) -> Rows:
-        """Return some of the rows."""
-        return Rows(self.batch.slice(first, most), self.ids.slice(first, most))
-
 
 class RecordBatches:
     """Makes record batches of messages that come.
@@ -52,21 +34,17 @@ class RecordBatches:
         schema: The schema of a record batch exactly as Spark expects it, with all flags.
     """
 
-    def __init__(self, address: str, columns: tuple[Column, ...] = COLUMNS, *, keeps_ids: bool = True) -> None:
+    def __init__(self, address: str, columns: tuple[Column, ...] = COLUMNS) -> None:
         """Have no messages yet.
 
         Args:
             address: Where the messages come from.
             columns: The columns to make.
-            keeps_ids: Whether the rows have their message ids beside them.
         """
         self.schema = to_arrow_schema(schema_of(columns), timezone="UTC")
         self._address = address
         self._is_source = [column.field == SOURCE for column in columns]
         read = [column for column in columns if column.field != SOURCE]
-        self._keeps_ids = keeps_ids
-        if keeps_ids:
-            read.append(_ID)
         self._fields = field_columns([(column.field, _form_of(column.type)) for column in read])
         self._reads = [_reader_of(column) for column in read]
 
@@ -95,7 +73,7 @@ class RecordBatches:
         decoded = decode_message(message)
         self._fields.append([read(decoded) for read in self._reads])
 
-    def take(self) -> Rows:
+    def take(self) -> pa.RecordBatch:
         """Return the messages that were added, and start anew."""
         rows = self._fields.rows
         parts = iter(self._fields.take())
@@ -105,8 +83,7 @@ class RecordBatches:
                 arrays.append(pa.repeat(pa.scalar(self._address, pa.string()), rows))
             else:
                 arrays.append(_array_of(field.type, next(parts)))
-        ids = _array_of(pa.string(), next(parts)) if self._keeps_ids else pa.nulls(rows, pa.string())
-        return Rows(pa.RecordBatch.from_arrays(arrays, schema=self.schema), ids)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def count_redelivered(batch: pa.RecordBatch) -> int:

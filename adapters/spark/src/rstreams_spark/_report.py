@@ -30,6 +30,7 @@ class SourceCounts:
         credit: Messages that were requested and have not come.
         unsettled: Messages that came and are not settled.
         redelivered: Messages that came with a delivery count, or again after a loss.
+        repeated: Messages that got no row, because a message with the same id is in the write-ahead log.
     """
 
     taken: int = 0
@@ -37,6 +38,7 @@ class SourceCounts:
     credit: int = 0
     unsettled: int = 0
     redelivered: int = 0
+    repeated: int = 0
 
 
 class Report:
@@ -96,6 +98,7 @@ class Report:
             "credit": now.credit,
             "unsettled": now.unsettled,
             "redelivered": now.redelivered,
+            "repeated": now.repeated,
             "connectionsLost": self._losses,
             "rowsPerSecond": round(self._rate, 1),
         }
@@ -124,6 +127,7 @@ class Report:
         state = (
             f"credit {now.credit}, unsettled {now.unsettled}, redelivered {now.redelivered}, connections lost "
             f"{self._losses}, queued at the peer {'not told' if self._queued is None else self._queued}"
+            f"{f', left out by their message ids {now.repeated}' if now.repeated else ''}"
         )
         if rows:
             self._idle = 0

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from rstreams_spark._record_batches import RecordBatches, Rows
+import pyarrow as pa
+
+from rstreams_spark._record_batches import RecordBatches
 
 MAX_ROWS: Final = 2_500
 """The most rows of a record batch. Rows wait in memory until there are so many."""
@@ -42,7 +44,7 @@ class WaitingRows:
         self._rows = rows
         self._largest = largest
         self._most_rows = most_rows
-        self._whole: deque[Rows] = deque()
+        self._whole: deque[pa.RecordBatch] = deque()
 
     @property
     def has_whole(self) -> bool:
@@ -59,7 +61,7 @@ class WaitingRows:
         """Whether the waiting rows have about all the bytes that the present batch may still get."""
         if self._most_bytes is None:
             return False
-        waiting: int = self._rows.size + sum(rows.batch.nbytes for rows in self._whole)
+        waiting: int = self._rows.size + sum(rows.nbytes for rows in self._whole)
         return self._taken_bytes + waiting >= self._most_bytes
 
     def add(self, messages: Iterator[bytes]) -> bytes | None:
@@ -88,14 +90,14 @@ class WaitingRows:
         self.count += 1
         self._cut_full()
 
-    def take(self, most: int, *, whole_only: bool) -> Iterator[Rows]:
+    def take(self, most: int, *, whole_only: bool) -> Iterator[pa.RecordBatch]:
         """Take out up to `most` rows, the first ones; with `whole_only` only of whole record batches."""
         if not whole_only:
             self._cut()
         while self._whole and most:
             rows = self._whole.popleft()
             count = self._fitting(rows, most)
-            if len(rows.ids) > count:
+            if rows.num_rows > count:
                 self._whole.appendleft(rows.slice(count))
                 rows = rows.slice(0, count)
                 most = count  # the batch gets no others
@@ -110,15 +112,15 @@ class WaitingRows:
         """Begin another batch: the next row that is taken is its first."""
         self._taken = self._taken_bytes = 0
 
-    def _fitting(self, rows: Rows, most: int) -> int:
+    def _fitting(self, rows: pa.RecordBatch, most: int) -> int:
         """Return how many of the rows the present batch may get; its first row fits in any case."""
-        count = min(len(rows.ids), most)
+        count: int = min(rows.num_rows, most)
         if self._most_bytes is None:
             return count
         room = self._most_bytes - self._taken_bytes
-        fitting = bisect_right(range(count + 1), room, key=lambda first: rows.batch.slice(0, first).nbytes) - 1
+        fitting = bisect_right(range(count + 1), room, key=lambda first: rows.slice(0, first).nbytes) - 1
         fitting = max(fitting, 0 if self._taken else 1)
-        self._taken_bytes += rows.batch.slice(0, fitting).nbytes
+        self._taken_bytes += rows.slice(0, fitting).nbytes
         return fitting
 
     def clear(self) -> None:

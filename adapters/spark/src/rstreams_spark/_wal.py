@@ -9,9 +9,9 @@ A runner that starts finds at most one file that Spark has not committed. Either
 again, or it does not know it yet. In both cases the batch is the next one.
 
 Messages of the last files may come again, because their runner ended between step 1 and step 2, or its last outcomes
-did not reach the peer. They are known by their message ids. They may come late: a peer that has not noticed the end of
-the old connection keeps them until then. Therefore a runner that starts writes the ids of these files to
-`START-END.ids`, and they are known for a day.
+did not reach the peer. They are known by their message ids, and by nothing else (`_incoming`). They may come late: a
+peer that has not noticed the end of the old connection keeps them until then. Therefore a runner that starts writes the
+ids of these files to `START-END.ids`, and they are known for a day.
 
 Executors must see the folder. The first one that has read a batch leaves the file `seen`. Without that file no batch is
 settled before it is committed (`_reader.py`).

@@ -117,7 +117,7 @@ class LogLink:
         self.position = position
         self.options = options
         self.skipped = 0
-        maker = RecordBatches(address, with_offset(options.columns, options.annotation), keeps_ids=False)
+        maker = RecordBatches(address, with_offset(options.columns, options.annotation))
         self._waiting = WaitingRows(maker, largest=options.max_message_bytes, most_rows=MAX_ROWS)
         self._window = FIRST_WINDOW
         self._mean_bytes = mean_bytes
@@ -219,7 +219,7 @@ class LogLink:
         made: list[pa.RecordBatch] = []
         jumps: list[Jump] = []
         for rows in self._waiting.take(self._waiting.count, whole_only=whole_only):
-            batch = with_an_offset(rows.batch)
+            batch = with_an_offset(rows)
             if not batch.num_rows:
                 continue
             offsets = batch.column(OFFSET)
