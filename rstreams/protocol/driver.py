@@ -44,6 +44,13 @@ class Driver(Protocol):
         """Return how many bytes of transfers the driver takes before its buffer is full; 0 or less: none now."""
         ...
 
+    def is_shut(self) -> bool:
+        """Tell whether the peer takes no deliveries at present, however much credit there is (AMQP 1.0 section 2.5.6).
+
+        The driver wakes the end when that changes.
+        """
+        ...
+
     def wake(self, *, for_item: bool = False) -> None:
         """Make the driver call `link.work()` soon; cheap, and allowed from inside any signal.
 

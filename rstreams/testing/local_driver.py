@@ -95,6 +95,10 @@ class LocalDriver:
         """Return a constant: the frames are with the peer at once, and credit bounds them."""
         return self._ROOM_BYTES
 
+    def is_shut(self) -> bool:
+        """Return False: there are no sessions here."""
+        return False
+
     def wake(self, *, for_item: bool = False) -> None:  # noqa: ARG002 - the queue is worked off at once in any case
         """Queue a turn for this end's link."""
         if not self._awake:

@@ -38,6 +38,7 @@ from rstreams.runtime.scope import Scope
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 U32: Final = 2**32
+MANY_FRAMES: Final = 2**31 - 1
 
 # AMQP 1.0 section 2.7: the fields of each performative, in order, as far as they are looked at here.
 PERFORMATIVES: Final = {
@@ -192,6 +193,21 @@ def flow_frame(
         ),
         channel=channel,
     )
+
+
+def windowed_flow(
+    next_incoming: int | None,
+    window: int,
+    *,
+    count: int | None = None,
+    credit: int | None = None,
+    drain: bool = False,
+) -> bytes:
+    """Return a flow of the session, or with `credit` of the link, with a window of the session."""
+    handle = None if credit is None else 0
+    numbers = [next_incoming, window, 0, MANY_FRAMES, handle, count, credit, None]
+    fields = [NULL if number is None else encode_uint(number % U32) for number in numbers]
+    return frame(described(0x13, *fields, b"\x41" if drain else b"\x42"))
 
 
 def transfer_frame(

@@ -93,6 +93,9 @@ class PlayedDriver:
     def room_bytes(self) -> int:
         return self.room
 
+    def is_shut(self) -> bool:
+        return False
+
     def wake(self, *, for_item: bool = False) -> None:
         self.awake = True
         self.for_item = for_item

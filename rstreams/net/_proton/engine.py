@@ -127,6 +127,7 @@ class Engine:
         self._incoming = IncomingFrames(self, self._host, self._transport, self._collector)
         self._sessions = Sessions(self._connection, self._transport, self._outgoing, limits.max_frame_bytes)
         self.links = LinkTable(self._host, self._sessions)
+        self._turned: set[Pointer] = set()  # sessions whose window was closed or opened again since the last turn
         self._connects = False
         self._freed = False
         self._trace_wanted = self._host.is_traced = os.environ.get("RSTREAMS_TRACE") == "frames"
@@ -280,7 +281,7 @@ class Engine:
     def has_work(self) -> bool:
         """Note the events since `dispatch`, and tell whether there is something for it to do."""
         self.note_events()
-        return bool(self._turns) or self._outgoing.has_kept
+        return bool(self._turns or self._turned) or self._outgoing.has_kept
 
     def work_ahead(self, most: int, slice_s: float) -> None:
         """Let the links work that want to, as `dispatch` does.
@@ -292,7 +293,11 @@ class Engine:
     def needs_turn(self) -> bool:
         """Tell whether there is something to do after `work_ahead`, without acting on an event."""
         events = self._note_links()
-        return bool(events or self._turns or self._host.calls.has_new) or self._outgoing.has_kept or self.output_is_full
+        return (
+            bool(events or self._turns or self._turned or self._host.calls.has_new)
+            or self._outgoing.has_kept
+            or self.output_is_full
+        )
 
     def tick(self, now_s: float) -> float:
         """Do the work that is due: heartbeats, time-outs, calls; return when to call again."""
@@ -319,6 +324,8 @@ class Engine:
             Whether there is more to do at once.
         """
         self.note_events()
+        if self._turned:
+            self._wake_turned()
         return self._turns.give(most, slice_s)
 
     def note_events(self) -> None:
@@ -361,6 +368,16 @@ class Engine:
             return
         self.links.hand_over_all()
         self._events.on_broken_frame(condition, description)
+
+    def on_window(self, session: Pointer) -> None:
+        """Have the next turn wake the ends that send in a session: its window was closed, or opened again."""
+        self._turned.add(session)
+
+    def _wake_turned(self) -> None:
+        turned, self._turned = self._turned, set()
+        for driver in self.links.drivers:
+            if driver.sends and lib.pn_link_session(driver.pointer) in turned:
+                driver.wake()
 
     def driver_at(self, pointer: Pointer) -> LinkDriver | None:
         """Return the driver of a link of the engine; None if it has none."""
@@ -408,6 +425,7 @@ class Engine:
         for driver in dead:
             driver.let_go()
         self._host.unsent.forget(session)
+        self._host.shut.forget(session)
         if self._sessions.rest(session):
             self._host.calls.add(SESSION_REST_S, self._sessions.close_first)
 

@@ -8,21 +8,20 @@ Spec: AMQP 1.0 sections 1.6 (encodings), 2.3 (framing), 2.7 (performatives).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from rstreams._codec.decode import Malformed, read_items, read_value
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams._codec.types import is_whole
 
-__all__ = ["Malformed", "fields_of", "number_of", "of_session", "performative_of", "with_count", "with_credit"]
+__all__ = ["Malformed", "fields_of", "number_of", "of_session", "performative_of", "with_numbers"]
 
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 
 NAMES: Final = ["open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close"]
 _CODES: Final = {f"amqp:{name}:list": OPEN + at for at, name in enumerate(NAMES)}
 _DESCRIPTORS: Final = frozenset((0x44, 0x53, 0x80, 0xA3, 0xB3))  # constructors: ulongs and symbols
-_UINT: Final = 0x70  # the constructor of one in four bytes
 
 _read_u32: Final[Callable[[bytes, int], tuple[int]]] = struct.Struct(">I").unpack_from
 _pack_u32: Final = struct.Struct(">I").pack
@@ -84,23 +83,25 @@ def number_of(value: object) -> int:
 
 def of_session(flow: bytes) -> bytes:
     """Return a flow without its fields of a link."""
-    fields = [NULL if each is None else encode_uint(number_of(each)) for each in fields_of(flow, 4)]
-    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
+    return with_numbers(flow, {}, 4)
+
+
+def with_numbers(flow: bytes, numbers: Mapping[int, int | None], most: int = 9) -> bytes:
+    """Return a flow with other numbers.
+
+    Args:
+        flow: The flow.
+        numbers: The new numbers, by the places of their fields; None: a field is absent.
+        most: How many fields it has then; those that an engine knows are the first nine.
+    """
+    fields = fields_of(flow, most)
+    for at, number in numbers.items():
+        fields[at] = number
+    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields([*map(_encode_field, fields)])
     return _pack_u32(4 + len(body)) + body
 
 
-def with_count(flow: bytes, more: int) -> bytes:
-    """Return a flow with a delivery-count that is higher by `more`, without echo and drain."""
-    *windows, handle, count = map(number_of, fields_of(flow, 6))
-    fields = [*map(encode_uint, windows), encode_uint(handle), encode_uint((count + more) & 0xFFFFFFFF)]
-    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields(fields)
-    return _pack_u32(4 + len(body)) + body
-
-
-def with_credit(frame: bytes, credit: int) -> bytes:
-    """Return a flow with another link-credit, which stands in four bytes."""
-    at, _ = _fields_at(frame)
-    _, at = read_items(frame, at, 6, 0)
-    if frame[at] != _UINT:
-        return frame  # not a uint: the engine ignores it
-    return frame[: at + 1] + _pack_u32(credit) + frame[at + 5 :]
+def _encode_field(value: object) -> bytes:
+    if value is None or isinstance(value, bool):
+        return NULL if value is None else b"\x41" if value else b"\x42"
+    return encode_uint(number_of(value))

@@ -18,6 +18,7 @@ class Channel:
         ours: This side's channel, as the peer said it, if this side began the session; else None.
         handles: The handles of the peer's links; for each, whether the peer sends.
         senders: The links that the peer sends on, by their handles.
+        receivers: The links that the peer receives on, by their handles, once it has sent a flow of them.
         unused: The first of the handles that the peer has never given a link.
     """
 
@@ -25,6 +26,7 @@ class Channel:
     ours: object
     handles: dict[int, bool] = field(default_factory=dict)
     senders: dict[int, Pointer] = field(default_factory=dict)
+    receivers: dict[int, Pointer] = field(default_factory=dict)
     unused: int = 0
 
 
@@ -37,6 +39,10 @@ class FrameListener(Protocol):
 
     def driver_at(self, pointer: Pointer) -> LinkDriver | None:
         """Return the driver of a link of the engine; None if it has none."""
+        ...
+
+    def on_window(self, session: Pointer) -> None:
+        """Hear that the peer has closed the window of a session, or opened it again."""
         ...
 
     def refuse_peer(self, condition: str, description: str) -> None:

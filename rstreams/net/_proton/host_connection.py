@@ -13,6 +13,7 @@ from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
 from rstreams.net._proton.loops import choose_loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.pointers import Pointer
+from rstreams.net._proton.session_windows import ShutSessions
 from rstreams.net._proton.unfinished import Unfinished
 from rstreams.net._proton.unsent_bytes import UnsentBytes
 from rstreams.net.options.limits import ConnectionLimits
@@ -45,6 +46,7 @@ class HostConnection:
         turns: The links that have something to do.
         calls: The calls that wait for the clock.
         unsent: Counts bytes that wait to be sent.
+        shut: The sessions whose window the peer has closed.
         unfinished: Counts messages that have not come whole; None: they are not counted.
         share: The sending links' part of the memory of their node; None: there is no such bound.
         peer_packs: Whether the peer knows packs.
@@ -84,6 +86,7 @@ class HostConnection:
         self.turns = LinkTurns(on_wake, on_item)
         self.calls = DelayedCalls()
         self.unsent = UnsentBytes(self.loops.waiting)
+        self.shut = ShutSessions()
         self.unfinished = unfinished
         self.share = share
         self._on_misuse = on_misuse

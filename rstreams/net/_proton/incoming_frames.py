@@ -5,6 +5,7 @@ flow's `echo` nor a transfer's `message-format`. Therefore the frames are walked
 
     transfers, dispositions    nearly all frames; they are passed over and not copied (`frame_walk`)
     large transfers            go to the engine without their payload (`incoming_parts`)
+    flows                      are read and corrected by `incoming_flows`
     any other frame            is read; then it goes on as it is, or it goes on and a corrected one follows, or it ends
                                the connection
 
@@ -44,29 +45,18 @@ from rstreams.net._proton.frame_fields import (
     Malformed,
     fields_of,
     number_of,
-    of_session,
     performative_of,
-    with_count,
-    with_credit,
 )
 from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
+from rstreams.net._proton.incoming_flows import Bytes, IncomingFlows
 from rstreams.net._proton.incoming_parts import LARGE_FRAME_BYTES, IncomingPart, LargeHeads
 from rstreams.net._proton.incoming_rooms import IncomingRooms
-from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
-from rstreams.net._proton.sending_driver import SendingDriver
-
-Bytes = bytes | bytearray | memoryview
-
 
 SLOW_FRAMES: Final = 16
 """The most frames beginning or ending a link or a session that are read before others have their turn: some 5 ms."""
-
-MAX_CREDIT: Final = 2**31 - 1
-"""The most credit the engine can count."""
 
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)
@@ -110,8 +100,7 @@ class IncomingFrames:
         self._rooms: IncomingRooms | None = None  # for the rest of that payload, and what comes behind
         self._large = LargeHeads()
         self._heads: list[bytes] = []  # of large transfers, for the engine
-        # By channel and handle, the links whose state was asked for, of those that send.
-        self._asking: dict[tuple[int, int], SenderNumbers] = {}
+        self._flows = IncomingFlows(listener, host)
 
     def feed(self, data: Bytes) -> int:
         """Read bytes that have come, and give them to the engine.
@@ -139,7 +128,7 @@ class IncomingFrames:
         if self._part is not None:
             self._held = self._part.unfinished
         if not self._refused:
-            self._push(b"")
+            self.push(b"")
             self._loops.end_frames(self._transport)
             self._loops.feed(self._transport, self._held)
             self._held = b""
@@ -194,7 +183,7 @@ class IncomingFrames:
             slow += _is_slow(view[end - told : end])
             if slow == SLOW_FRAMES:
                 break
-        self._push(view[fed:at])
+        self.push(view[fed:at])
         if self._passes_all:
             self._loops.feed(self._transport, view[at:])
             at = size
@@ -216,7 +205,7 @@ class IncomingFrames:
         if head is None:
             return 0
         if len(before):
-            self._push(before)
+            self.push(before)
         if head.is_known and head.delivery is not None and (payloads := head.payloads(data, size)):
             self._heads.append(head.frame * len(payloads))
             head.driver.put_pieces(head.delivery, payloads)
@@ -249,7 +238,7 @@ class IncomingFrames:
             self._heads.append(head.frame)
             head.take(part)
             return True
-        event = self._push_alone(b"", head.frame, lib.PN_DELIVERY)
+        event = self.push_alone(b"", head.frame, lib.PN_DELIVERY)
         return bool(event) and head.take_named(lib.pn_event_delivery(event), part)
 
     def rooms(self) -> Sequence[memoryview]:
@@ -273,29 +262,30 @@ class IncomingFrames:
             self._heads.append(head.frame * frames)
             head.note_written(frames * part.size)
             came -= frames * (head.size + part.size)
-        self._push(b"")
+        self.push(b"")
         if came and stays:
             self._part = rooms.begun(frames, came)
         return rooms.rest(frames, came) if came and self._part is None else b""
 
-    def _push(self, data: Bytes) -> None:
+    def push(self, data: Bytes) -> None:
+        """See `ToEngine`."""
         if self._heads:
             heads, self._heads = self._heads, []
             self._loops.feed_frames(self._transport, b"".join(heads))
         if len(data):
             self._loops.feed_frames(self._transport, data)
 
-    def _push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
-        """Give the engine a frame after all its other events are read; return its event, if it is of these kinds."""
-        self._push(before)
+    def push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
+        """See `ToEngine`."""
+        self.push(before)
         self._listener.note_events()
-        self._push(frame)
+        self.push(frame)
         event = lib.pn_collector_peek(self._collector)
         return event if event and lib.pn_event_type(event) in kinds else None
 
     def _refuse(self, before: Bytes, condition: Condition, text: str) -> bool:
         """End the connection because of a frame, after everything before it: an error in that comes first."""
-        self._push(before)
+        self.push(before)
         self._refused = True
         self._listener.refuse_peer(condition.value, text)
         return True
@@ -323,8 +313,8 @@ class IncomingFrames:
         except Malformed:
             taken = False  # the engine reads as much of it as it can
         if not taken and plain is not frame:
-            self._push(before)
-            self._push(plain)
+            self.push(before)
+            self.push(plain)
             taken = True
         return taken
 
@@ -341,9 +331,10 @@ class IncomingFrames:
             return self._refuse(before, Condition.ILLEGAL_STATE, text)
         if ours is not None and any(each.ours == ours for each in self._channels.values()):
             return self._refuse(before, Condition.ILLEGAL_STATE, f"it answered the begin on channel {ours} twice")
-        event = self._push_alone(before, frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
+        event = self.push_alone(before, frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
         if event:
-            self._channels[channel] = Channel(lib.pn_event_session(event), ours)
+            known = self._channels[channel] = Channel(lib.pn_event_session(event), ours)
+            self._flows.note_window(known)
         return True
 
     def _take_attach(self, frame: bytes, channel: int, before: Bytes) -> bool:
@@ -356,7 +347,7 @@ class IncomingFrames:
             known.handles[handle] = receives is not True
             known.unused = max(known.unused, handle + 1)
             if receives is not True:
-                event = self._push_alone(before, frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
+                event = self.push_alone(before, frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
                 if event:
                     link = known.senders[handle] = lib.pn_event_link(event)
                     self._expect(channel, handle, link)
@@ -370,69 +361,16 @@ class IncomingFrames:
             self._loops.expect(channel, handle, link, min(limit or self._most, self._most))
 
     def _take_flow(self, frame: bytes, channel: int, before: Bytes) -> bool:
-        _, _, _, _, handle, count, credit, _, drain, echo = fields_of(frame, 10)
         known = self._channels.get(channel)
-        if handle is None:
-            if echo is True and known is not None:
-                self._outgoing.ask_session(known.session)
-            return False
-        handle = number_of(handle)
-        if known is not None and handle < known.unused and handle not in known.handles:
-            return self._take_late_flow(frame, before)
-        key, credit = (channel, handle), number_of(credit)
-        asks = echo is True or drain is True
-        alone = asks or credit > MAX_CREDIT or self._peer_sends(channel, handle)
-        if alone:
-            event = self._push_alone(before, frame, lib.PN_LINK_FLOW)
-            driver = self._listener.driver_at(lib.pn_event_link(event)) if event else None
-            if driver is not None:
-                credit = self._correct(frame, credit, driver)
-                if asks and isinstance(driver, SendingDriver):
-                    self._asking[key] = driver.numbers
-                    driver.drain_asked = driver.drain_asked or drain is True
-                if echo is True and not (driver.sends and drain):  # the answer to a drain answers both
-                    driver.tell_state()
-        if key in self._asking:
-            self._asking[key].allowed_until = (number_of(count) + credit) & 0xFFFFFFFF
-        return alone
-
-    def _take_late_flow(self, frame: bytes, before: Bytes) -> bool:
-        """Read a flow of a link that the peer has detached as a flow of the session: go-amqp sometimes sends one."""
-        self._push(before)
-        self._push(of_session(frame))
-        return True
-
-    def _correct(self, frame: bytes, credit: int, driver: LinkDriver) -> int:
-        """Correct the engine where it has misread a flow; return the credit that it was told."""
-        if not driver.sends:
-            self._keep_count(frame, driver.pointer)
-        elif credit > MAX_CREDIT:
-            return self._limit_credit(frame, credit, driver.pointer)
-        return credit
-
-    def _limit_credit(self, frame: bytes, credit: int, link: Pointer) -> int:
-        """Tell the engine less credit if it would read this one as negative; return the credit that it was told."""
-        counted = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
-        if counted < 0:
-            credit = (credit + MAX_CREDIT - counted) & 0xFFFFFFFF
-            self._push(with_credit(frame, credit))
-        return credit
-
-    def _peer_sends(self, channel: int, handle: int) -> bool:
-        known = self._channels.get(channel)
-        return known is not None and known.handles.get(handle, False)
-
-    def _keep_count(self, frame: bytes, link: Pointer) -> None:
-        """Correct a sender's delivery-count that went back: the engine would read it as new credit."""
-        forth = int(lib.pn_link_drained(link))  # how far it went forward since the last call, for a receiver
-        if forth < 0:
-            self._push(with_count(frame, -forth))
+        if known is not None:
+            self._flows.take(frame, channel, known, before, self)
+        return known is not None
 
     def _take_transfer(self, frame: bytes, _channel: int, before: Bytes) -> bool:
         message_format = number_of(fields_of(frame, 4)[3])
         if not message_format:
             return False
-        event = self._push_alone(before, frame, lib.PN_DELIVERY)
+        event = self.push_alone(before, frame, lib.PN_DELIVERY)
         driver = self._listener.driver_at(lib.pn_event_link(event)) if event else None
         if isinstance(driver, ReceivingDriver):
             driver.note_format(lib.pn_event_delivery(event), message_format)
@@ -442,17 +380,17 @@ class IncomingFrames:
         handle = number_of(fields_of(frame, 1)[0])
         if channel in self._channels:
             self._channels[channel].handles.pop(handle, None)
+            self._channels[channel].receivers.pop(handle, None)
             if self._channels[channel].senders.pop(handle, None) is not None:
                 self._loops.expect_no_more(channel, handle)
-        self._asking.pop((channel, handle), None)
+            self._flows.forget(channel, handle)
         return False
 
     def _take_end(self, _frame: bytes, channel: int, _before: Bytes) -> bool:
         known = self._channels.pop(channel, None)
         for handle in () if known is None else known.senders:
             self._loops.expect_no_more(channel, handle)
-        for key in [key for key in self._asking if key[0] == channel]:
-            del self._asking[key]
+        self._flows.forget(channel)
         return False
 
     def _take_close(self, _frame: bytes, _channel: int, _before: Bytes) -> bool:

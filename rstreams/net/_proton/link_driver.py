@@ -88,6 +88,10 @@ class LinkDriver(ABC):
     def room_bytes(self) -> int:
         """Return how many bytes the session takes; a sender that is told 0 or less is woken when there is room."""
 
+    def is_shut(self) -> bool:
+        """Return False: a receiver sends no deliveries."""
+        return False
+
     def has_room(self) -> bool:
         """See `TakesTurns`: a receiver needs no room."""
         return True

@@ -270,7 +270,7 @@ class OutgoingFrames:
         for link, numbers in list(self._asked.items()):
             if BUFFER_BYTES - size < _ANSWER_BYTES:
                 return size
-            if numbers is not None and lib.pn_link_get_drain(link) and lib.pn_link_queued(link):
+            if numbers is not None and lib.pn_link_get_drain(link) and _goes_out(link):
                 continue  # when these deliveries have gone out, its credit is used up
             del self._asked[link]
             if lib.pn_link_state(link) & lib.PN_LOCAL_ACTIVE:
@@ -299,6 +299,12 @@ class OutgoingFrames:
             start = end
         self._buffer[at : at + len(output)] = output
         return len(output)
+
+
+def _goes_out(link: Pointer) -> bool:
+    """Tell whether deliveries of a link wait in the engine for which there is credit."""
+    queued = int(lib.pn_link_queued(link))
+    return queued > 0 and int(lib.pn_link_credit(link)) + queued > 0
 
 
 def _have_flow_written(session: Pointer) -> None:

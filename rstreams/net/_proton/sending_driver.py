@@ -112,10 +112,14 @@ class SendingDriver(LinkDriver):
         """See `TakesTurns`."""
         return self._room() > 0
 
+    def is_shut(self) -> bool:
+        """See `Driver`."""
+        return self._session in self._host.shut
+
     def _room(self) -> int:
         """Return how many bytes the session takes; 0 if there is so little room that a run of items would be short."""
         host = self._host
-        if host.output_waits:
+        if host.output_waits or self._session in host.shut:
             return 0
         room = host.session_bytes - host.unsent.of(self._session)
         return room if room * _PARTS_OF_ROOM >= host.session_bytes else 0

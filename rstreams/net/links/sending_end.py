@@ -1,14 +1,16 @@
 """The sending end of a link that this side attached: it says what it waits for, and logs a long wait once.
 
-A peer that grants no credit is not an error: that is backpressure. But the user of a program that waits for ever needs
-the reason. While items flow nothing is counted, and no clock is read. A wait begins in the turn that finds no credit
-left, and one delayed call of the connection looks at it again.
+A peer that grants no credit is not an error: that is backpressure. Nor is a peer that closes the window of the session,
+as a broker does while it is short of memory or disk. But the user of a program that waits for ever needs the reason.
+While items flow nothing is counted, and no clock is read. A wait begins in the turn that finds no credit left, or the
+window closed. One delayed call of the connection looks at it again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 from weakref import ref
 
@@ -67,6 +69,7 @@ class PublishingEnd(LinkSubscriber[T]):
         if self._calls is not None:
             self._calls.when_waiting(self._look)
         self._since: float | None = None  # when the wait began, if it waits
+        self._shut_at: datetime | None = None  # the time of day then, if it waits for the session's window
         self._told = False  # of this wait
         self._patience_s = TOLD_AFTER_S
         self._looks_again = False  # a delayed call is under way
@@ -88,7 +91,7 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def on_flow(self, frame: Flow) -> None:
         """Credit has changed: with some the wait is over."""
-        if self._since is not None and frame.credit > 0:
+        if self._since is not None and frame.credit > 0 and self._shut_at is None:
             self._over("has granted credit again")
         super().on_flow(frame)
 
@@ -103,15 +106,27 @@ class PublishingEnd(LinkSubscriber[T]):
         super().on_lost(frame)
 
     def work(self) -> None:
-        """Do the work that has become possible, and see whether credit is missing for more."""
+        """Do the work that has become possible, and see whether credit or the session's window is missing for more."""
         super().work()
+        if self._since is not None and self.state is State.ATTACHED:
+            is_shut = self._driver.is_shut()
+            if self._shut_at is not None and not is_shut:
+                self._over("has opened the session window again")
+            elif self._shut_at is None and is_shut:
+                self._forget()  # that wait is another one
         if self._since is None:
             self._look()
 
     def _look(self) -> None:
         """Begin a wait, if there is one."""
-        if self._since is None and self._lacks_credit():
+        if self._since is None and (self._is_shut() or self._lacks_credit()):
             self._begin()
+
+    def _is_shut(self) -> bool:
+        """Tell whether the peer has closed the window of the session, while there is something to send."""
+        if self.state is not State.ATTACHED or not self._driver.is_shut():
+            return False
+        return self._wants_credit() or self._driver.queued() > 0
 
     def _lacks_credit(self) -> bool:
         return self.state is State.ATTACHED and self._wants_credit() and self._driver.credit() <= 0
@@ -124,6 +139,7 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def _begin(self) -> None:
         self._since = trio.current_time()
+        self._shut_at = datetime.now().astimezone() if self._is_shut() else None
         self._look_again(self._patience_s)
 
     def _look_again(self, delay_s: float) -> None:
@@ -144,7 +160,7 @@ class PublishingEnd(LinkSubscriber[T]):
         self._looks_again = False
         if self._since is None or self._told:
             return
-        if self.state is State.ATTACHED and not self._lacks_credit():
+        if self.state is State.ATTACHED and not (self._is_shut() or self._lacks_credit()):
             self._forget()  # the items that waited have been given up
             return
         waited_s = trio.current_time() - self._since
@@ -153,7 +169,13 @@ class PublishingEnd(LinkSubscriber[T]):
             self._look_again(left_s)
             return
         self._told = True
-        if self.state is State.ATTACHED:
+        if self._shut_at is not None:
+            text = (
+                "%s takes nothing: the peer's session window is closed since %s (%.0f s): %s. A broker closes it while "
+                "it is short of memory or disk; %s"
+            )
+            logger.warning(text, self._where(), _time(self._shut_at), waited_s, self._what_waits(), _LOOK)
+        elif self.state is State.ATTACHED:
             text = (
                 "%s has granted no credit for %.0f s: %s. The address may be full, or nobody may consume from it; "
                 "its statistics tell ($statistics, at an rstreams node), and %s"
@@ -171,6 +193,7 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def _forget(self) -> None:
         self._since = None
+        self._shut_at = None
         self._told = False
 
     # for `explain`
@@ -184,11 +207,16 @@ class PublishingEnd(LinkSubscriber[T]):
         """What the link waits for, without its address."""
         waited_s = 0.0 if self._since is None else trio.current_time() - self._since
         for_long = f" for {waited_s:.0f} s" if waited_s >= 1 else ""
-        state = self.state
-        if state is State.ATTACH_SENT:
+        if self.state is State.ATTACH_SENT:
             return f"the peer has not answered the attach{for_long}"
-        if state is not State.ATTACHED:
-            return "it waits to be attached" if self.wants_link else "it has ended"
+        if self.state is State.ATTACHED:
+            return self._waits_attached(waited_s, for_long)
+        return "it waits to be attached" if self.wants_link else "it has ended"
+
+    def _waits_attached(self, waited_s: float, for_long: str) -> str:
+        if self._is_shut():
+            since = "" if self._shut_at is None else f" since {_time(self._shut_at)} ({waited_s:.0f} s)"
+            return f"the peer's session window is closed{since}; {self._what_waits()}"
         credit = self._driver.credit()
         if credit <= 0 and self._wants_credit():
             return f"no credit from the peer{for_long}; {self._what_waits()}"
@@ -200,7 +228,7 @@ class PublishingEnd(LinkSubscriber[T]):
         return f"the peer takes {_number(max(credit, 0), 'more delivery', 'more deliveries')}"
 
     def _what_waits(self) -> str:
-        held = len(self._items.payloads)
+        held = len(self._items.payloads) + (self._driver.queued() if self._shut_at is not None else 0)
         if self._calls is not None:
             count = held + self._calls.waiting
         elif held:
@@ -212,3 +240,7 @@ class PublishingEnd(LinkSubscriber[T]):
 
 def _number(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}"

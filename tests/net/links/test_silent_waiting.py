@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 import trio
@@ -12,7 +13,17 @@ from rstreams.errors import StreamTimeout
 from rstreams.net.links.sending_end import TOLD_AFTER_S, TOLD_AGAIN_AFTER_S
 from tests.net.over_tcp import connected
 from tests.net.peers import ReceivingPeer, until
-from tests.net.wire import ACCEPT, Peer, attach_frame, detach_frame, disposition_frame, flow_frame, scripted
+from tests.net.wire import (
+    ACCEPT,
+    MANY_FRAMES,
+    Peer,
+    attach_frame,
+    detach_frame,
+    disposition_frame,
+    flow_frame,
+    scripted,
+    windowed_flow,
+)
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -102,6 +113,45 @@ async def test_a_sender_is_told_of_from_when_somebody_waits(caplog: pytest.LogCa
         await sender.send("one")
         await sender.send("two")
     assert [level for level, _ in told(caplog)] == [logging.WARNING, logging.INFO] * 2
+
+
+async def test_a_publisher_says_once_that_the_window_of_its_session_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    """Whether it has credit left or not, and also if it had waited for credit before."""
+    caplog.set_level(logging.INFO, "rstreams.net")
+    shown: list[str] = []
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        receiver = ReceivingPeer(peer)
+        await receiver.attaches(credit=0)
+        await trio.sleep(TOLD_AFTER_S - 1)
+        await peer.send(windowed_flow(0, 1, count=0, credit=2))
+        await takes(receiver, 1)
+        await peer.send(windowed_flow(1, 0))
+        await trio.sleep(TOLD_AFTER_S - 0.5)
+        assert not told(caplog), "the wait for credit was over"
+        await trio.sleep(1000)
+        shown.extend(str(connection.explain()).splitlines()[1:])
+        await peer.send(windowed_flow(1, 0, count=0, credit=100))
+        await trio.sleep(100)
+        assert len(told(caplog)) == 1, "credit does not help"
+        await peer.send(windowed_flow(1, MANY_FRAMES))
+        await takes(receiver, 9)
+        await ends(peer)
+
+    async with scripted(peer, idle_timeout_s=1e5) as connection:
+        assert (await connection.publish("a", Stream.range(10))).accepted == 10
+    (level, warning), (info_level, info) = told(caplog)
+    assert (level, info_level) == (logging.WARNING, logging.INFO)
+    time = r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    start = (
+        rf"'a' at the scripted peer takes nothing: the peer's session window is closed {time} \(5 s\): 1 item waits\. "
+    )
+    assert re.match(start, warning)
+    assert "credit" not in warning
+    assert info == "'a' at the scripted peer has opened the session window again, after 1104.5 s"
+    assert len(shown) == 1
+    assert re.fullmatch(rf"  to 'a': the peer's session window is closed {time} \(1004 s\); 1 item waits", shown[0])
 
 
 async def test_who_gives_up_before_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
