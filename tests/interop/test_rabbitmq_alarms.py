@@ -1,0 +1,90 @@
+"""RabbitMQ 4 short of memory or disk: it closes the windows of all sessions, and publishers wait for the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import pytest
+import trio
+
+import rstreams
+from rstreams import Connection, Reconnect, Stream
+from tests.interop.processes import eventually
+from tests.interop.rabbitmq import RabbitMQ
+
+pytestmark = pytest.mark.broker
+
+PUBLISHERS: Final = 4
+AFTERWARDS: Final = 500
+"""The items that each publisher sends behind the alarm."""
+
+ALARMS: Final = {
+    "memory": (("set_vm_memory_high_watermark", "0.00001"), ("set_vm_memory_high_watermark", "0.6")),
+    "disk": (("set_disk_free_limit", "100000GB"), ("set_disk_free_limit", "50MB")),
+}
+"""The commands of rabbitmqctl that begin and end them."""
+
+
+class Publisher:
+    """Publishes numbered items until the alarm is over, and some more."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.emitted = self.accepted = 0
+        self.is_over = False
+        self.connection: Connection | None = None
+
+    def items(self) -> Iterator[bytes]:
+        left = AFTERWARDS
+        while left:
+            left -= self.is_over
+            yield b"%d:%d " % (self.number, self.emitted) + bytes(200)
+            self.emitted += 1
+
+    async def run(self, url: str, queue: str) -> None:
+        async with rstreams.connect(url, reconnect=Reconnect() if self.number % 2 else None) as self.connection:
+            self.accepted = (await self.connection.publish(queue, Stream.from_iterable(self.items()))).accepted
+
+    @property
+    def says(self) -> str:
+        assert self.connection is not None
+        return str(self.connection.explain())
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
+@pytest.mark.parametrize("alarm", ALARMS)
+async def test_publishers_wait_while_an_alarm_lasts_and_lose_nothing(
+    rabbitmq_4: RabbitMQ, alarm: str, kind: str
+) -> None:
+    queue = f"alarmed-by-{alarm}-{kind}"
+    rabbitmq_4.declare(queue, type=kind)
+    begin, end = ALARMS[alarm]
+    control = partial(trio.to_thread.run_sync, rabbitmq_4.control)
+    publishers = [Publisher(number) for number in range(PUBLISHERS)]
+    with trio.fail_after(90):
+        async with trio.open_nursery() as nursery:
+            for each in publishers:
+                nursery.start_soon(each.run, rabbitmq_4.url, queue)
+            await eventually(lambda: all(each.emitted > 1000 for each in publishers))
+            try:
+                await control(*begin)
+                await eventually(
+                    lambda: all("the peer's session window is closed since" in each.says for each in publishers)
+                )
+                emitted = [each.emitted for each in publishers]
+                await trio.sleep(1)
+                assert [each.emitted for each in publishers] == emitted
+            finally:
+                for each in publishers:
+                    each.is_over = True
+                await control(*end)
+    expected = {(each.number, at) for each in publishers for at in range(each.emitted)}
+    assert sum(each.accepted for each in publishers) == len(expected)
+    async with rstreams.connect(rabbitmq_4.url) as connection:
+        start = {"start": "first"} if kind == "stream" else {}
+        items = await connection.stream(queue, **start).take(len(expected)).to_list()
+    found = [tuple(map(int, bytes(item).partition(b" ")[0].split(b":"))) for item in items]
+    assert len(found) == len(expected)
+    assert set(found) == expected
