@@ -16,9 +16,11 @@ from tests.interop.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.broker
 
-PUBLISHERS: Final = 4
-AFTERWARDS: Final = 500
-"""The items that each publisher sends behind the alarm."""
+SIZES: Final = (200, 200, 5_000, 1_000_000)
+"""The bytes of each publisher's items. RabbitMQ takes frames of 128 KiB, and its window counts frames."""
+
+LEAST: Final = 10
+"""The fewest items that each publisher sends before the alarm, and behind it."""
 
 ALARMS: Final = {
     "memory": (("set_vm_memory_high_watermark", "0.00001"), ("set_vm_memory_high_watermark", "0.6")),
@@ -30,17 +32,18 @@ ALARMS: Final = {
 class Publisher:
     """Publishes numbered items until the alarm is over, and some more."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, size: int) -> None:
         self.number = number
+        self._rest = bytes(size)
         self.emitted = self.accepted = 0
         self.is_over = False
         self.connection: Connection | None = None
 
     def items(self) -> Iterator[bytes]:
-        left = AFTERWARDS
+        left = LEAST
         while left:
             left -= self.is_over
-            yield b"%d:%d " % (self.number, self.emitted) + bytes(200)
+            yield b"%d:%d " % (self.number, self.emitted) + self._rest
             self.emitted += 1
 
     async def run(self, url: str, queue: str) -> None:
@@ -62,12 +65,12 @@ async def test_publishers_wait_while_an_alarm_lasts_and_lose_nothing(
     rabbitmq_4.declare(queue, type=kind)
     begin, end = ALARMS[alarm]
     control = partial(trio.to_thread.run_sync, rabbitmq_4.control)
-    publishers = [Publisher(number) for number in range(PUBLISHERS)]
+    publishers = [Publisher(number, size) for number, size in enumerate(SIZES)]
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             for each in publishers:
                 nursery.start_soon(each.run, rabbitmq_4.url, queue)
-            await eventually(lambda: all(each.emitted > 1000 for each in publishers))
+            await eventually(lambda: all(each.emitted > LEAST for each in publishers))
             try:
                 await control(*begin)
                 await eventually(
@@ -83,8 +86,8 @@ async def test_publishers_wait_while_an_alarm_lasts_and_lose_nothing(
     expected = {(each.number, at) for each in publishers for at in range(each.emitted)}
     assert sum(each.accepted for each in publishers) == len(expected)
     async with rstreams.connect(rabbitmq_4.url) as connection:
-        start = {"start": "first"} if kind == "stream" else {}
-        items = await connection.stream(queue, **start).take(len(expected)).to_list()
+        stored = connection.stream(queue, start="first" if kind == "stream" else None)
+        items = await stored.take(len(expected)).to_list()
     found = [tuple(map(int, bytes(item).partition(b" ")[0].split(b":"))) for item in items]
     assert len(found) == len(expected)
     assert set(found) == expected

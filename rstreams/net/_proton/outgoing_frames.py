@@ -327,9 +327,8 @@ def _name_of(link: Pointer) -> bytes:
 def _completed(flow: bytes, link: Pointer, handle: int, allowed_until: int) -> bytes:
     """Return a session's flow, completed with the state of a link that sends."""
     windows, _ = read_items(flow, _items_at(flow), 4, 0)
-    credit = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))  # below 0: sent, and then taken back
+    credit = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
     count = (allowed_until - credit) & 0xFFFFFFFF
-    credit = max(0, credit)
     drain = b"\x41" if lib.pn_link_get_drain(link) else b"\x42"
     numbers = [NULL if number is None else encode_uint(number) for number in (*windows, handle, count, credit)]
     body = _FLOW + encode_fields([*numbers, NULL, drain])

@@ -274,8 +274,8 @@ class SendingDriver(LinkDriver):
             lib.pn_link_drained(self.pointer)
             self._known_credit = int(lib.pn_link_credit(self.pointer))
         elif lib.pn_link_get_drain(self.pointer):
-            # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because the
-            # receiver had not seen all sent deliveries; then the engine would count back deliveries it has sent.
+            # No credit is left to give back; then the engine does not answer. Or the credit is below 0, because
+            # deliveries wait in the engine for which the receiver has taken the credit back.
             self.tell_state()
 
     def tell_state(self) -> None:

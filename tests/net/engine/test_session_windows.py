@@ -56,8 +56,12 @@ def said_by(side: Side, data: bytes) -> list[Frame]:
     """Give an engine what its peer says; return the frames that it says then."""
     engine, said = side.engine, b""
     engine.feed(data)
-    while (more := engine.dispatch(RUN, math.inf)) or (output := bytes(engine.output())) or engine.has_work():
-        said += b"" if more else output
+    more = True
+    while more:
+        more = engine.dispatch(RUN, math.inf)
+        output = bytes(engine.output())
+        more = more or bool(output) or engine.has_work()
+        said += output
     frames, at = [], 0
     while at < len(said):
         size = 8 if said[at : at + 4] == b"AMQP" else int.from_bytes(said[at : at + 4])
