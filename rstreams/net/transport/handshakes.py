@@ -1,11 +1,13 @@
 """The clients of a listener that have not opened their connection yet: how many there may be, and for how long.
 
-Each client costs a socket and a task. Therefore their number is bounded. Where there are too many, the oldest one makes
-room. An honest client needs only a few milliseconds. Connections that are opened and left silent push out each other.
+Each client costs a socket and a task. Therefore their number is bounded. Where there are too many, the oldest one of
+the address with the most makes room. An honest client needs only a few milliseconds, or some seconds if its password
+waits to be checked. Connections of one address that are opened and left silent, or guess, push out each other.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,12 +20,14 @@ class Handshake:
     """One client on its way in.
 
     Attributes:
+        origin: Where the client comes from.
         scope: Cancels the listener's work for it.
         phase: How far it has come: "TLS", "SASL" or "open".
         displaced: Whether it had to make room for a newer one.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, origin: str, timeout_s: float) -> None:
+        self.origin = origin
         self.scope = trio.CancelScope(deadline=trio.current_time() + timeout_s)
         self.phase = "SASL"
         self.displaced = False
@@ -41,25 +45,34 @@ class Handshakes:
         self._most = most
         self._timeout_s = timeout_s
         self._under_way: dict[Handshake, None] = {}
+        self._of_origin: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._under_way)
 
     @contextmanager
-    def enter(self) -> Iterator[Handshake]:
+    def enter(self, origin: str = "") -> Iterator[Handshake]:
         """Run a handshake in the block; it is left when its time is over, or when a newer one needs its place."""
-        while len(self._under_way) >= self._most:
-            oldest = next(iter(self._under_way))
-            del self._under_way[oldest]
+        handshake = Handshake(origin, self._timeout_s)
+        self._under_way[handshake] = None
+        self._of_origin[origin] += 1
+        while len(self._under_way) > self._most:
+            most = max(self._of_origin.values())
+            oldest = next(each for each in self._under_way if self._of_origin[each.origin] == most)
+            self._forget(oldest)
             oldest.displaced = True
             oldest.scope.cancel()
-        handshake = Handshake(self._timeout_s)
-        self._under_way[handshake] = None
         try:
             with handshake.scope:
                 yield handshake
         finally:
-            self._under_way.pop(handshake, None)
+            self._forget(handshake)
+
+    def _forget(self, handshake: Handshake) -> None:
+        if self._under_way.pop(handshake, handshake) is None:
+            self._of_origin[handshake.origin] -= 1
+            if not self._of_origin[handshake.origin]:
+                del self._of_origin[handshake.origin]
 
     def why(self, handshake: Handshake) -> str:
         """Say why a handshake was left before it was over."""

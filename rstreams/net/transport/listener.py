@@ -38,6 +38,7 @@ from rstreams.net.options.limits import MAX_COUNT, ConnectionLimits, require_tim
 from rstreams.net.transport.accounts import Account, Accounts, Client
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
+from rstreams.net.transport.password_line import origin_of
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.security import Admission, authenticate
 from rstreams.net.transport.tls_streams import TlsStream, accept_tls
@@ -256,7 +257,7 @@ class Listener:
         """Let a client in, and pump its connection until it ends."""
         try:
             async with open_nursery() as nursery:
-                with self._handshakes.enter() as handshake:
+                with self._handshakes.enter(arrival.origin) as handshake:
                     await self._admit(arrival, handshake, nursery)
                 if handshake.scope.cancelled_caught:
                     await self._refuse(arrival, self._handshakes.why(handshake))
@@ -318,7 +319,7 @@ class _Arriving:
         self.pump: Pump | None = None
         self.refused = False
         self.counted: Account | None = None
-        self.peer = _peer_of(tcp)
+        self.peer, self.origin = _peer_of(tcp)
         self._listening = listening
         self._options = options
         self._on_attach = on_attach
@@ -333,7 +334,7 @@ class _Arriving:
             stream, certificate = await accept_tls(metered, self._listening.tls)
         handshake.phase = "SASL"
         said_on = metered if stream is self.tcp else stream
-        user, first = await authenticate(said_on, options.admission, certificate)
+        user, first = await authenticate(said_on, options.admission, certificate, self.origin)
         metered.trust()
         if isinstance(stream, TlsStream):
             stream.transport = self.tcp
@@ -390,12 +391,13 @@ async def _hang_up(stream: trio.SocketStream) -> None:
             pass
 
 
-def _peer_of(stream: trio.SocketStream) -> str:
+def _peer_of(stream: trio.SocketStream) -> tuple[str, str]:
+    """Return the client's place, and the part of its address that counts as one origin."""
     try:
         host, port = stream.socket.getpeername()[:2]
     except OSError:
-        return "a client that has gone"
-    return str(PeerAddress(host, port))
+        return "a client that has gone", ""
+    return str(PeerAddress(host, port)), origin_of(host)
 
 
 def _is_local(stream: trio.SocketStream) -> bool:

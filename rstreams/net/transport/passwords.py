@@ -1,10 +1,12 @@
 """Passwords of a node's users: kept as scrypt hashes, and checked in a thread.
 
-Theory of operation. A hash is slow and takes memory on purpose. Two measures keep strangers from using that:
+Theory of operation. A hash is slow and takes memory on purpose. Three measures keep strangers from using that:
 
 - At most `AT_ONCE` passwords are hashed at a time, in threads. The connections of other clients go on meanwhile.
+- All addresses and users have turns (`password_line`).
 - A password that was right is remembered as a fast keyed hash, whose key exists only in this process. A known client
-  that comes again does not wait behind the guesses of strangers.
+  that comes again does not wait behind the guesses of strangers. The last wrong ones are remembered, too: a client
+  that tries one again and again costs nothing.
 
 The form of a hash is that of passlib and of the PHC string format: `$scrypt$ln=14,r=8,p=5$salt$hash`, where ln is the
 binary logarithm of scrypt's N, and salt and hash are base64 without padding.
@@ -25,10 +27,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-import trio
-
 from rstreams._checks.names import can_be_sent
 from rstreams.errors import ConfigError
+from rstreams.net.transport.password_line import MOST_REMEMBERED, PasswordLine
 
 MAX_CREDENTIALS_BYTES: Final = 400
 """The longest user and password together: they must fit into one SASL frame of 512 bytes (5.3.1)."""
@@ -144,10 +145,16 @@ class Passwords:
     """
 
     def __init__(self, users: Mapping[str, str | PasswordHash]) -> None:
-        self._users = dict(users)
         self._key = secrets.token_bytes(32)
         self._known: dict[str, bytes] = {}
-        self._turns = trio.CapacityLimiter(AT_ONCE)
+        self._wrong: dict[tuple[str, bytes], None] = {}
+        self._line = PasswordLine(AT_ONCE)
+        self.renew(users)
+
+    def renew(self, users: Mapping[str, str | PasswordHash]) -> None:
+        """Take other passwords from now on; a user whose hash is the same is still recognized."""
+        self._users = dict(users)
+        self._known = {user: seen for user, seen in self._known.items() if user in self._users}
         # What an unknown user's password is compared with: otherwise the time would show that the user is unknown.
         hashes = (each for each in self._users.values() if isinstance(each, PasswordHash))
         self._stranger = next(hashes, None)
@@ -155,25 +162,35 @@ class Passwords:
     def __contains__(self, user: object) -> bool:
         return user in self._users
 
-    async def check(self, user: str, password: bytes) -> bool:
+    async def check(self, user: str, password: bytes, origin: str = "") -> bool:
         """Tell whether this is the user's password.
 
+        Args:
+            user: The user that the client says it is.
+            password: The password that it has sent.
+            origin: Where it comes from; see `origin_of`.
+
+        Errors: `CheckLater` if too many of this address, or of this user of the address, wait already.
         Cancels: The thread that checks a hash ends by itself; until then it counts.
         """
         kept = self._users.get(user, self._stranger)
         if not isinstance(kept, PasswordHash):
             right = hmac.compare_digest(password, ("" if kept is None else kept).encode())
             return right and user in self._users
-        seen = hashlib.blake2b(password, key=self._key).digest()
+        # Of hash and password: if the hash changes, nobody is recognized by the old one.
+        seen = hashlib.blake2b(kept.text.encode() + b"\0" + password, key=self._key).digest()
         if hmac.compare_digest(self._known.get(user, b""), seen):
             return True
-
-        def matches() -> bool:
-            """Check it in a thread, unless another connection of this user has done so meanwhile."""
-            return hmac.compare_digest(self._known.get(user, b""), seen) or kept.matches(password)
-
-        right = await trio.to_thread.run_sync(matches, abandon_on_cancel=True, limiter=self._turns)
-        if not right or user not in self._users:
+        if (user, seen) in self._wrong:
             return False
-        self._known[user] = seen
-        return True
+
+        def note(right: bool) -> None:  # noqa: FBT001 - an answer
+            if not right:
+                self._wrong[user, seen] = None
+                if len(self._wrong) > MOST_REMEMBERED:
+                    del self._wrong[next(iter(self._wrong))]
+            elif self._users.get(user) == kept:
+                self._known[user] = seen
+
+        right = await self._line.ask(origin, user, seen, lambda: kept.matches(password), note)
+        return right and self._users.get(user) == kept

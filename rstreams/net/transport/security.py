@@ -17,6 +17,7 @@ from rstreams._checks.names import CertificateUsers
 from rstreams._codec import Described, decode_value, encode_symbols
 from rstreams._codec.encode import encode_fields
 from rstreams.errors import AuthenticationFailed, Condition, RemoteProtocolError
+from rstreams.net.transport.password_line import CheckLater
 from rstreams.net.transport.passwords import PasswordHash, Passwords
 from rstreams.tls import ClientCertificate
 
@@ -29,6 +30,8 @@ MAX_SASL_FRAME_BYTES: Final = 512
 """The largest SASL frame that is allowed (5.3.1), and thus the most bytes that this side keeps of one."""
 
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
+
+_OK, _AUTH, _SYS_TEMP = 0, 1, 4  # 5.3.3.6: the last one is passing trouble; the client may try again
 
 
 class Admission:
@@ -45,11 +48,17 @@ class Admission:
         users: Mapping[str, str | PasswordHash] | None = None,
         certificate_users: CertificateUsers | None = None,
     ) -> None:
+        self.users: Passwords | None = None
         self.renew(users, certificate_users)
 
     def renew(self, users: Mapping[str, str | PasswordHash] | None, certificate_users: CertificateUsers | None) -> None:
-        """Let in other clients from now on. Clients that are in stay."""
-        self.users = None if users is None else Passwords(users)
+        """Let in other clients from now on. Clients that are in stay; users are still recognized by the same hash."""
+        if users is None:
+            self.users = None
+        elif self.users is None:
+            self.users = Passwords(users)
+        else:
+            self.users.renew(users)
         self.certificate_users = certificate_users
 
     def lets_in(self, user: str | None) -> bool:
@@ -95,7 +104,7 @@ class Admission:
 
 
 async def authenticate(
-    stream: trio.abc.Stream, admission: Admission, certificate: ClientCertificate | None = None
+    stream: trio.abc.Stream, admission: Admission, certificate: ClientCertificate | None = None, origin: str = ""
 ) -> tuple[str | None, bytes]:
     """Let a client in, or raise.
 
@@ -103,12 +112,14 @@ async def authenticate(
         stream: The connection, nothing of it read yet.
         admission: The clients that are let in.
         certificate: The client's certificate, if TLS has verified one.
+        origin: Where the client comes from: addresses have turns.
 
     Returns:
         The user (None: anonymous) and the bytes that came behind, for the engine.
 
-    Errors: `RemoteProtocolError` if the bytes are not AMQP; `AuthenticationFailed` if the credentials are wrong. In
-        both cases the client has been answered as the specification asks. No error carries a password.
+    Errors: `RemoteProtocolError` if the bytes are not AMQP; `AuthenticationFailed` if the credentials are wrong;
+        `CheckLater` if they cannot be checked now. The client has then been answered as the specification asks. No
+        error carries a password.
     Cancels: The client has got the bytes that were sent so far.
     """
     reader = _Reader(stream)
@@ -121,8 +132,12 @@ async def authenticate(
     offered = admission.mechanisms(certificate)
     await stream.send_all(_frame(_MECHANISMS, encode_fields([encode_symbols(offered)])))
     init = await reader.sasl_init()
-    user, refusal = await _check(init, offered, admission, certificate)
-    await stream.send_all(_outcome_frame(accepted=refusal is None))
+    try:
+        user, refusal = await _check(init, offered, admission, certificate, origin)
+    except CheckLater:
+        await stream.send_all(_outcome_frame(_SYS_TEMP))
+        raise
+    await stream.send_all(_outcome_frame(_OK if refusal is None else _AUTH))
     if refusal is not None:
         raise AuthenticationFailed(refusal)
     if await reader.take(8) != AMQP_HEADER:
@@ -141,7 +156,7 @@ def _no_sasl(header: bytes) -> str:
 
 
 async def _check(
-    init: list[Any], offered: list[str], admission: Admission, certificate: ClientCertificate | None
+    init: list[Any], offered: list[str], admission: Admission, certificate: ClientCertificate | None, origin: str
 ) -> tuple[str | None, str | None]:
     """Return the user of a sasl-init, and the reason of a refusal; None if it is not refused."""
     chosen, response = [*init, None, None][:2]
@@ -156,7 +171,7 @@ async def _check(
     if len(parts) != 3:
         return None, "the client was refused: it sent no user and password"
     user = parts[1].decode("utf-8", "replace")
-    return user, None if await admission.users.check(user, parts[2]) else f"user {user!r} was refused"
+    return user, None if await admission.users.check(user, parts[2], origin) else f"user {user!r} was refused"
 
 
 def _check_external(
@@ -203,9 +218,9 @@ class _Reader:
         return list(value.value) if isinstance(value.value, list) else []
 
 
-def _outcome_frame(*, accepted: bool) -> bytes:
+def _outcome_frame(code: int) -> bytes:
     # A list of one ubyte, a width that encode_value does not write.
-    return _frame(_OUTCOME, b"\xc0\x03\x01\x50" + (b"\x00" if accepted else b"\x01"))
+    return _frame(_OUTCOME, b"\xc0\x03\x01\x50" + bytes([code]))
 
 
 def _frame(code: int, fields: bytes) -> bytes:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import trio
@@ -10,8 +13,10 @@ import trio.testing
 
 from rstreams.errors import AuthenticationFailed, ConfigError
 from rstreams.net.transport import passwords
+from rstreams.net.transport.password_line import CheckLater
 from rstreams.net.transport.passwords import PasswordHash, Passwords
 from rstreams.net.transport.security import AMQP_HEADER, SASL_HEADER, Admission, authenticate
+from tests.net.over_tcp import until
 from tests.net.transport.test_sasl import plain
 
 QUICK = "$scrypt$ln=1,r=1,p=1$c2FsdHNhbHRzYWx0${}"
@@ -21,6 +26,49 @@ def quick_hash(password: str) -> PasswordHash:
     """Return a hash that takes no time; the format of passlib's documentation."""
     digest = hashlib.scrypt(password.encode(), salt=b"saltsaltsalt", n=2, r=1, p=1, dklen=32)
     return PasswordHash(QUICK.format(passwords._written(digest)))
+
+
+class Counted:
+    """Makes hashes that note what they are asked, in order, and that can be held."""
+
+    def __init__(self) -> None:
+        self.passwords: list[bytes] = []
+        self.error: BaseException | None = None
+        self._open = threading.Event()
+        self._open.set()
+
+    def of(self, password: str) -> PasswordHash:
+        return _Counting(quick_hash(password).text, self)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no hash end in the block."""
+        self._open.clear()
+        try:
+            yield
+        finally:
+            self._open.set()
+
+    async def begun(self, count: int = 1) -> None:
+        """Wait until so many hashes have begun."""
+        await until(lambda: len(self.passwords) >= count)
+
+    def note(self, password: bytes) -> None:
+        self.passwords.append(password)
+        if self.error is not None:
+            raise self.error
+        assert self._open.wait(10)
+
+
+class _Counting(PasswordHash):
+    def __init__(self, text: str, counted: Counted) -> None:
+        super().__init__(text)
+        object.__setattr__(self, "counted", counted)
+
+    def matches(self, password: bytes) -> bool:
+        counted: Counted = vars(self)["counted"]
+        counted.note(password)
+        return super().matches(password)
 
 
 @pytest.mark.slow
@@ -90,65 +138,89 @@ async def test_users_with_plain_and_with_hashed_passwords() -> None:
     assert not await users.check("eve", b"")
 
 
-async def test_a_known_client_does_not_wait_behind_the_guesses_of_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
-    users = Passwords({"alice": quick_hash("sesame")})
+async def test_a_user_is_known_as_long_as_its_hash_is_the_same() -> None:
+    hashed = Counted()
+    users = Passwords({"alice": hashed.of("sesame"), "bob": hashed.of("b"), "carol": hashed.of("c")})
+    for user, password in (("alice", b"sesame"), ("bob", b"b"), ("carol", b"c")):
+        assert await users.check(user, password)
+    hashed.passwords.clear()
+    users.renew({"alice": hashed.of("sesame"), "bob": hashed.of("bb"), "dave": hashed.of("d")})
     assert await users.check("alice", b"sesame")
-    guessing = trio.Event()
-
-    async def wait_for_ever(*_: object, **__: object) -> bool:
-        guessing.set()
-        await trio.sleep_forever()
-        return False
-
-    monkeypatch.setattr(trio.to_thread, "run_sync", wait_for_ever)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(users.check, "eve", b"guess")
-        nursery.start_soon(users.check, "alice", b"guess")
-        await guessing.wait()
-        assert await users.check("alice", b"sesame")
-        nursery.cancel_scope.cancel()
+    assert hashed.passwords == [], "the same hash"
+    assert not await users.check("bob", b"b")
+    assert not await users.check("carol", b"c")
+    assert await users.check("bob", b"bb")
+    users.renew({"alice": hashed.of("sesame"), "bob": hashed.of("b")})
+    assert not await users.check("bob", b"bb")
+    assert await users.check("bob", b"b")
 
 
-async def test_as_many_guesses_as_you_like_are_hashed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    users = Passwords({"alice": quick_hash("sesame")})
-    limiters: set[object] = set()
-    real = trio.to_thread.run_sync
-
-    async def noting(call: object, *, abandon_on_cancel: bool, limiter: trio.CapacityLimiter) -> bool:
-        limiters.add(limiter)
-        assert abandon_on_cancel
-        assert limiter.total_tokens == passwords.AT_ONCE
-        return await real(call, abandon_on_cancel=abandon_on_cancel, limiter=limiter)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(trio.to_thread, "run_sync", noting)
-    async with trio.open_nursery() as nursery:
-        for number in range(20):
-            nursery.start_soon(users.check, f"eve-{number}", b"guess")
-    assert len(limiters) == 1
-
-
-async def test_many_connections_of_one_user_cost_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    hashed: list[bytes] = []
-    real = PasswordHash.matches
-
-    def counted(self: PasswordHash, password: bytes) -> bool:
-        hashed.append(password)
-        return real(self, password)
-
-    monkeypatch.setattr(PasswordHash, "matches", counted)
-    monkeypatch.setattr(passwords, "AT_ONCE", 1)
-    users, let_in = Passwords({"alice": quick_hash("sesame")}), 0
+async def test_an_answer_for_a_hash_that_is_gone_lets_nobody_in() -> None:
+    hashed = Counted()
+    users = Passwords({"alice": hashed.of("sesame")})
+    answers: list[bool] = []
 
     async def come_in() -> None:
+        answers.append(await users.check("alice", b"sesame"))
+
+    async with trio.open_nursery() as nursery:
+        with hashed.held():
+            nursery.start_soon(come_in)
+            await hashed.begun()
+            users.renew({"alice": hashed.of("another")})
+    assert answers == [False]
+    assert not await users.check("alice", b"sesame")
+
+
+async def test_a_wrong_password_that_comes_again_is_not_hashed_again() -> None:
+    hashed = Counted()
+    users = Passwords({"alice": hashed.of("sesame")})
+    for _ in range(3):
+        assert not await users.check("alice", b"old")
+        assert not await users.check("eve", b"old")
+    assert hashed.passwords == [b"old", b"old"]
+    users.renew({"alice": hashed.of("old")})
+    assert await users.check("alice", b"old"), "it is right by now"
+
+
+async def test_many_connections_of_one_user_cost_one_hash() -> None:
+    hashed = Counted()
+    users, let_in = Passwords({"alice": hashed.of("sesame")}), 0
+
+    async def come_in(origin: str) -> None:
         nonlocal let_in
-        right = await users.check("alice", b"sesame")
+        right = await users.check("alice", b"sesame", origin)
         let_in += right
 
     async with trio.open_nursery() as nursery:
-        for _ in range(50):
-            nursery.start_soon(come_in)
+        for number in range(50):
+            nursery.start_soon(come_in, f"192.0.2.{number % 3}")
     assert let_in == 50
-    assert 1 <= len(hashed) <= 2, "the second may begin before the first has been noted"
+    assert hashed.passwords == [b"sesame"]
+
+
+async def test_a_client_that_has_gone_is_known_when_it_comes_again() -> None:
+    hashed = Counted()
+    users = Passwords({"alice": hashed.of("sesame")})
+    with hashed.held():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(users.check, "alice", b"sesame")
+            await hashed.begun()
+            nursery.cancel_scope.cancel()
+    await until(lambda: users._known)
+    assert await users.check("alice", b"sesame")
+    assert hashed.passwords == [b"sesame"]
+
+
+async def test_a_hash_that_fails_is_passing_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    hashed = Counted()
+    users = Passwords({"alice": hashed.of("sesame")})
+    hashed.error = MemoryError()
+    with pytest.raises(CheckLater):
+        await users.check("alice", b"sesame")
+    assert "a password could not be checked" in caplog.text
+    hashed.error = None
+    assert await users.check("alice", b"sesame")
 
 
 async def test_sasl_plain_with_a_hash() -> None:
