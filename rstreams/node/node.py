@@ -250,8 +250,8 @@ class Node(NodeAddresses, AdministeredNode):
             allow_plain_over_tcp: Whether passwords may come over a network that is not encrypted. On loopback addresses
                 they always may.
             max_connections: The most open connections; a further client is refused with that reason.
-            max_handshakes: The most clients whose connection is not open yet; for a further one the oldest is closed, of
-                the address with the most.
+            max_handshakes: The most clients whose connection is not open yet; for a further one the oldest of the
+                address with the most is closed.
             handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
             max_handshake_bytes: The most bytes that a client may send for TLS and SASL together.
 
