@@ -14,6 +14,7 @@ Facts about the engine (0.40) on which this package depends:
 
 from rstreams.net._proton.engine import Engine
 from rstreams.net._proton.engine_events import EngineEvents
+from rstreams.net._proton.incoming_frames import SLOW_FRAMES
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.loops import LOOPS
@@ -23,6 +24,7 @@ from rstreams.net._proton.unfinished import Unfinished, UnfinishedTotal
 __all__ = [
     "BUFFER_BYTES",
     "LOOPS",
+    "SLOW_FRAMES",
     "Engine",
     "EngineEvents",
     "LinkDriver",

@@ -216,14 +216,14 @@ class Engine:
         while fed < len(data):
             fed += self._incoming.feed(memoryview(data)[fed:])
 
-    def feed_some(self, data: bytes | bytearray | memoryview) -> int:
-        """Take bytes as `feed` does, but stop after some frames that begin or end links and sessions.
+    def feed_some(self, data: bytes | bytearray | memoryview, slow_frames: int) -> int:
+        """Take bytes as `feed` does, but stop after so many frames that begin or end links and sessions.
 
         Returns:
             How many bytes were taken. The rest is to be given again, after a turn of the links.
         """
         if data:
-            return self._incoming.feed(data)
+            return self._incoming.feed(data, slow_frames)
         self.feed(data)
         return 0
 

@@ -102,11 +102,15 @@ class IncomingFrames:
         self._heads: list[bytes] = []  # of large transfers, for the engine
         self._flows = IncomingFlows(listener, host)
 
-    def feed(self, data: Bytes) -> int:
+    def feed(self, data: Bytes, slow_frames: int = SLOW_FRAMES) -> int:
         """Read bytes that have come, and give them to the engine.
 
+        Args:
+            data: The bytes.
+            slow_frames: The most frames that begin or end a link or a session; others are to have their turn then.
+
         Returns:
-            How many bytes were read: all, unless `SLOW_FRAMES` came; then others are to have their turn first.
+            How many bytes were read.
         """
         size = len(data)
         if self._refused:
@@ -120,7 +124,7 @@ class IncomingFrames:
             self._held = b""
         view = memoryview(data)
         if view and self._in_frames:
-            return size - self._feed_frames(view)
+            return size - self._feed_frames(view, slow_frames)
         return size
 
     def end(self) -> None:
@@ -157,7 +161,7 @@ class IncomingFrames:
                 self._skipped = max(0, _read_u32(head, 0)[0] - 8)
         return at
 
-    def _feed_frames(self, view: memoryview) -> int:  # noqa: C901 - one kind of frame after the other
+    def _feed_frames(self, view: memoryview, slow_frames: int) -> int:  # noqa: C901 - one kind of frame after the other
         """Give the engine frames; return how many bytes are left for the next time."""
         size, slow = len(view), 0
         fed = 0 if self._part is None else self._take_part(self._part, view)
@@ -181,14 +185,14 @@ class IncomingFrames:
                 return 0
             at = end
             slow += _is_slow(view[end - told : end])
-            if slow == SLOW_FRAMES:
+            if slow == slow_frames:
                 break
         self.push(view[fed:at])
         if self._passes_all:
             self._loops.feed(self._transport, view[at:])
             at = size
         self._skipped = max(0, at - size)
-        if slow == SLOW_FRAMES and at < size:
+        if slow == slow_frames and at < size:
             return size - at
         self._held = bytes(view[at:])
         return 0

@@ -8,6 +8,7 @@ import trio
 
 from rstreams._core.turn import Turn
 from rstreams.net._proton import Engine
+from rstreams.net.transport.run_share import RunShare
 from rstreams.net.transport.wire import Wire
 from rstreams.runtime import system_clock
 
@@ -17,6 +18,12 @@ FEED_BYTES: Final = 64 * 1024
 MAX_FEED_BYTES: Final = 1024 * 1024
 """The most such bytes; an engine that is quick gets more at once, because that costs it less."""
 
+_CLOSE: Final = b"\x00\x53\x18"
+"""How the performative of a `close` begins."""
+
+_CLOSE_BYTES: Final = 512
+"""A piece of the network that has a `close` is seldom longer, unless that comes behind other frames."""
+
 
 class Feeding:
     """Gives an engine the bytes that have come for its connection.
@@ -24,39 +31,47 @@ class Feeding:
     Context: Only the task that owns the connection.
     """
 
-    __slots__ = ("_engine", "_size", "_turn")
+    __slots__ = ("_engine", "_share", "_size", "_turn")
 
-    def __init__(self, engine: Engine) -> None:
-        """Feed `engine`."""
+    def __init__(self, engine: Engine, share: RunShare) -> None:
+        """Feed `engine`, for a slice of `share` at a time."""
         self._engine = engine
+        self._share = share
         self._size = FEED_BYTES
         self._turn = Turn(system_clock)
 
     async def receive(self, wire: Wire) -> bytes | bytearray | memoryview | None:
         """Wait for bytes of a wire; return those that are to be fed, and None at the end.
 
-        The rest of a large body is written where it belongs.
+        The rest of a large body is written where it belongs. What ends the connection waits for its slice: others may
+        end at the same time.
         """
         try:
             in_rooms, data = await wire.receive(self._engine.rooms)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return None
+            in_rooms, data = 0, b""
         if in_rooms:
             return self._engine.take_rooms(in_rooms, data)
-        return data or None
+        if len(data) <= _CLOSE_BYTES:
+            piece = bytes(data)  # a copy, because other tasks read into the same room
+            if not piece or _CLOSE in piece:  # a wrong guess only lets other tasks run first
+                await self._share.next_slice()
+                return piece or None
+        return data
 
-    def feed(self, data: bytes | bytearray | memoryview | None, slice_s: float) -> int:
+    def feed(self, data: bytes | bytearray | memoryview | None) -> int:
         """Give the engine bytes, for a slice; return how many it took. None is the end."""
+        slow_frames, slice_s = self._share.slow_frames, self._share.slice_s
         if data is None:
-            return self._engine.feed_some(b"")
+            return self._engine.feed_some(b"", slow_frames)
         if len(data) <= FEED_BYTES:
-            return self._engine.feed_some(data) if data else 0
+            return self._engine.feed_some(data, slow_frames) if data else 0
         view, at = memoryview(data), 0
         turn = self._turn.begin(seconds=slice_s)
         while True:
             began, size = system_clock.now(), self._size
             part = view[at : at + size]
-            fed = self._engine.feed_some(part)
+            fed = self._engine.feed_some(part, slow_frames)
             at += fed
             quick = system_clock.now() - began < slice_s / 2
             self._size = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)

@@ -40,6 +40,7 @@ from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net.transport.password_line import origin_of
 from rstreams.net.transport.pump import Pump
+from rstreams.net.transport.run_share import share_of_run
 from rstreams.net.transport.security import Admission, authenticate
 from rstreams.net.transport.tls_streams import TlsStream, accept_tls
 from rstreams.protocol.frames import Attach
@@ -251,6 +252,7 @@ class Listener:
             logger.exception("the connection from %s failed", arrival.peer)
         finally:
             with trio.CancelScope(shield=True):
+                await share_of_run().next_slice()
                 await trio.aclose_forcefully(arrival.tcp)
 
     async def _serve_client(self, arrival: _Arriving) -> None:

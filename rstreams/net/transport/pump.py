@@ -135,7 +135,7 @@ class Pump:
             on_item=self._go_ahead,
             ahead=self,
         )
-        self._feeding = Feeding(self.engine)
+        self._feeding = Feeding(self.engine, self._share_of_run)
         self._stream = stream
         self._wire = wire_over(stream, self.engine.limit_parts)
         self._idle_timeout_s = limits.idle_timeout_s
@@ -169,6 +169,7 @@ class Pump:
                     nursery.start_soon(self._receive)
                     nursery.start_soon(self._keep_time)
                     await self._turn_until_over()
+                    await self._share_of_run.next_slice()
                     nursery.cancel_scope.cancel()
                 if not isinstance(self.error, IdleTimeout):
                     with trio.move_on_after(GOODBYE_TIMEOUT_S):
@@ -191,8 +192,9 @@ class Pump:
     async def _free(self) -> None:
         """Tell the links that have not heard of the end, and give the engine's memory back, without a long wait."""
         error = self.error or self._end
+        await self._share_of_run.next_slice()
         while self.engine.links.lose(error, most=LOST_AT_ONCE):
-            await trio.lowlevel.checkpoint()
+            await self._share_of_run.next_slice()
         if self.engine.is_heavy:
             await trio.to_thread.run_sync(self.engine.let_go())
         else:
@@ -247,7 +249,7 @@ class Pump:
             elif self._wire.unsent:
                 await self._send_unsent()
             elif self._take_turns():
-                await trio.lowlevel.checkpoint()
+                await self._share_of_run.next_slice()
             elif self._over:
                 return
             else:
@@ -359,7 +361,7 @@ class Pump:
                 if data is not None and fed < len(data):
                     left = memoryview(bytes(data[fed:]))  # a copy, because other tasks read into the same room
                     while left and not self._cut_off:
-                        await trio.lowlevel.checkpoint()
+                        await self._share_of_run.next_slice()
                         left = left[self._feed(left) :]
                 if self._cut_off:
                     break
@@ -371,7 +373,7 @@ class Pump:
         """Give the engine bytes that came, for a slice, and take turns; return how many bytes it took."""
         self._turning = True  # turns follow in any case
         try:
-            at = self._feeding.feed(data, self._share_of_run.slice_s)
+            at = self._feeding.feed(data)
         finally:
             self._turning = False
         self._over = self._over or data is None
