@@ -7,7 +7,6 @@ import struct
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from time import perf_counter
 from typing import Final, Self
 
 from rstreams._codec.encode import NULL, encode_fields, encode_sized, encode_string, encode_uint
@@ -67,6 +66,11 @@ def grant(handle: int, credit: int = MOST_CREDIT, *, drain: bool = False) -> byt
     )
 
 
+def close() -> bytes:
+    """Return the frame that ends a connection."""
+    return frame(0x18)
+
+
 def parts(handle: int, number: int, size: int, frame_bytes: int = 65_000) -> Iterable[bytes]:
     """Return the frames of a message that never comes to its end: so many bytes of it."""
     tag = encode_sized(0xA0, 0xB0, struct.pack(">I", number), "tag")
@@ -89,12 +93,21 @@ class HostileClient:
         closed: Whether the node has closed the connection.
     """
 
-    def __init__(self, port: int, *, reads: bool = True) -> None:
-        """Connect to a port of 127.0.0.1; one that does not read leaves what comes in the kernel."""
+    def __init__(self, port: int, *, reads: bool = True, waits: bool = True) -> None:
+        """Connect to a port of 127.0.0.1.
+
+        Args:
+            port: The port.
+            reads: Whether it reads what comes; otherwise that stays in the kernel.
+            waits: Whether it waits until it is connected, and until its bytes have gone.
+        """
         self.received = self.transfers = self.replies = self.refusals = 0
         self.last = b""
         self.closed = threading.Event()
-        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket = socket.socket()
+        self._socket.setblocking(waits)
+        with suppress(BlockingIOError):
+            self._socket.connect(("127.0.0.1", port))
         self._reader = threading.Thread(target=self._read, daemon=True) if reads else None
         if self._reader is not None:
             self._reader.start()
@@ -116,6 +129,10 @@ class HostileClient:
         """Return what comes next, where nothing else reads."""
         return self._socket.recv(65536)
 
+    def shut(self) -> None:
+        """Send nothing more, without a word; the socket stays."""
+        self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """Hang up, without a word."""
         with suppress(OSError):
@@ -133,45 +150,6 @@ class HostileClient:
                 self.refusals += data.count(LIMIT)
                 self.last = (self.last + data)[-4096:]
         self.closed.set()
-
-
-class Innocent:
-    """A client that asks a served stream for one item after another, and says how long it waited for each."""
-
-    def __init__(self, port: int, address: str) -> None:
-        """Attach to the address."""
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.settimeout(30)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._count = 0
-        self._socket.sendall(opening() + attach(0, receives=address, settled=True))
-        self._rest = b""
-        self._until(b"\x00\x53\x12")
-        self.waits_s: list[float] = []
-
-    def ask(self) -> float:
-        """Ask for one item, and wait for it; return how long that took, in seconds."""
-        window, count = encode_uint(2**31 - 1), encode_uint(self._count)
-        none = encode_uint(0)
-        started = perf_counter()
-        self._socket.sendall(frame(0x13, count, window, none, window, none, count, encode_uint(1), NULL, _FALSE))
-        self._until(TRANSFER)
-        self._count += 1
-        self.waits_s.append(perf_counter() - started)
-        return self.waits_s[-1]
-
-    def close(self) -> None:
-        """Hang up."""
-        self._socket.close()
-
-    def _until(self, what: bytes) -> None:
-        data = b""
-        while what not in data:
-            more = self._socket.recv(65536)
-            if not more:
-                msg = "the node has closed the connection of the innocent client"
-                raise RuntimeError(msg)
-            data += more
 
 
 def hang_up(clients: Sequence[HostileClient]) -> None:

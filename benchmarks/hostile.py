@@ -3,9 +3,10 @@
 python -m benchmarks.hostile [--json FILE]
 
 Each attack goes to a node of its own, in a process of its own that is set up as `rstreams node` is. Its limits are
-those that a `Node` has by default; what is raised for some attacks stands in `ATTACKS`. Meanwhile another client asks a
-served stream for one item after another. Memory is the most that the node had; waits are the median and the 99th
-percentile.
+those that a `Node` has by default; what is raised for some attacks stands in `ATTACKS`. Meanwhile another client, in a
+process of its own too, asks a served stream for an item 50 times a second. Memory is the most that the node had; waits
+are the median and the 99th percentile. A wait begins when the client was to ask, also if it could not yet, because it
+still waited for the last item: otherwise a long stall would count as one wait.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ import json
 import resource
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import sleep
 from typing import Final
 
-from benchmarks._hostile_client import HostileClient, Innocent, attach, grant, hang_up, opening, parts
+from benchmarks._hostile_client import HostileClient, attach, close, grant, hang_up, opening, parts
 from benchmarks._processes import peak_mib, wait_until
 from benchmarks._report import Row, report, smaller_is_better
 
@@ -34,6 +34,8 @@ MAX_UNSETTLED: Final = 10_000
 CONNECTIONS: Final = 10
 LINKS: Final = 1000
 CLIENTS: Final = 3000
+GUESTS: Final = 900
+CROWD: Final = 11_000
 SENDERS: Final = 20
 PARTS_BYTES: Final = 56 * 2**20
 MANY: Final = 1_000_000
@@ -77,29 +79,29 @@ def node(**options: int) -> Iterator[tuple[int, int]]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@contextmanager
+def innocent(port: int) -> Iterator[list[float]]:
+    """Run the innocent client in a process of its own; after the block the list has its waits, in seconds."""
+    waits_s: list[float] = []
+    command = [sys.executable, "-m", "benchmarks._hostile_innocent", str(port)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()  # it is attached
+        yield waits_s
+        said, _ = process.communicate(timeout=60)
+        waits_s.extend(json.loads(said))
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def attacked(attack: Attack, **options: int) -> Seen:
     """Attack a node, and return what it came to."""
     with node(**options) as (port, pid):
-        innocent, over = Innocent(port, "one"), threading.Event()
-        for _ in range(50):
-            innocent.ask()
-        innocent.waits_s.clear()
-
-        def ask() -> None:
-            while not over.is_set():
-                innocent.ask()
-                sleep(0.001)
-
-        asking = threading.Thread(target=ask)
-        asking.start()
-        try:
+        with innocent(port) as waits_s:
             told = attack(port)
-        finally:
-            over.set()
-            asking.join()
-        innocent.ask()  # the node is still there
-        innocent.close()
-        return Seen(peak_mib(pid), sorted(wait * 1000 for wait in innocent.waits_s), told)
+        return Seen(peak_mib(pid), sorted(wait * 1000 for wait in waits_s), told)
 
 
 def never_settles(address: str) -> Attack:
@@ -171,6 +173,38 @@ def connections(port: int) -> int:
     return len(clients)
 
 
+def leave(*, politely: bool) -> Attack:
+    """Open 900 connections with a link each, and end all at once: by a `close` frame, or by hanging up."""
+
+    def attack(port: int) -> int:
+        clients = [HostileClient(port, reads=False) for _ in range(GUESTS)]
+        for client in clients:
+            client.send(opening(), attach(0, receives="kilobytes"))
+            client.hear()
+        for client in clients:
+            if politely:
+                client.send(close())
+            else:
+                client.shut()
+        sleep(2)
+        hang_up(clients)
+        return len(clients)
+
+    return attack
+
+
+def arrive(port: int) -> int:
+    """Connect 11,000 clients, without waiting for any of them; return how many there were."""
+    clients = [HostileClient(port, reads=False, waits=False) for _ in range(CROWD)]
+    sleep(1)
+    for client in clients:
+        client.send(opening())
+    sleep(3)
+    hang_up(clients)
+    sleep(2)
+    return len(clients)
+
+
 def ends_with_many(port: int) -> int:
     """Take a million deliveries, settle none, and hang up; return how many there were."""
     with HostileClient(port) as client:
@@ -192,6 +226,9 @@ ATTACKS: Final[dict[str, tuple[Attack, dict[str, int]]]] = {
     "links_10000/with_items": (links(credit=True), {}),
     "connections_3000": (connections, {}),
     "connections_3000/all_let_in": (connections, {"max_connections": CLIENTS + 100}),
+    "leave_900/close": (leave(politely=True), {}),
+    "leave_900/hang_up": (leave(politely=False), {}),
+    "arrive_11000": (arrive, {}),
     "ends_with_1000000": (ends_with_many, RAISED),
 }
 

@@ -1,0 +1,85 @@
+"""Connections take turns to end: however many end at once, other tasks run in between."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from rstreams import Node
+from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.run_share import MOST_SLICES, share_of_run
+from tests.net.over_tcp import until
+from tests.net.wire import AMQP_HEADER, close_frame, open_frame
+
+CLIENTS = 64
+MOST = 2 * MOST_SLICES
+"""This test may see the end of one round and the beginning of the next as one: trio runs tasks in any order."""
+
+
+async def test_at_most_so_many_tasks_get_a_slice_before_all_others_have_run() -> None:
+    ran: list[int] = []
+
+    async def work(number: int) -> None:
+        await share_of_run().next_slice()
+        ran.append(number)
+
+    most = 0
+    async with trio.open_nursery() as nursery:
+        for number in range(10 * MOST_SLICES):
+            nursery.start_soon(work, number)
+        while len(ran) < 10 * MOST_SLICES:
+            before = len(ran)
+            await trio.lowlevel.checkpoint()
+            most = max(most, len(ran) - before)
+    assert most <= MOST
+    assert sorted(ran) == list(range(10 * MOST_SLICES))
+
+
+async def test_who_is_cancelled_while_it_waits_takes_no_slice_away() -> None:
+    async with trio.open_nursery() as nursery:
+        for _ in range(5 * MOST_SLICES):
+            nursery.start_soon(share_of_run().next_slice)
+        await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    with trio.fail_after(5):
+        await share_of_run().next_slice()
+
+
+def close(client: socket.socket) -> None:
+    client.sendall(close_frame())
+
+
+def hang_up(client: socket.socket) -> None:
+    client.shutdown(socket.SHUT_WR)
+
+
+def reset(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+@pytest.mark.parametrize("leave", [close, hang_up, reset])
+async def test_clients_that_leave_at_once_end_a_few_at_a_time(leave: Callable[[socket.socket], None]) -> None:
+    async with Node() as node:
+        listener = await node.listen("127.0.0.1:0")
+        clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(CLIENTS)]
+        for client in clients:
+            client.sendall(AMQP_HEADER + open_frame())
+        await until(lambda: listener.connections == CLIENTS and not listener.handshakes)
+        for client in clients:  # the node has not noticed the first when the last one leaves
+            leave(client)
+        assert await most_that_end_in_a_round(listener) <= MOST
+        for client in clients:
+            client.close()
+
+
+async def most_that_end_in_a_round(listener: Listener) -> int:
+    most = 0
+    while before := listener.connections:
+        await trio.lowlevel.checkpoint()
+        most = max(most, before - listener.connections)
+    return most
