@@ -12,13 +12,13 @@ from contextlib import contextmanager, suppress
 class Proxy:
     """Passes bytes on to a port, until it is told to reset or refuse connections."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, port: int = 0) -> None:
         self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self._pairs: list[tuple[threading.Thread, tuple[socket.socket, socket.socket]]] = []
         self._refuses = False
-        self.accepted = 0
+        self.accepted = self.refused = 0
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
@@ -48,6 +48,7 @@ class Proxy:
                 return
             if self._refuses:
                 near.close()
+                self.refused += 1
                 continue
             far = socket.create_connection(("127.0.0.1", self._target))
             thread = threading.Thread(target=_connect, args=(near, far), daemon=True)

@@ -48,7 +48,7 @@ def test_other_options_of_the_peer_make_another_connection(node: NodeProcess) ->
 
 def test_what_is_wrong_with_a_new_connection_is_raised(guarded_node: NodeProcess) -> None:
     with pytest.raises(ConnectFailed):
-        connection_for(options(1))
+        connection_for(options(1, maxReconnectTime="0ms"))
     with pytest.raises(AuthenticationFailed):
         connection_for(options(guarded_node.port, username="ada", password="wrong"))  # noqa: S106 - none
 

@@ -160,12 +160,14 @@ def test_the_key_of_a_connection_string_is_shown_nowhere(
 ) -> None:
     string = f"Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=n;SharedAccessKey={KEY};UseDevelopmentEmulator=true"
     reader = spark.readStream.format("rstreams").option("connectionString", string).option("address", "in")
+    reader = reader.option("maxReconnectTime", "0ms")
     frame = reader.load()
     frame.explain(extended=True)
     text, query = failure_of(frame, tmp_path / "source")
     query.explain(extended=True)
     rows = spark.createDataFrame([("x",)], "body string")
     writer = rows.write.format("rstreams").option("connectionString", string).option("address", "out").mode("append")
+    writer = writer.option("maxReconnectTime", "0ms")
     with pytest.raises(Exception, match="ConnectFailed") as caught:
         writer.save()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()  # of the page SQL in Spark's UI

@@ -226,7 +226,7 @@ def test_right_credentials_let_in_and_are_not_shown(
 
 
 def test_a_peer_that_is_not_there_is_named(source: Callable[..., DataFrame], tmp_path: Path) -> None:
-    text = failure_of(source(url="amqp://127.0.0.1:1"), tmp_path / "checkpoint")
+    text = failure_of(source(url="amqp://127.0.0.1:1", maxReconnectTime="0ms"), tmp_path / "checkpoint")
     assert "rstreams source, address 'in' at 127.0.0.1:1: ConnectFailed: cannot connect to 127.0.0.1:1" in text
 
 

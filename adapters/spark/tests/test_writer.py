@@ -188,7 +188,7 @@ def test_a_peer_that_is_not_there_is_named() -> None:
     with pytest.raises(
         SinkFailed, match=r"^rstreams sink at 127\.0\.0\.1:1, batch 7, partition 2: ConnectFailed: cannot"
     ):
-        StreamWriter(options(1), SCHEMA).write(record_batches(["a"]))
+        StreamWriter(options(1, maxReconnectTime="0ms"), SCHEMA).write(record_batches(["a"]))
 
 
 def test_an_address_that_is_not_there_is_named(node: NodeProcess) -> None:

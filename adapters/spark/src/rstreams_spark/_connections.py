@@ -4,7 +4,8 @@ Spark makes new writers for every batch but keeps its Python workers. Therefore 
 ends a worker that has been idle for a minute, and with it its connections.
 
 Each connection lives in a trio thread of its own. A lost one is opened again; publishers wait meanwhile and go on.
-A lost one that no task uses ends: its query may be over, and its peer too.
+A lost one that no task uses ends: its query may be over, and its peer too. The next task opens another one, which is
+tried for as long as a lost one (`_losses`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 import rstreams
-from rstreams.errors import ConnectionLost
+from rstreams.errors import ConnectFailed, ConnectionLost
 from rstreams_spark._losses import Losses
 from rstreams_spark._sink_report import SinkReport
 
@@ -51,7 +52,7 @@ class SendingConnection:
             end: "sink" or "source", for messages.
             **more: Further options of `rstreams.connect`.
 
-        Errors: As `rstreams.connect`.
+        Errors: As `rstreams.connect`; `ConnectionLost` if there is no connection for as long as the options allow.
         """
         self._options = options
         self._where = f"rstreams {end} at {options.peer}"
@@ -65,7 +66,13 @@ class SendingConnection:
         started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._main, args=(started.put,), name=f"rstreams {end}", daemon=True)
         self._thread.start()
-        error = started.get()
+        try:
+            error = started.get(timeout=options.dial_timeout_s)
+        except queue.Empty:
+            self.run_soon(self._losses.scope.cancel)
+            error = started.get() or ConnectFailed(
+                f"no connection for {options.dial_timeout_s:g} s (option sendTimeout): {self._losses.why}"
+            )
         if error is not None:
             self._thread.join()
             raise error
@@ -128,7 +135,7 @@ class SendingConnection:
         options = self._options
         self._token = trio.lowlevel.current_trio_token()
         self._close = trio.Event()
-        losses = Losses(
+        self._losses = losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
             self._where,
             on_away=self._on_away,

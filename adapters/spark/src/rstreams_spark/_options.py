@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 from urllib.parse import unquote, urlsplit
 
 from rstreams.errors import ConfigError
@@ -86,6 +86,8 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None
     body: BodyFormat = field(default_factory=BodyFormat)
     log: LogModeOptions = field(default_factory=LogModeOptions)
+    dial_timeout_s: ClassVar[None] = None
+    """The first connection is tried for as long as a lost one."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -172,6 +174,11 @@ class SinkOptions:
     max_reconnect_s: float = 600.0
     dead_letter_address: str | None = None
     message_id_prefix: str | None = None
+
+    @property
+    def dial_timeout_s(self) -> float | None:
+        """How long a task waits for its first connection, if that is less than for a lost one; None: as long."""
+        return self.send_timeout_s
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:

@@ -72,6 +72,7 @@ class Receiver:
         self._thread.start()
         self._token = started.get()
         try:
+            self._call(self._dialled)
             self._call(self._intake.subscribed)
         except BaseException:
             self.close()
@@ -177,6 +178,7 @@ class Receiver:
     async def _main(self, started: Callable[[trio.lowlevel.TrioToken], None]) -> None:
         options = self._options
         self._stop = trio.Event()
+        self._dial_is_over = trio.Event()
         self._planned = trio.Event()
         self._intake = RowIntake(
             options.credit,
@@ -202,6 +204,7 @@ class Receiver:
             nursery.start_soon(self._watch_parent)
             nursery.start_soon(self._watch_state)
             nursery.start_soon(losses.watch)
+            nursery.start_soon(self._stop_dialling, losses)
             if self._log is not None:
                 nursery.start_soon(self._watch_commits, self._log)
             await self._connect(losses)
@@ -213,7 +216,18 @@ class Receiver:
                 await self._receive(losses)
         except Exception as error:  # the query is told of every error
             self._intake.on_error(error)
+        self._dial_is_over.set()
         await self._stop.wait()
+
+    async def _dialled(self) -> None:
+        """Wait until there is a connection, or none is to come."""
+        await self._dial_is_over.wait()
+
+    async def _stop_dialling(self, losses: Losses) -> None:
+        """End the dial when the source is to end: a stopped query waits for no peer."""
+        await self._stop.wait()
+        if not self._dial_is_over.is_set():
+            losses.scope.cancel()
 
     async def _receive(self, losses: Losses) -> None:
         options, intake = self._options, self._intake
@@ -223,6 +237,7 @@ class Receiver:
             max_message_bytes=None,  # with a limit, peers reject or drop larger messages
             **options.peer.connect_options(),
         ) as self._connection:
+            self._dial_is_over.set()
             pack_items = options.pack_items if self._connection.peer_properties.get("product") == "rstreams" else 1
             intake.expect_packs(pack_items)
             # The intake decodes: `bytes` returns the encoded message as it is.
