@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
-from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import Condition, LinkDetached, ProtocolError
+from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.errors import Condition, LinkDetached, ProtocolError, StoreError
 from rstreams.net.links.effectively_once import ONCE
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
@@ -86,6 +87,10 @@ class SubscribedEnd(Protocol):
 
     def take_away(self, error: LinkDetached) -> None:
         """Lose the link at once; the peer gets the error."""
+        ...
+
+    def answer(self, error: StoreError | None) -> None:
+        """Answer a peer that has ended the subscription: it is safe that it has ended, or the store failed."""
         ...
 
 
@@ -266,6 +271,20 @@ class Address:
     def has_subscription(self, owner: SubscriptionOwner) -> bool:  # noqa: ARG002 - for those that name them
         """Tell whether there is a named subscription of this owner and name."""
         return False
+
+    def moving(self, subscription: Subscription) -> AbstractContextManager[None]:  # noqa: ARG002 - for those with a store
+        """Have a message that a subscriber is handed now leave the address as another one stores it.
+
+        If that address has the same store, and stores the message in the block, both are one commit. The outcome of the
+        message is told as ever.
+        """
+        return nullcontext()
+
+    async def written(self) -> None:
+        """Wait until all changes so far are as safe as the address promises; management answers then.
+
+        Errors: `StoreError` if they cannot be written now.
+        """
 
     async def purge(self) -> int:
         """Delete all messages that wait here; return how many there were.

@@ -14,6 +14,7 @@ from rstreams.errors import Condition, DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.producer import Producer, Receives
 from rstreams.node.seen_messages import Seen, behind_a_gap, end_stolen, open_gaps
+from rstreams.store import Done
 
 
 class KeepsDurably(Receives, Protocol):
@@ -164,6 +165,45 @@ class DurableProducer(ClaimingProducer):
         """Refuse messages behind one that was refused, also those of other producers: the outcomes are in order."""
         stamps = open_gaps(seen.gaps, behind)
         self._queue._refuse_in_turn(self, len(behind), behind_a_gap(stamps[0]))  # noqa: SLF001
+
+
+class RunOutcome:
+    """The outcome of one run of a producer, whose messages may go to several partitions.
+
+    Args:
+        producer: The producer.
+        messages: How many messages the run has.
+        log: The name of the log.
+        refusal: Why all are refused; None: they are accepted if all parts are safe.
+    """
+
+    __slots__ = ("_error", "_log", "_messages", "_parts", "_producer", "_refusal")
+
+    def __init__(
+        self, producer: ClaimingProducer, messages: int, log: str, refusal: DeliveryFailed | None = None
+    ) -> None:
+        self._log = log
+        self._producer = producer
+        self._messages = messages
+        self._parts = 0
+        self._error: StoreError | None = None
+        self._refusal = refusal
+
+    def part(self) -> Done:
+        """Return the function that hears of one part; the last one tells the producer."""
+        self._parts += 1
+        return self._done
+
+    def _done(self, error: StoreError | None) -> None:
+        self._error = self._error or error
+        self._parts -= 1
+        if self._parts:
+            return
+        refusal = self._refusal or (None if self._error is None else not_stored(self._error, self._log))
+        if refusal is None:
+            self._producer.accept(self._messages)
+        else:
+            self._producer.refuse(self._messages, refusal)
 
 
 def not_stored(error: StoreError, address: str) -> DeliveryFailed:

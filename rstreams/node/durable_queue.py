@@ -20,13 +20,14 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec.forwarding import once_acquired
-from rstreams.abc import Subscriber
+from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError, StoreError
 from rstreams.node.address import LinkRequest, NodeServices, Supply
 from rstreams.node.consumer import Consumer
@@ -39,6 +40,7 @@ from rstreams.node.lifetime import dead_letter
 from rstreams.node.state_lines import durable_queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import Stored, is_gone
+from rstreams.node.written import Written
 from rstreams.protocol.delivery import Outcome
 from rstreams.store import Chunk, Partition
 
@@ -97,6 +99,7 @@ class DurableQueue(DurableIntake):
         self._leaving_store: list[int] | None = None  # positions, while they are gathered
         self._undeleted: list[int] = []  # positions that could not be deleted, because the disk was full
         self._failed: StoreError | None = None
+        self._written = Written()
         self.comes_later = False
         self.safe_end = partition.next
         self._recovered_end = partition.next  # messages below may have been at consumers when the process ended
@@ -112,7 +115,19 @@ class DurableQueue(DurableIntake):
 
     def forget(self) -> None:
         """Delete the messages, and what is known of their producers."""
-        self._partition.clear()
+        self._partition.clear(self._written.hear())
+
+    async def written(self) -> None:
+        """Wait until all changes so far are safe; see `Address.written`."""
+        self._partition.delete((), self._written.hear(), sync_s=self._sync_s)
+        await self._written.wait()
+
+    def moving(self, subscription: Subscription) -> AbstractContextManager[None]:
+        """Have a message leave the store as another address stores it; see `Address.moving`."""
+        message = subscription.message if isinstance(subscription, Consumer) else None
+        if not isinstance(message, Durable):
+            return nullcontext()
+        return self._partition.deleting_with_appends(message.position, sync_s=self._sync_s)
 
     def supply(self, link: LinkRequest) -> Supply:
         """Return copies for a link that asks for copies; otherwise messages, which the consumers share."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 import trio
@@ -44,10 +45,14 @@ class Emptied(Protocol):
         """Return the queue's counters."""
         ...
 
+    def moving(self, subscription: Subscription) -> AbstractContextManager[None]:
+        """Have a message that is handed over leave the queue as another address stores it."""
+        ...
+
 
 async def purge(queue: Emptied) -> int:
     """Accept all messages that are ready; return how many."""
-    return await _Taking(lambda _message, hold: hold.done()).take(queue, queue.statistics().ready)
+    return await _Taking(lambda _message, taken: taken.hold().done()).take(queue, queue.statistics().ready)
 
 
 async def move_back(
@@ -56,6 +61,7 @@ async def move_back(
     """Move dead letters to the queues that they came from.
 
     A message that cannot be moved stays. The annotations about its failure are removed from a message that is moved.
+    If both queues are in the store of the node, a message is in one of them at any time, and never in both.
 
     Args:
         queue: The queue of dead letters.
@@ -63,7 +69,7 @@ async def move_back(
         to: The address that all of them go to; None: the queue that each came from.
         most: The most messages that are looked at; None: all that are ready.
     """
-    moving = _Moving(find, to)
+    moving = _Moving(queue, find, to)
     ready = queue.statistics().ready
     await _Taking(moving.move).take(queue, ready if most is None else min(ready, most))
     with trio.move_on_after(PATIENCE_S):
@@ -76,10 +82,10 @@ class _Taking:
     """A consumer that asks for one message after another.
 
     Args:
-        handle: Called with each message, and a hold on it.
+        handle: Called with each message, and the subscription, of which it takes a hold on the message.
     """
 
-    def __init__(self, handle: Callable[[bytes, Hold], None]) -> None:
+    def __init__(self, handle: Callable[[bytes, Subscription], None]) -> None:
         self._handle = handle
         self._subscription: Subscription = ENDED
         self._taken = 0
@@ -110,7 +116,7 @@ class _Taking:
 
     def on_next(self, item: bytes) -> None:
         self._taken += 1
-        self._handle(item, self._subscription.hold())
+        self._handle(item, self._subscription)
         self._came.set()
 
     def on_error(self, error: BaseException) -> None:
@@ -130,7 +136,8 @@ class _Moving:
         no_address: See `MovedLetters`.
     """
 
-    def __init__(self, find: Callable[[str], Address | None], to: str | None) -> None:
+    def __init__(self, queue: Emptied, find: Callable[[str], Address | None], to: str | None) -> None:
+        self._queue = queue
         self.moved = 0
         self.on_the_way = 0
         self.no_room: Counter[str] = Counter()
@@ -145,8 +152,9 @@ class _Moving:
         self._news = trio.Event()
         await self._news.wait()
 
-    def move(self, message: bytes, hold: Hold) -> None:
+    def move(self, message: bytes, subscription: Subscription) -> None:
         """Send one message on, or give it back."""
+        hold = subscription.hold()
         name = self._to or _came_from(message)
         way = self._way(name)
         if way is None:
@@ -154,7 +162,8 @@ class _Moving:
             _leave(hold)
             return
         self.on_the_way += 1
-        way.put(_without_failure(message), _Move(self, hold))
+        with self._queue.moving(subscription):
+            way.put(_without_failure(message), _Move(self, hold))
         if way.waiting:
             self.on_the_way -= 1
             self.no_room[name] += 1

@@ -28,6 +28,7 @@ class Leftovers:
         """Have no messages."""
         self._waiting: deque[Iterator[None]] = deque()
         self._bell = trio.Event()
+        self._through = trio.Event()
 
     def __bool__(self) -> bool:
         """Return whether there is a message to give back."""
@@ -42,10 +43,17 @@ class Leftovers:
         self._waiting.append(ends)
         self._bell.set()
 
+    async def given_back(self) -> None:
+        """Wait until all messages are given back."""
+        while self._waiting:
+            await self._through.wait()
+
     async def run(self) -> None:
         """Give messages back until cancelled."""
         while True:
             if not self._waiting:
+                self._through.set()
+                self._through = trio.Event()
                 self._bell = trio.Event()
                 await self._bell.wait()
             turn = Turn(system_clock).begin(seconds=SLICE_S)

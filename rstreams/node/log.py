@@ -21,14 +21,14 @@ from typing import Final, TypeAlias
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec import Described, Symbol
 from rstreams.abc import Subscriber, Subscription
-from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
+from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.net.links.offsets import GROUP, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
-from rstreams.node.durable_producer import ClaimingProducer, not_stored
+from rstreams.node.durable_producer import ClaimingProducer, RunOutcome
 from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
@@ -40,6 +40,7 @@ from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen, behind_a_gap, o
 from rstreams.node.state_lines import log_line
 from rstreams.node.statistics import LogStatistics, PartitionStatistics
 from rstreams.node.stored_producers import RunNumbers, StoredProducers
+from rstreams.node.written import Written
 from rstreams.store import Done
 
 IN_MEMORY: Final = 4096
@@ -127,6 +128,7 @@ class LogAddress(Address):
         self._services: NodeServices | None = None
         self._deadline = math.inf
         self._appended = 0
+        self._written = Written()
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node, and read what a compacted log has."""
@@ -145,7 +147,13 @@ class LogAddress(Address):
             group.forget()
         self._groups.clear()
         for part in self.partitions:
-            part.kept.clear()
+            part.kept.clear(self._written.hear())
+
+    async def written(self) -> None:
+        """Wait until all changes so far are safe; see `Address.written`."""
+        for part in self.partitions:
+            part.kept.delete((), self._written.hear(), sync_s=part.sync_s)
+        await self._written.wait()
 
     async def close(self) -> None:
         """Have the store keep what the groups have settled."""
@@ -274,7 +282,7 @@ class LogAddress(Address):
         """Append messages of a producer; it hears when all of them are safe, or when some are not there."""
         if not producer.once and (producer.number is not None or len(self.partitions) == 1):
             self._room.store(producer, len(run))
-            self._append_to(producer.number or 0, run, None, _Commit(producer, len(run), self.name).part())
+            self._append_to(producer.number or 0, run, None, RunOutcome(producer, len(run), self.name).part())
             self._room.top_up(producer)
             return
         parts, end = self._part(producer, run)
@@ -283,7 +291,7 @@ class LogAddress(Address):
         repeated = len(run) - fresh
         self._links.duplicates += repeated
         self._room.store(producer, fresh)
-        commit = _Commit(producer, len(run), self.name)
+        commit = RunOutcome(producer, len(run), self.name)
         for at, (messages, numbers) in parts.items():
             self._append_to(at, messages, numbers.stamps if producer.once else None, commit.part())
         commit.part()(None)
@@ -318,7 +326,7 @@ class LogAddress(Address):
     def _turn_away(self, producer: LogProducer, behind: Sequence[bytes]) -> None:
         """Refuse messages behind one that was refused, when the outcomes of all earlier ones are told."""
         stamps = open_gaps(self._links.gaps, behind)
-        commit = _Commit(producer, len(behind), self.name, behind_a_gap(stamps[0]))
+        commit = RunOutcome(producer, len(behind), self.name, behind_a_gap(stamps[0]))
         first = self.partitions[0]
         first.kept.delete((), commit.part(), sync_s=first.sync_s)
 
@@ -432,43 +440,6 @@ class LogProducer(ClaimingProducer):
 
     def _take(self, run: Sequence[bytes]) -> None:
         self._log.append(self, run)
-
-
-class _Commit:
-    """The outcome of one run of a producer, whose messages may go to several partitions.
-
-    Args:
-        producer: The producer.
-        messages: How many messages the run has.
-        log: The name of the log.
-        refusal: Why all are refused; None: they are accepted if all parts are safe.
-    """
-
-    __slots__ = ("_error", "_log", "_messages", "_parts", "_producer", "_refusal")
-
-    def __init__(self, producer: LogProducer, messages: int, log: str, refusal: DeliveryFailed | None = None) -> None:
-        self._log = log
-        self._producer = producer
-        self._messages = messages
-        self._parts = 0
-        self._error: StoreError | None = None
-        self._refusal = refusal
-
-    def part(self) -> Done:
-        """Return the function that hears of one part; the last one tells the producer."""
-        self._parts += 1
-        return self._done
-
-    def _done(self, error: StoreError | None) -> None:
-        self._error = self._error or error
-        self._parts -= 1
-        if self._parts:
-            return
-        refusal = self._refusal or (None if self._error is None else not_stored(self._error, self._log))
-        if refusal is None:
-            self._producer.accept(self._messages)
-        else:
-            self._producer.refuse(self._messages, refusal)
 
 
 class LogPartitionAddress(Address):

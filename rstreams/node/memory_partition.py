@@ -122,10 +122,10 @@ class MemoryPartition:
         if done is not None:
             done(None)
 
-    def clear(self) -> None:
+    def clear(self, done: Done | None = None) -> None:
         """Delete all messages and records; see `Partition.clear`."""
         self.records.clear()
-        self.trim(self.next)
+        self.trim(self.next, done=done)
 
     def put(self, key: str, value: bytes | None, done: Done | None = None, *, sync_s: float = 0.0) -> None:  # noqa: ARG002
         """Set a small record, or remove it with None."""

@@ -150,6 +150,10 @@ class MulticastAddress(Address):
         """Tell whether there is a named subscription of this owner and name."""
         return self.named.has(owner)
 
+    async def written(self) -> None:
+        """Wait until the ends of named subscriptions are in the store; see `Address.written`."""
+        await self.named.written.wait()
+
     def unsubscribe(self, container: str, name: str, user: str | None = None) -> bool:
         """End a named subscription and delete its messages; return whether there was one.
 

@@ -156,10 +156,10 @@ class NamedBacklog(DurableQueue):
         """
         self._require_store()
 
-    def end(self) -> None:
-        """Forget all messages, in the store too."""
+    def end(self, done: Done) -> None:
+        """Forget all messages, in the store too; `done` is called when they will not come back."""
         self._over = True
-        self._partition.drop()
+        self._partition.drop(done)
 
     @property
     def _most_waiting(self) -> int:

@@ -33,7 +33,8 @@ from rstreams.node.address import LinkRequest, NodeServices, SubscribedEnd, Subs
 from rstreams.node.consumer import Subscribing
 from rstreams.node.named_backlog import NamedBacklog
 from rstreams.node.stealable import stolen
-from rstreams.store import Partition, Store
+from rstreams.node.written import Written
+from rstreams.store import Done, Partition, Store
 
 DropWhenFull: TypeAlias = Literal["drop_oldest", "drop_newest"]
 """The messages of a named subscription that are dropped when its backlog is full."""
@@ -87,7 +88,7 @@ class NamedSubscription:
         partition: The part of the store; None: the backlog is in memory.
         options: The options of the backlog.
         came: How many messages had come to the multicast when it began.
-        end: Ends it for good.
+        end: Ends it for good; calls its argument when that is safe.
 
     Attributes:
         safe: The number of the first message of the multicast that may not be in the backlog yet.
@@ -101,7 +102,7 @@ class NamedSubscription:
         options: BacklogOptions,
         *,
         came: int,
-        end: Callable[[], object],
+        end: Callable[[Done], object],
     ) -> None:
         self.owner = owner
         self.safe = came
@@ -140,18 +141,20 @@ class NamedSubscription:
 
     def left_by(self, end: SubscribedEnd, *, for_good: bool) -> None:
         """Hear that a link has gone, and whether its peer has ended the subscription."""
-        if self._link is end:
+        if self._link is not end:
+            end.answer(None)  # another link has it: it goes on
+        elif for_good:
             self._link = None
-            if for_good:
-                self._end()
-            else:
-                self._on_room()  # messages that waited for room are dropped now
+            self._end(end.answer)
+        else:
+            self._link = None
+            self._on_room()  # messages that waited for room are dropped now
 
-    def close(self, error: LinkDetached) -> None:
-        """End its link, and forget its messages."""
+    def close(self, error: LinkDetached, done: Done) -> None:
+        """End its link, and forget its messages; `done` is called when they will not come back."""
         link, self._link = self._link, None
         self._waiting.clear()
-        self.backlog.end()
+        self.backlog.end(done)
         if link is not None:
             link.take_away(error)
 
@@ -290,6 +293,7 @@ class NamedSubscriptions:
 
     Attributes:
         all: The subscriptions.
+        written: The ends of subscriptions that the store may not have yet.
     """
 
     def __init__(self, multicast: Filling, options: BacklogOptions, came: Callable[[], int]) -> None:
@@ -299,6 +303,7 @@ class NamedSubscriptions:
         self._by_owner: dict[SubscriptionOwner, NamedSubscription] = {}
         self._services: NodeServices | None = None
         self.all: tuple[NamedSubscription, ...] = ()
+        self.written = Written()
 
     def begin(self, services: NodeServices) -> None:
         """Begin to live in a node, with the subscriptions that are in its store."""
@@ -329,19 +334,26 @@ class NamedSubscriptions:
 
         return Supply(Subscribing(subscribe), encoded=True, shared=True, sees_through=True, named=named)
 
-    def end(self, owner: SubscriptionOwner, error: LinkDetached) -> bool:
-        """End a subscription; return whether there was one."""
+    def end(self, owner: SubscriptionOwner, error: LinkDetached, done: Done | None = None) -> bool:
+        """End a subscription; return whether there was one.
+
+        Args:
+            owner: Its owner.
+            error: The error of its link, if it has one.
+            done: Called when it is safe that it has ended; None: `written` tells.
+        """
         named = self._by_owner.pop(owner, None)
         if named is None:
             return False
         self.all = tuple(self._by_owner.values())
-        named.close(error)
+        named.close(error, done or self.written.hear())
         self._multicast._requested()  # noqa: SLF001 - a part of the multicast
         self._multicast._on_outcomes()  # noqa: SLF001
         return True
 
     def _begin(self, owner: SubscriptionOwner, partition: Partition | None) -> NamedSubscription:
-        end = partial(self.end, owner, LinkDetached(Condition.RESOURCE_DELETED.value, "the subscription has ended"))
+        ended = LinkDetached(Condition.RESOURCE_DELETED.value, "the subscription has ended")
+        end = partial(self.end, owner, ended)
         named = NamedSubscription(self._multicast, owner, partition, self._options, came=self._came(), end=end)
         if self._services is not None:
             named.backlog.begin(self._services)

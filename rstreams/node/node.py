@@ -186,7 +186,7 @@ class Node(NodeAddresses, AdministeredNode):
             store=self._storage.store,
             may_publish=self._links.may_publish,
         )
-        operations = Operations(self, self._addresses, self._links.attached, self._access)
+        operations = Operations(self, self._addresses, self._links.attached, self._access, self._links.leftovers)
         for name in MANAGEMENT:
             management = self._addresses[name] = ManagementAddress(name, operations.answer)
             management.begin(self._services)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from rstreams.errors import Condition, LinkDetached
+from rstreams.errors import Condition, LinkDetached, StoreError
 from rstreams.net._proton import LinkDriver
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Detach, Lost
@@ -54,3 +54,19 @@ class NamedSubscriber(StealableSubscriber[Any]):
         begun_by_peer = self.state is State.DETACH_RECEIVED
         self.closed_by_peer = begun_by_peer and frame.closed and frame.error is None
         super().on_detach(frame)
+
+    def on_lost(self, frame: Lost) -> None:
+        """End, unless that has happened, and only the answer to the peer's detach is missing."""
+        if self.wants_link:
+            super().on_lost(frame)
+
+    def _answer_detach(self) -> None:
+        if not self.closed_by_peer:
+            super()._answer_detach()
+
+    def answer(self, error: StoreError | None) -> None:
+        """Answer a peer that has ended the subscription: it is safe that it has ended, or the store failed."""
+        if self.closed_by_peer and self.state is State.DETACH_RECEIVED:
+            failed = Condition.INTERNAL_ERROR.value if error is not None else None
+            self._send(Detach(condition=failed, description="" if error is None else str(error)))
+            self._carrier.wake()

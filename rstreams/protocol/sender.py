@@ -218,13 +218,16 @@ class LinkSubscriber(SenderState, Generic[T]):
         if error is not None:
             error.place = self.place()
         if self.state is State.DETACH_RECEIVED:
-            self._send(Detach())
+            self._answer_detach()
         announced = error is not None and frame.announces_close and self.attach_later is not None
         if error is not None and (announced or self._survives(error)):
             self._lose(error, returns=True)
             self._return_after(error)
             return
         self._finish(error, left=error is None and not self._awaits_outcomes)
+
+    def _answer_detach(self) -> None:
+        self._send(Detach())
 
     def on_lost(self, frame: Lost) -> None:
         """Handle the loss of the link: unsettled items are sent again if it returns, else their outcome is unknown."""

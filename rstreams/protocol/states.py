@@ -121,8 +121,8 @@ TRANSITIONS: Final[Mapping[State, Mapping[LinkEvent, State]]] = MappingProxyType
             LinkEvent.LOSE: State.DETACHED,
         },
         State.DETACH_RECEIVED: {
-            # The end may wait: held items are settled before our own detach.
-            **_stay(State.DETACH_RECEIVED, LinkEvent.SEND_DISPOSITION),
+            # The end may wait: held items are settled before our own detach. The peer may settle what it still has.
+            **_stay(State.DETACH_RECEIVED, LinkEvent.SEND_DISPOSITION, LinkEvent.RECEIVE_DISPOSITION),
             LinkEvent.SEND_DETACH: State.DETACHED,
             LinkEvent.LOSE: State.DETACHED,
         },

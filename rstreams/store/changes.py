@@ -26,6 +26,25 @@ class Chain:
         self.error: StoreError | None = None
 
 
+class _Chains:
+    """Several chains as one: it is broken if one of them is, and then all are."""
+
+    __slots__ = ("_chains",)
+
+    def __init__(self, chains: Sequence[Chain]) -> None:
+        self._chains = chains
+
+    @property
+    def error(self) -> StoreError | None:
+        """Why a change of one of the chains could not be made."""
+        return next((each.error for each in self._chains if each.error is not None), None)
+
+    @error.setter
+    def error(self, error: StoreError | None) -> None:
+        for each in self._chains:
+            each.error = each.error or error
+
+
 @dataclass(slots=True)
 class _Changing:
     """A change of a partition.
@@ -103,6 +122,31 @@ class Drop(_Changing):
     """Delete a partition."""
 
 
+class Together:
+    """Changes of any partitions that are made in one commit, all of them or none.
+
+    Args:
+        changes: The changes, at least one.
+    """
+
+    __slots__ = ("chain", "changes", "partition", "sync_s")
+
+    may_be_refused = True  # its owner waits for the outcome
+
+    def __init__(self, changes: Sequence[Append | Delete | Put | Note]) -> None:
+        self.changes = changes
+        self.partition = changes[0].partition
+        self.sync_s = min(each.sync_s for each in changes)
+        chains = [each.chain for each in changes if each.chain is not None]
+        self.chain = _Chains(chains) if chains else None
+
+    def done(self, error: StoreError | None) -> None:
+        """Tell the owner of each change whether they were made."""
+        for each in self.changes:
+            if each.done is not None:
+                each.done(error)
+
+
 @dataclass(slots=True)
 class _Asking(Generic[A]):
     """A question about a partition.
@@ -132,6 +176,6 @@ class Seek(_Asking[int]):
     time_s: float
 
 
-Modification: TypeAlias = Append | Delete | Shrink | Trim | Put | Note | Drop
+Modification: TypeAlias = Append | Delete | Shrink | Trim | Put | Note | Drop | Together
 Question: TypeAlias = Read | Seek
 Change: TypeAlias = Modification | Question

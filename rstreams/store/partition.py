@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from types import MappingProxyType
 from typing import Protocol
 
 from rstreams.errors import StoreError
-from rstreams.store.changes import Append, Chain, Change, Delete, Drop, Note, Put, Read, Seek, Shrink, Trim
+from rstreams.store.changes import (
+    Append,
+    Chain,
+    Change,
+    Delete,
+    Drop,
+    Modification,
+    Note,
+    Put,
+    Read,
+    Seek,
+    Shrink,
+    Trim,
+)
 from rstreams.store.entries import Chunk, Cut, Done, as_ranges
 from rstreams.store.ledger import Ledger
 
@@ -27,6 +41,10 @@ class Takes(Protocol):
 
     def forget(self, name: str) -> None:
         """Have no partition of that name any more."""
+        ...
+
+    def together(self) -> AbstractContextManager[Sequence[Modification]]:
+        """Have changes be in one commit."""
         ...
 
 
@@ -123,6 +141,21 @@ class Partition:
             chain: As for `append`.
         """
         self._store.take(Delete(self._committed, done, sync_s, positions, chain=chain))
+
+    @contextmanager
+    def deleting_with_appends(self, position: int, *, sync_s: float = 0.0) -> Iterator[None]:
+        """Delete a message in the same commit in which the block appends it to other partitions of the store.
+
+        If the block appends nothing, or its messages are refused, the message stays. The block must not wait.
+
+        Args:
+            position: The position.
+            sync_s: As for `append`.
+        """
+        with self._store.together() as changes:
+            yield
+            if any(isinstance(each, Append) for each in changes):
+                self.delete((position,), sync_s=sync_s)
 
     def shrink(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
         """Write the runs that have one of the positions again, if most of their bytes are those of deleted messages.

@@ -10,13 +10,14 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from rstreams.errors import StoreError
-from rstreams.store.changes import Append, Change, Modification, Read, Seek
+from rstreams.store.changes import Append, Change, Delete, Modification, Note, Put, Read, Seek, Together
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
 from rstreams.store.place import StorePlace
@@ -115,6 +116,7 @@ class Store:
         self._known = dict(state.ledgers.items())
         self._inbox: SimpleQueue[Change | threading.Event | None] = SimpleQueue()
         self._finished: deque[Callable[[], None]] = deque()
+        self._gathered: list[Append | Delete | Put | Note] | None = None
         self._sync_at = math.inf
         self._log_bytes = 0
         self._error: StoreError | None = None  # it cannot go on
@@ -153,10 +155,26 @@ class Store:
 
     def take(self, change: Change) -> None:
         """Carry out a change soon, or refuse it if the store is closed; a part of `Partition`."""
-        if self._closed:
+        if self._gathered is not None and isinstance(change, Append | Delete | Put | Note):
+            self._gathered.append(change)
+        elif self._closed:
             self._refuse([change], StoreError(f"store {self.path!r} is closed"))
         else:
             self._inbox.put(change)
+
+    @contextmanager
+    def together(self) -> Iterator[Sequence[Modification]]:
+        """Have the changes that are made in the block be in one commit, or in none; a part of `Partition`.
+
+        Trims, shrinks and drops are not among them. The block must not wait, or have another one in it.
+        """
+        gathered = self._gathered = []
+        try:
+            yield gathered
+        finally:
+            self._gathered = None
+            if gathered:
+                self.take(gathered[0] if len(gathered) == 1 else Together(gathered))
 
     def finish(self) -> None:
         """Call the functions `done` and `answer` whose changes are through, in their order."""

@@ -22,7 +22,7 @@ from itertools import starmap
 from typing import Final
 
 from rstreams.errors import StoreError
-from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Trim
+from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Together, Trim
 from rstreams.store.entries import Chunk, Cut, Run, as_ranges, checksum, cut, join, split
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.sparse_runs import smaller_parts
@@ -237,6 +237,8 @@ class _Transaction:
 
     def apply(self, change: Modification) -> bool:
         """Make a change; return False if it needs a further commit."""
+        if isinstance(change, Together):
+            return all(self.apply(each) for each in change.changes)  # none of them needs a further commit
         name = change.partition.name
         ledger = self._ledgers.get(name)
         if ledger is None:

@@ -215,6 +215,9 @@ class Link:
     def take_away(self, error: LinkDetached) -> None:
         raise AssertionError(error)
 
+    def answer(self, error: object) -> None:
+        raise AssertionError(error)
+
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("policy", ["drop_oldest", "drop_newest"])

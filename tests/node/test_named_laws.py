@@ -43,6 +43,9 @@ class Link:
     def take_away(self, error: LinkDetached) -> None:  # noqa: ARG002 - no peer hears of it
         self.leave()
 
+    def answer(self, error: StoreError | None) -> None:
+        """Do nothing: no peer has ended the subscription."""
+
     def leave(self) -> None:
         """Go; what is not settled is given back later, in any order."""
         self.subscription.cancel()

@@ -17,7 +17,8 @@ look at, purge and delete queues here. The rest is this library's own:
     GET     /subscriptions              the links that clients have attached; ?address=<name> for those of one address
     DELETE  /subscriptions/<number>     end one
 
-A client is told of addresses that it may manage, and of no others.
+A client is told of addresses that it may manage, and of no others. A request that changes what is in the node's store
+is answered when the store has written it.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
 from weakref import WeakKeyDictionary
 
-from rstreams.errors import Condition, ConfigError, ProtocolError
+from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access
 from rstreams.node.address import Address
 from rstreams.node.attached_links import AttachedLink, AttachedLinks, end_attached
 from rstreams.node.emptying import Emptied, move_back
 from rstreams.node.kinds import KINDS, REFERS, AddressKind
+from rstreams.node.leftovers import Leftovers
 
 OK, CREATED, NO_CONTENT = 200, 201, 204
 BAD_REQUEST, FORBIDDEN, NOT_FOUND, NOT_ALLOWED, CONFLICT, FAILED = 400, 403, 404, 405, 409, 500
@@ -86,9 +88,18 @@ class Operations:
         addresses: Its addresses by name.
         links: The links of its clients.
         access: Decides what clients may do.
+        leftovers: The messages of links that have ended.
     """
 
-    def __init__(self, node: Managed, addresses: Mapping[str, Address], links: AttachedLinks, access: Access) -> None:
+    def __init__(
+        self,
+        node: Managed,
+        addresses: Mapping[str, Address],
+        links: AttachedLinks,
+        access: Access,
+        leftovers: Leftovers,
+    ) -> None:
+        self._leftovers = leftovers
         self._node = node
         self._addresses = addresses
         self._links = links
@@ -125,6 +136,8 @@ class Operations:
             return refused.status, str(refused)
         except ConfigError as error:
             return BAD_REQUEST, str(error)
+        except StoreError as error:
+            return FAILED, f"it is done, and not safe in the store: {error}"
         except ProtocolError as error:
             forbidden = error.condition == Condition.UNAUTHORIZED_ACCESS
             return FORBIDDEN if forbidden else NOT_ALLOWED, error.description
@@ -144,7 +157,10 @@ class Operations:
         return OK, self._described(self._known(asked.client, table, name))
 
     async def _purge(self, asked: _Asked, name: str) -> Answer:
-        return OK, {"message_count": await self._known(asked.client, "queues", name).purge()}
+        queue = self._known(asked.client, "queues", name)
+        count = await queue.purge()
+        await queue.written()
+        return OK, {"message_count": count}
 
     def _known(self, client: Client, table: str, name: str) -> Address:
         """Return an address that is there; a client that may not manage it is not told whether it is."""
@@ -189,6 +205,7 @@ class Operations:
         kind.make(self._node, name, options)
         address = self._addresses[name]
         self._declared[address] = options
+        await address.written()
         return CREATED, self._described(address)
 
     def _options(self, kind: AddressKind, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,6 +246,7 @@ class Operations:
             self._node.remove(name)
         except ConfigError as error:
             raise Refused(CONFLICT, str(error)) from None
+        await address.written()
         return OK, {"message_count": count}
 
     async def _move_back(self, asked: _Asked, name: str) -> Answer:
@@ -272,6 +290,10 @@ class Operations:
         for end, link in self._managed_links(asked.client):
             if str(link.number) == number:
                 end_attached(end, Condition.LINK_DETACH_FORCED, "this link was ended by the management of the node")
+                await self._leftovers.given_back()
+                address = self._addresses.get(link.address)
+                if address is not None:
+                    await address.written()  # the failed attempts of its messages
                 return NO_CONTENT, None
         raise Refused(NOT_FOUND, f"there is no subscription {number!r:.80}")
 
@@ -285,6 +307,7 @@ class Operations:
         words = (container, subscription, user)
         if not all(isinstance(word, str) for word in words) or not multicast.unsubscribe(*words[:2], user or None):
             raise Refused(NOT_FOUND, f"{name!r:.80} has no subscription {subscription!r:.80} of {container!r:.80}")
+        await multicast.written()
         return NO_CONTENT, None
 
 

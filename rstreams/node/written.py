@@ -1,0 +1,60 @@
+"""Waiting until changes are in the node's store, before somebody is told that they have been made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from rstreams.errors import StoreError
+from rstreams.store import Done
+
+PATIENCE_S: Final = 5.0
+"""How long an answer waits for the store, in seconds. A disk that is full may take longer to have room."""
+
+
+class _Change:
+    """A change whose outcome is not known, or has just become known."""
+
+    __slots__ = ("error", "known")
+
+    def __init__(self) -> None:
+        self.known = trio.Event()
+        self.error: StoreError | None = None
+
+
+class Written:
+    """The changes of an address whose outcome somebody waits for.
+
+    Context: The node's trio run.
+    """
+
+    def __init__(self) -> None:
+        """Have none."""
+        self._changes: list[_Change] = []
+
+    def hear(self) -> Done:
+        """Return the function that the store calls when a change is safe, or cannot be made."""
+        change = _Change()
+        self._changes.append(change)
+
+        def done(error: StoreError | None) -> None:
+            self._changes.remove(change)
+            change.error = error
+            change.known.set()
+
+        return done
+
+    async def wait(self) -> None:
+        """Wait until all changes so far are safe.
+
+        Errors: `StoreError` if one of them cannot be made, or not within `PATIENCE_S`.
+        """
+        with trio.move_on_after(PATIENCE_S) as patience:
+            for change in tuple(self._changes):
+                await change.known.wait()
+                if change.error is not None:
+                    raise change.error
+        if patience.cancelled_caught:
+            msg = f"the store has not written it within {PATIENCE_S:g} s: it may come back if the node ends now"
+            raise StoreError(msg)
