@@ -70,6 +70,14 @@ def require_subscription(subscription: Subscription | None) -> None:
             raise TypeError(msg)
 
 
+def require_error(error: BaseException | None) -> BaseException:
+    """Return the argument of `on_error`; for None raise `TypeError`: it would look like a completion (2.13)."""
+    if error is None:
+        msg = "on_error takes an exception, not None (Reactive Streams rule 2.13)"
+        raise TypeError(msg)
+    return error
+
+
 @lru_cache(maxsize=256)
 def _unwritten(kind: object) -> tuple[str, ...]:
     """Return the methods that a kind of subscription lacks, or inherits from the protocol, where they do nothing."""

@@ -32,7 +32,6 @@ class Buffering(KeepingStage[T, list[T]]):
         "_complete_at",
         "_demand",
         "_due",
-        "_error",
         "_items",
         "_source_over",
         "_started",
@@ -46,7 +45,6 @@ class Buffering(KeepingStage[T, list[T]]):
         self._coming = 0  # requested, not received yet
         self._demand = 0
         self._due = False
-        self._error: BaseException | None = None  # an error that came during the emission of a list
         self._started = False
         self._source_over = False
 
@@ -77,11 +75,10 @@ class Buffering(KeepingStage[T, list[T]]):
             self.on_complete()
 
     def fail(self, error: BaseException) -> None:
-        """End the stream with `error`, as soon as no signal is being emitted (1.3)."""
-        if self._emitting is None:
-            self._fail(error)
-        else:
-            self._error = error
+        """End the stream with `error`, as if the source had failed."""
+        if not self._ended and not self._source_over:
+            self._upstream.cancel()
+            self.on_error(error)
 
     # the stage
 
@@ -107,6 +104,14 @@ class Buffering(KeepingStage[T, list[T]]):
         if len(self._items) == self._complete_at:
             self._due = True
             self._work()
+
+    def on_error(self, error: BaseException) -> None:
+        if self._ended or self._source_over:
+            return
+        if not self._due:  # an open list is no item yet; one that only lacks demand is
+            self._items = []
+            self._take_gathered().release()
+        super().on_error(error)
 
     def on_complete(self) -> None:
         if self._ended or self._source_over:
@@ -140,9 +145,6 @@ class Buffering(KeepingStage[T, list[T]]):
             self._start()
             self._begin()
         while not self._ended:
-            if self._error is not None:
-                self._fail(self._error)
-                return
             room = self._bound - len(self._items) - self._coming
             if self._demand and (self._due or (self._source_over and self._items)):
                 self._emit_list()

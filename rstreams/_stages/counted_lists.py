@@ -22,6 +22,7 @@ class Lists(KeepingStage[T, list[T]]):
 
     operator = "buffer_count"
     only_reacts = True
+    keeps_unfinished = True
 
     def __init__(self, downstream: Subscriber[list[T]], count: int) -> None:
         super().__init__(downstream)

@@ -42,6 +42,7 @@ class Folding(KeepingStage[T, R], ABC):
         self._gathering: Gathering | None = None  # the claims on the items, if they need any
 
     only_reacts = True
+    keeps_unfinished = True
 
     # the operator writes these
 
@@ -81,6 +82,10 @@ class Folding(KeepingStage[T, R], ABC):
             self._known = True
             upstream.cancel()
             self._emit_result()
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._known:  # a result that is known waits for demand, whatever a cancelled source still sends
+            super().on_error(error)
 
     def on_complete(self) -> None:
         if not self._known:

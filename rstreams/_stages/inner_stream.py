@@ -16,6 +16,7 @@ from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.sight import SEND, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED
+from rstreams._stages.delayed_errors import all_of, note_error
 from rstreams._stages.stage import KeepingStage, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
@@ -26,16 +27,34 @@ R = TypeVar("R")
 class OneInner(KeepingStage[T, R], ABC):
     """A stage that emits the items of its current inner stream; the operator decides when the next one begins."""
 
-    __slots__ = ("_current", "_demand", "_function", "_outer_complete", "_passing", "suspended")
+    __slots__ = (
+        "_current",
+        "_delay_errors",
+        "_demand",
+        "_errors",
+        "_function",
+        "_outer_complete",
+        "_passing",
+        "suspended",
+    )
 
-    def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]]) -> None:
+    def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], *, delay_errors: bool) -> None:
         super().__init__(downstream)
         self._function = function
+        self._delay_errors = delay_errors
+        self._errors: list[BaseException] = []  # those that wait for the end
         self._demand = 0
         self._current: Inner[T, R] | None = None
         self._passing: Inner[T, R] | None = None
         self._outer_complete = False
         self.suspended = False  # no stream may send anything
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._delay_errors:
+            super().on_error(error)
+        elif not self._ended:
+            note_error(self._errors, error)
+            self.on_complete()
 
     def request(self, n: int) -> None:
         if not self._accepts(n):
@@ -87,7 +106,20 @@ class OneInner(KeepingStage[T, R], ABC):
 
     def _inner_failed(self, error: BaseException) -> None:
         """Go on, or not, after an inner stream has failed or could not be made; its outer item counts as failed."""
-        self._fail(error)
+        if self._delay_errors:
+            note_error(self._errors, error)
+            self._inner_is_through()
+        elif error is self._failure:  # a part of the source fails as the source does
+            self._inner_is_through()
+        else:
+            self._fail(error)
+
+    def _finish(self) -> None:
+        """End the stream: all items have been emitted."""
+        if self._errors:
+            self._fail(all_of(self.label, self._errors))
+        else:
+            super().on_complete()
 
     # the operator calls this
 

@@ -8,7 +8,8 @@ An input shows at any time the state that the operator waits for:
 
     empty       it waits for its source
     full        it asks for no more before items have been taken out
-    exhausted   its source has ended, and its queue is empty
+    exhausted   its source has completed, and its queue is empty
+    is_to_fail  its source has failed, and its queue is empty: an error comes behind the items before it
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Self, TypeVar
 
-from rstreams._checks.publishers import require_subscription
+from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.fast_paths import handed_over
 from rstreams._core.holds import NO_HOLD
-from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
+from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
-from rstreams._stages.merger import all_of
+from rstreams._stages.delayed_errors import all_of, note_error
 from rstreams._stages.stage import suspend
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -42,6 +43,7 @@ class Input(Scannable, Generic[T]):
         "_taken",
         "complete",
         "drawn",
+        "failure",
         "items",
         "queue",
         "upstream",
@@ -50,6 +52,7 @@ class Input(Scannable, Generic[T]):
     def __init__(self, stage: Inputs[Any], prefetch: int) -> None:
         self.queue: deque[tuple[T, Hold]] = deque()
         self.complete = False
+        self.failure: BaseException | None = None  # it waits for its turn
         self.drawn = False
         self.items: Iterator[T] = iter(())
         self.upstream: Subscription = ENDED
@@ -82,7 +85,7 @@ class Input(Scannable, Generic[T]):
     def on_error(self, error: BaseException) -> None:
         if not self.complete:
             self._end()
-            self._stage.failed(error)
+            self._stage.failed(self, require_error(error))
 
     def on_complete(self) -> None:
         self._end()
@@ -97,7 +100,7 @@ class Input(Scannable, Generic[T]):
     @property
     def empty(self) -> bool:
         """Whether it waits for its source."""
-        return not self.queue and not self.exhausted and not self.drawn
+        return not self.queue and not self.complete and not self.drawn
 
     @property
     def full(self) -> bool:
@@ -107,7 +110,20 @@ class Input(Scannable, Generic[T]):
     @property
     def exhausted(self) -> bool:
         """Whether no items are left and none will come."""
-        return not self.queue and (self.complete or (self.drawn and self._nothing_left()))
+        if self.queue or self.failure is not None:
+            return False
+        return self.complete or (self.drawn and self._nothing_left())
+
+    @property
+    def is_to_fail(self) -> bool:
+        """Whether the next thing to come of it is its error."""
+        return self.failure is not None and not self.queue
+
+    @property
+    def drawn_items(self) -> int:
+        """How many items of an iterator have been drawn."""
+        counts = counts_of(self.upstream)
+        return 0 if counts is None else counts.delivered
 
     def ask_ahead(self) -> None:
         """Ask for the first items."""
@@ -127,7 +143,7 @@ class Input(Scannable, Generic[T]):
             return False
         except Exception as error:  # the user's
             self._end()
-            self._stage.failed(error)
+            self._stage.failed(self, error)
             return False
         if self._stage.ended:  # the iterator has cancelled
             self.upstream.cancel()
@@ -239,13 +255,16 @@ class Inputs(TurningStage[Any, R]):
         if not self._ended:
             self._drain()
 
-    def failed(self, error: BaseException) -> None:
-        """End the stream because a source failed, or keep the error until the end."""
-        if not self._delay_errors:
+    def failed(self, an_input: Input[Any], error: BaseException) -> None:
+        """Note that a source has failed: the stream fails at once, when its turn has come, or at the end."""
+        if self._delay_errors:
+            note_error(self._errors, error)
+            self.arrived()
+        elif self.started:
+            an_input.failure = error
+            self.arrived()
+        else:
             self._fail(error)
-        elif not self._ended:
-            self._errors.append(error)
-            self._drain()
 
 
 def claims(holds: Sequence[Hold]) -> list[Hold]:

@@ -26,7 +26,7 @@ class LatestItem(KeepingStage[T, T], ABC):
     The operator decides when the kept item may be sent (`_due`, set by a timer's `_fire`). It is then sent on demand.
     """
 
-    __slots__ = ("_asked", "_demand", "_due", "_error", "_kept", "_scheduler", "_timer")
+    __slots__ = ("_asked", "_demand", "_due", "_kept", "_scheduler", "_timer")
 
     def __init__(self, downstream: Subscriber[T], operator: str) -> None:
         super().__init__(downstream)
@@ -36,7 +36,6 @@ class LatestItem(KeepingStage[T, T], ABC):
         self._due = False
         self._demand = 0
         self._asked = False
-        self._error: BaseException | None = None  # an error that came during an emission
 
     # the operator writes these
 
@@ -48,14 +47,6 @@ class LatestItem(KeepingStage[T, T], ABC):
         """Begin, with the first request; the source is asked after it."""
 
     # the rest of the stage
-
-    def on_error(self, error: BaseException) -> None:
-        if self._ended or self._upstream is ENDED:
-            return
-        self._upstream = ENDED
-        self._error = error
-        self._stop()
-        self._send()
 
     def on_complete(self) -> None:
         if self._ended or self._upstream is ENDED:
@@ -93,18 +84,15 @@ class LatestItem(KeepingStage[T, T], ABC):
         if self._emitting is not None:  # called during an emission: the loop below goes on when that returns
             return
         while not self._ended:
-            if self._error is not None:
-                super().on_error(self._error)
-            elif self._kept is None:
+            if self._kept is None:
                 if self._upstream is ENDED:
                     super().on_complete()
                 return
-            elif not self._due or not self._demand:
+            if not self._due or not self._demand:
                 return
-            else:
-                (item, hold), self._kept = self._kept, None
-                self._demand = take_demand(self._demand, 1)
-                self._emit(item, hold)
+            (item, hold), self._kept = self._kept, None
+            self._demand = take_demand(self._demand, 1)
+            self._emit(item, hold)
 
     def _kept_items(self) -> int:
         return 0 if self._kept is None else 1

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import length_hint
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from rstreams._core.demand import UNBOUNDED, add_demand
 from rstreams._core.fast_paths import SharedRun, held_runs_of
@@ -70,12 +70,17 @@ def _ignore(_item: object) -> None:
 
 
 class Log(Sharing[T, Reader[T]]):
-    """One run of a source whose items all go to every member; see the text of this module."""
+    """One run of a source whose items all go to every member; see the text of this module.
+
+    Attributes:
+        waits_for_all: Whether an error waits also for the items of members that have never requested one.
+    """
+
+    waits_for_all: ClassVar[bool] = False
 
     __slots__ = (
         "_asked",
         "_drawing",
-        "_error_waits",
         "_first",
         "_head",
         "_history",
@@ -99,7 +104,6 @@ class Log(Sharing[T, Reader[T]]):
         *,
         together: bool = False,
         waits: bool = True,
-        error_waits: bool = False,
     ) -> None:
         """Start without members.
 
@@ -109,15 +113,12 @@ class Log(Sharing[T, Reader[T]]):
             history: The number of items kept for later subscribers.
             together: Whether an item is requested only when all members want it; else as soon as one does.
             waits: Whether items that come while there are no members wait for the next member.
-            error_waits: Whether an error comes after the kept items, as it does with a history; else the kept items are
-                given back.
         """
         super().__init__(label)
         self._window = window
         self._history = history
         self._together = together
         self._waits = waits
-        self._error_waits = error_waits or history > 0
         self._head = 0
         self._stop = 0
         self._asked = 0
@@ -298,12 +299,20 @@ class Log(Sharing[T, Reader[T]]):
 
     def _serve(self) -> bool:
         self._stop = 0
-        if self.finished and self.error is not None and not self._error_waits:
-            self._let_go()
         return super()._serve()
 
     def _is_through(self, member: Reader[T]) -> bool:
-        return member.at is None
+        return member.at is None or self._gets_only_the_error(member)
+
+    def _gets_only_the_error(self, member: Reader[T]) -> bool:
+        # 1.4: all subscribers get an error; one that has asked for nothing loses no item by that
+        return self.error is not None and not (member.requested or self._history or self.waits_for_all)
+
+    def _end(self, member: Reader[T]) -> None:
+        unread = member.at is not None
+        super()._end(member)
+        if unread and not self.members:
+            self._let_go()
 
     def _settle(self) -> None:
         """Release the items that all have passed, and find the members that items can go straight to."""

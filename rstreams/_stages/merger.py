@@ -14,26 +14,28 @@ An inner stream over a plain iterator is not asked ahead. It hands its items ove
 it has items. An item is drawn when its turn has come and there is demand for it. While only such streams are in line,
 whole rounds go by without a change to the line.
 
+Errors. An error of the outer source waits for the inner streams, as its completion does. An error of an inner stream
+takes its turn behind the items of that stream: the inner stays in line with an empty queue, and needs no demand when
+its turn has come. An iterator fails likewise: when an item is to be drawn. What other streams have waiting then is
+given back. But several inner streams may be parts of one source, and all fail by its error: then each has its turns.
+
 In flat_map an inner stream is made of an outer item, and `outer` is the claim on that item. A hold on an inner item
 also holds the outer item. The last claim ends when the inner stream is complete and its queue is empty.
 """
 
-# ruff: noqa: SLF001 - an inner stream and its stage work closely together
-
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Generic, NoReturn, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
-from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, take_demand
-from rstreams._core.fast_paths import handed_over
-from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
-from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way
+from rstreams._core.holds import SharedHold
+from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
-from rstreams._stages.stage import suspend
+from rstreams._stages.delayed_errors import all_of, note_error
+from rstreams._stages.merged_inner import MergedInner
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
@@ -63,12 +65,12 @@ class Merging(TurningStage[T, R]):
         super().__init__(downstream)
         self.prefetch = prefetch
         self._slots = slots  # inner streams whose outer items have not been requested yet
-        self._active: dict[MergedInner[T, R], None] = {}
-        self._ready: deque[MergedInner[T, R]] = deque()  # those with items to emit, each once
+        self._active: dict[MergedInner[R], None] = {}
+        self._ready: deque[MergedInner[R]] = deque()  # those with items to emit, each once
         self._pushed = 0  # how many of these have items in their queues
         self._delay_errors = delay_errors
         self._errors: list[BaseException] = []  # errors that wait for the end
-        self._passing: MergedInner[T, R] | None = None
+        self._passing: MergedInner[R] | None = None
         self._outer_complete = False
 
     def on_complete(self) -> None:
@@ -80,7 +82,7 @@ class Merging(TurningStage[T, R]):
         if not self._delay_errors:
             super().on_error(error)
         elif not self._ended:
-            self._errors.append(error)
+            note_error(self._errors, error)
             self.on_complete()
 
     def hold(self) -> Hold:
@@ -121,15 +123,23 @@ class Merging(TurningStage[T, R]):
             self._draining = before
         self._drain()
 
+    def _subscribe_failed(self, error: BaseException, outer: SharedHold) -> None:
+        """Treat an inner stream that could not be made as one that has failed."""
+        inner = MergedInner(self, outer)
+        self._active[inner] = None
+        inner.on_error(error)
+
     def _begin(self) -> None:
         for inner in tuple(self._active):
             inner.ask_ahead()
+        ready = set(self._ready)  # iterators stand in line before the others have been asked
+        self._ready = deque(inner for inner in self._active if inner in ready)
 
     def _step(self, most: int) -> int:
         """Do the next thing, at most `most` times; return how often it was done."""
         if self._ended:
             return 0
-        if self._ready and self._demand:
+        if self._ready and (self._demand or self._ready[0].is_to_fail):
             most = min(most, self._demand)
             if not self._pushed and most >= len(self._ready):
                 return self._emit_rounds(most)
@@ -154,9 +164,9 @@ class Merging(TurningStage[T, R]):
         """Draw one item of each iterator, and repeat this while only iterators are in line."""
         ready, on_next = self._ready, self._downstream.on_next
         line = [(inner, inner.draw) for inner in ready]
-        width, emitted, gone = len(line), 0, list[MergedInner[T, R]]()
+        width, emitted, gone, failed = len(line), 0, list[MergedInner[R]](), False
         try:
-            while emitted + width <= most and not gone and len(ready) == width:
+            while emitted + width <= most and not gone and not failed and len(ready) == width:
                 for inner, draw in line:
                     try:
                         item = draw()
@@ -164,11 +174,11 @@ class Merging(TurningStage[T, R]):
                         gone.append(inner)
                         continue
                     except Exception as error:  # the user's
-                        inner.drawing_failed(error)
-                        if self._ended:
-                            return emitted + 1
-                        gone.append(inner)
-                        continue
+                        failed = True
+                        ready.rotate(-1 - ready.index(inner))  # the next in line is the one behind it
+                        ready.pop()
+                        self._drawing_failed(inner, error)
+                        break
                     if self._ended:  # the iterator has cancelled
                         inner.upstream.cancel()
                         return emitted + 1
@@ -184,8 +194,10 @@ class Merging(TurningStage[T, R]):
             self._passing = None
             self._emissions += emitted
             self._demand = take_demand(self._demand, emitted)
+        if self._ended:
+            return emitted + 1
         if not self._demand:
-            gone = [inner for inner, _ in line if inner in gone or inner.nothing_left()]
+            gone = [inner for inner, _ in line if inner in ready and (inner in gone or inner.nothing_left())]
         if len(gone) == width == len(ready):
             ready.clear()
         else:
@@ -193,15 +205,19 @@ class Merging(TurningStage[T, R]):
                 ready.remove(inner)
         for inner in gone:
             inner.drawn_out()
-        return emitted + len(gone)
+        return emitted + len(gone) + failed
 
     def _emit_next(self) -> None:
         inner = self._ready.popleft()
         if inner.drawn:
             self._draw_next(inner)
             return
+        if inner.is_to_fail and inner.failure is not None:
+            self._pushed -= 1
+            self._fail_in_turn(inner, inner.failure)
+            return
         item, kept = inner.pop()
-        if inner.queue:
+        if inner.queue or inner.fails_in_line:
             self._ready.append(inner)
         else:
             self._pushed -= 1
@@ -209,15 +225,14 @@ class Merging(TurningStage[T, R]):
         self._emit(item, kept)
         inner.emitted()
 
-    def _draw_next(self, inner: MergedInner[T, R]) -> None:
+    def _draw_next(self, inner: MergedInner[R]) -> None:
         try:
             item = inner.draw()
         except StopIteration:
             inner.drawn_out()
             return
         except Exception as error:  # the user's
-            inner.drawing_failed(error)
-            inner.drawn_out()
+            self._drawing_failed(inner, error)
             return
         if self._ended:  # the iterator has cancelled
             inner.upstream.cancel()
@@ -239,12 +254,26 @@ class Merging(TurningStage[T, R]):
         else:
             self._ready.append(inner)
 
+    def _drawing_failed(self, inner: MergedInner[R], error: Exception) -> None:
+        inner.on_error(error)
+        if inner.fails_in_line:
+            self._ready.rotate(1)  # it is its turn
+
     def _finish(self) -> None:
         """End the stream: all items have been emitted."""
         if self._errors:
             self._fail(all_of(self.label, self._errors))
         else:
             super().on_complete()
+
+    def _fail_in_turn(self, inner: MergedInner[R], error: BaseException) -> None:
+        """Fail with an inner stream whose turn it is, or go on if others that wait in line fail by the same cause."""
+        if any(other.failure is error and other is not inner for other in self._active):
+            self.finish(inner)
+            return
+        del self._active[inner]
+        inner.outer.fail(error)
+        self._fail(error)
 
     def _kept_items(self) -> int:
         return sum(len(inner.queue) for inner in self._active)
@@ -258,193 +287,36 @@ class Merging(TurningStage[T, R]):
 
     # inner streams call these
 
-    def line_up(self, inner: MergedInner[T, R]) -> None:
-        """Put an iterator in line."""
-        self._ready.append(inner)
-
-    def finish(self, inner: MergedInner[T, R]) -> None:
+    def finish(self, inner: MergedInner[R]) -> None:
         """Note that an inner stream is complete and all its items have been emitted."""
         if inner in self._active:
             del self._active[inner]
-            if inner.failure is None:
-                inner.outer.done()
-            else:
+            if inner.failure is not None:
                 inner.outer.fail(inner.failure)
+            else:
+                inner.outer.done()
             self._slots += 1
             self._drain()
 
-    def fail(self, inner: MergedInner[T, R], error: BaseException) -> bool:
-        """End the stream because an inner one failed, or return False if that must wait; its outer item fails."""
-        if self._delay_errors:
-            if inner in self._active:
-                self._errors.append(error)
-            return False
-        if inner in self._active:
+    def fail(self, inner: MergedInner[R], error: BaseException) -> None:
+        """Note that an inner stream has failed: the stream fails at once, when its turn has come, or at its end."""
+        if inner not in self._active:
+            return
+        if self._waits(error):
+            note_error(self._errors, error)
+            if not inner.queue:
+                self.finish(inner)
+        elif self.started and (self._ready or self._draining):
+            inner.fails_in_line = True
+            if not inner.queue:
+                self._pushed += 1
+                self._ready.append(inner)
+            self._drain()
+        else:
             del self._active[inner]
             inner.outer.fail(error)
-            inner.let_go()
             self._fail(error)
-        return True
 
-
-def all_of(operator: str, errors: Sequence[BaseException]) -> BaseException:
-    """Return the error for a stream whose errors have waited for the end: the only one, or a group."""
-    if len(errors) == 1:
-        return errors[0]
-    return BaseExceptionGroup(f"{operator}: {len(errors)} streams failed", errors)
-
-
-class MergedInner(Scannable, Generic[T, R]):
-    """The subscriber to one inner stream."""
-
-    __slots__ = (
-        "_complete",
-        "_emitted",
-        "_merging",
-        "_refill",
-        "draw",
-        "drawn",
-        "failure",
-        "nothing_left",
-        "outer",
-        "queue",
-        "upstream",
-    )
-
-    def __init__(self, merging: Merging[T, R], outer: SharedHold) -> None:
-        self.outer = outer
-        self.upstream: Subscription = ENDED
-        self.queue: deque[tuple[R, Hold]] = deque()
-        self._merging = merging
-        self._refill = merging.prefetch - merging.prefetch // 4
-        self._emitted = 0  # since the last request
-        self._complete = False
-        self.failure: BaseException | None = None  # it waits for the end
-        self.drawn = False  # True for an iterator; the next two are set then
-        self.draw: Callable[[], R] = _stop
-        self.nothing_left: Callable[[], bool] = bool
-
-    def on_subscribe(self, subscription: Subscription) -> None:
-        require_subscription(subscription)
-        if self.upstream is not ENDED or self._complete or self._merging.ended:
-            subscription.cancel()
-            return
-        self.upstream = subscription
-        if self._merging.suspended:
-            suspend(subscription)
-        handed = handed_over(subscription)
-        if handed is None:
-            if self._merging.started:
-                subscription.request(self._merging.prefetch)
-            return
-        items, self.nothing_left = handed
-        self.draw, self.drawn = items.__next__, True
-        if self.nothing_left():
-            self.on_complete()
-        else:
-            self._merging.line_up(self)
-
-    def on_next(self, item: R) -> None:  # this also does the work of the stage, which is the fastest way
-        merging = self._merging
-        if merging._ended:
-            return
-        demand = merging._demand
-        if merging._draining or merging._ready or not demand:
-            if not self.queue:
-                merging._pushed += 1
-                merging._ready.append(self)
-            self.queue.append((item, self.upstream.hold()))
-            return
-        merging._emissions += 1
-        if demand != UNBOUNDED:
-            merging._demand = demand - 1
-        merging._draining = True
-        merging._passing = self
-        try:
-            merging._downstream.on_next(item)
-            emitted = self._emitted + 1
-            if emitted == self._refill:
-                self.emitted()
-            else:
-                self._emitted = emitted
-        except BaseException:
-            merging.cancel()  # 2.13, as in `_emit`
-            raise
-        finally:
-            merging._passing = None
-            merging._draining = False
-        if merging._ready or (not merging._active if merging._outer_complete else merging._slots):
-            merging._drain()
-
-    def on_error(self, error: BaseException) -> None:
-        self._end()
-        if not self._merging.fail(self, error):
-            self.failure = error
-            if not self.queue:
-                self._merging.finish(self)
-
-    def on_complete(self) -> None:
-        self._end()
-        if not self.queue:
-            self._merging.finish(self)
-
-    def _end(self) -> None:
-        self._complete = True
-        self.upstream = ENDED  # 2.3, 2.4
-
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first: the stage does something."""
-        return None if way == SEND else [(SEND, self._merging)]
-
-    # the merging stage calls these
-
-    def ask_ahead(self) -> None:
-        """Ask for the first items."""
-        if not self.drawn:
-            self.upstream.request(self._merging.prefetch)
-
-    def drawn_out(self) -> None:
-        """Note that all items of the iterator have been drawn and emitted."""
-        self._end()
-        self._merging.finish(self)
-
-    def drawing_failed(self, error: Exception) -> None:
-        """Note that the iterator has raised."""
-        self._end()
-        if not self._merging.fail(self, error):
-            self.failure = error
-
-    def pop(self) -> tuple[R, SharedHold]:
-        """Remove the first item, and return it with the claim on it and on the outer item."""
-        item, hold = self.queue.popleft()
-        if self.outer is NO_HOLD:
-            return item, share_hold(hold)
-        claims = (self.outer.hold(),) if hold is NO_HOLD else (hold, self.outer.hold())
-        return item, SharedHold(claims)
-
-    def hold(self) -> Hold:
-        """Claim the item that is being passed straight on, and the outer item."""
-        hold = self.upstream.hold()
-        return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
-
-    def emitted(self) -> None:
-        """Note that an item has been emitted, and ask for more when enough have been."""
-        if self._complete:
-            if not self.queue:
-                self._merging.finish(self)
-            return
-        self._emitted += 1
-        if self._emitted == self._refill:
-            self._emitted = 0
-            self.upstream.request(self._refill)
-
-    def let_go(self) -> None:
-        """Give back queued items, and end the inner stream."""
-        queue, self.queue = self.queue, deque()
-        for _, hold in queue:
-            hold.release()
-        self.upstream.cancel()
-
-
-def _stop() -> NoReturn:
-    raise StopIteration
+    def _waits(self, error: BaseException) -> bool:
+        """Tell whether an error waits for the other streams: it is to be delayed, or the outer source's as well."""
+        return self._delay_errors or error is self._failure

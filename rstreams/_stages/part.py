@@ -73,7 +73,7 @@ class Whole(Protocol[T]):
         ...
 
     def forget(self, part: Part[T]) -> None:
-        """Note that a part has ended successfully."""
+        """Note that a part has ended, and all its items have been sent."""
         ...
 
     def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:
@@ -90,7 +90,7 @@ class Part(Scannable, Generic[T]):
 
     Attributes:
         send: Takes an item straight to the subscriber, while no item waits and there is demand; else None.
-        complete: No more items come; some may wait.
+        complete: No more items come; some may wait, and an error.
         over: It has ended: all items are sent, or it was cancelled, or it has failed.
         taken: It has had its subscriber.
         requested: The number of items its subscriber has requested in all.
@@ -102,6 +102,7 @@ class Part(Scannable, Generic[T]):
         "_busy",
         "_emitting",
         "_error",
+        "_failure",
         "_queue",
         "_splitting",
         "complete",
@@ -121,6 +122,7 @@ class Part(Scannable, Generic[T]):
         self._busy = False
         self._emitting: SharedHold | None = None
         self._error: BaseException | None = None
+        self._failure: BaseException | None = None  # it takes the place of the completion
         self.subscriber: Subscriber[T] | None = None
         self.send: Callable[[T], None] | None = None
         self.complete = False
@@ -250,9 +252,10 @@ class Part(Scannable, Generic[T]):
         self.send = None
         self._queue.append((item, hold, shared))
 
-    def close(self) -> None:
-        """Note that no more items come."""
+    def close(self, failure: BaseException | None = None) -> None:
+        """Note that no more items come, but the end: completion, or an error."""
         self.complete = True
+        self._failure = failure
         if not self.taken and not self._queue:
             self._splitting.forget(self)  # a subscriber that comes later finds it complete; no signal is needed before
         elif not self._busy:
@@ -281,15 +284,18 @@ class Part(Scannable, Generic[T]):
         return None if self._queue else items
 
     def _drain(self) -> None:
-        """Send waiting items as far as they were requested, and complete after the last."""
+        """Send waiting items as far as they were requested, and end after the last."""
         subscriber = self.subscriber
         if subscriber is None or self.over:
             return
         sent = self._emit_waiting(subscriber) if self._queue and self.requested > self.delivered else 0
         if self.complete and not self._queue and not self.over:
-            self.shut(None)
+            self.shut(self._failure)
             self._splitting.forget(self)
-            subscriber.on_complete()
+            if self._failure is None:
+                subscriber.on_complete()
+            else:
+                subscriber.on_error(self._failure)
         elif self.requested > self.delivered and not self._queue and not self.over:
             self._open()
         if sent:

@@ -77,11 +77,6 @@ class Routing(Sharing[T, M]):
         if self._due or 2 * self._outstanding <= self._window:
             self.update()
 
-    def _serve(self) -> bool:
-        if self.finished and self.error is not None:
-            self._let_go()
-        return super()._serve()
-
     def _ask_for(self, demand: int, room: int) -> None:
         """Request items up to the demand and the room; by halves of the window if the room is the limit."""
         goal = min(demand, room)

@@ -10,8 +10,8 @@ Counts. Of `_bound` items, `_kept` wait here, `_left` have left and were not yet
 way. Items that have left are requested again in batches, at the latest when no item is on its way (`_ask_at`).
 
 Lifetimes. The stream of parts and each part end on their own. A cancel of the stream of parts closes the parts without
-a subscriber; the others go on. The source is cancelled when no part is left that could get items. Failures reach all.
-`_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
+a subscriber; the others go on. The source is cancelled when no part is left that could get items. An error of the
+source reaches all, behind their items. If a subscriber raises, all end at once.
 `_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
 
 Outcomes. A part is not an item: only its items have holds. Items that wait in a cancelled part will not be processed by
@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from rstreams._checks.publishers import require_subscription
+from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
@@ -54,6 +54,7 @@ class Splitting(Stage[T, P]):
         "_bound",
         "_demand",
         "_emitted",
+        "_failure",
         "_kept",
         "_later",
         "_left",
@@ -81,6 +82,7 @@ class Splitting(Stage[T, P]):
         self._started = False
         self._sending = False
         self._over = False
+        self._failure: BaseException | None = None  # it takes the place of the completion
         self._parts: dict[Part[T], None] = {}  # parts that get items or have items waiting
         self._unsent: deque[tuple[Part[T], P]] = deque()  # not requested yet; each has an item
         self._undecided: list[Hold] = []
@@ -108,17 +110,20 @@ class Splitting(Stage[T, P]):
 
     def on_error(self, error: BaseException) -> None:
         if not self._over:
-            self._over = True
-            self._upstream = ENDED  # 2.3, 2.4
-            self._fail_all(error)
+            self._failure = require_error(error)
+            self.on_complete()
 
     def on_complete(self) -> None:
         if not self._over:
             self._over = True
             self._upstream = ENDED  # 2.3, 2.4
             self._quit(release=False)
-            for part in tuple(self._parts):
-                part.close()
+            failure, parts = self._failure, tuple(self._parts)
+            if failure is not None:
+                self._send_parts()  # first: a stage that joins the parts knows then that they all fail by one cause
+            for part in parts:
+                if not part.complete:
+                    part.close(failure)
             self._send_parts()
 
     # downstream calls these
@@ -185,7 +190,7 @@ class Splitting(Stage[T, P]):
         self._unsent.append((part, shown))
 
     def _send_parts(self) -> None:
-        """Emit new parts as far as they were requested, and complete after the last."""
+        """Emit new parts as far as they were requested, and end after the last."""
         if self._sending:
             return
         self._sending = True
@@ -202,7 +207,10 @@ class Splitting(Stage[T, P]):
             self._sending = False
         if self._over and not self._unsent and not self._ended:
             self._ended = True
-            self._downstream.on_complete()
+            if self._failure is None:
+                self._downstream.on_complete()
+            else:
+                self._downstream.on_error(self._failure)
 
     def _share(self, parts: Iterable[Part[T]], item: T) -> None:
         """Give the item in `on_next` to each of these parts, of which there may be several or none."""
@@ -238,11 +246,12 @@ class Splitting(Stage[T, P]):
             log_dropped(error, "a function failed")
         else:
             self._upstream.hold().fail(error)
-            self._fail(error)
+            self._end(error)
 
-    def _end(self) -> None:
-        """End the stream early and successfully: the source is cancelled."""
+    def _end(self, failure: BaseException | None = None) -> None:
+        """End the stream early, as if the source had ended: the source is cancelled."""
         if not self._over:
+            self._failure = failure
             self._upstream.cancel()
             self.on_complete()
 
@@ -270,7 +279,7 @@ class Splitting(Stage[T, P]):
         self._has_left(items)
 
     def forget(self, part: Part[T]) -> None:
-        """Note that a part has ended successfully."""
+        """Note that a part has ended, and all its items have been sent."""
         self._parts.pop(part, None)
 
     def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:

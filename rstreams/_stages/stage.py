@@ -6,7 +6,7 @@ the same in all operators. An operator states only its treatment of an item:
 
     on_subscribe   a second one is cancelled (2.5); the first is kept and passed on
     on_next        written by the operator; it returns at once when `self._ended`
-    on_error, on_complete   passed on once; nothing follows the end (1.7)
+    on_error, on_complete   passed on once; nothing follows the end (1.7); an error takes the place of the completion
     request, hold, suspend, resume   go upstream unless the operator changes them
     cancel         goes upstream; after it the stage is silent (3.5-3.7, 2.8)
     _let_go        written by an operator that keeps items: called once the stream ends in any way but completion
@@ -20,8 +20,10 @@ A stage that keeps an item after `on_next` takes `self._upstream.hold()` in `on_
 While the stage emits something made of kept items, a `hold()` from downstream must claim those items. To this end, set
 `self._emitting` to their `SharedHold` during the emission (`_emit` does both).
 
-When a stream fails, only the cause counts as failed: the item for which a function raised, or the outer item of an
-inner stream that failed. All other kept items are given back (released), because they were not processed yet.
+An error of the source comes behind everything that the source sent before it, where the completion would have come:
+kept items are emitted first, as they are requested (decision 32). When a stage fails by itself, only the cause counts
+as failed: the item for which a function raised, or the outer item of an inner stream that failed. All other items that
+are still kept are given back (released), because they were not processed yet.
 
 Signals are plain calls in one thread; a stage needs no lock. But it must expect calls that come back: any call of user
 code or downstream may call request or cancel before it returns. Look at `self._ended` again after it.
@@ -32,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
-from rstreams._checks.publishers import require_subscriber, require_subscription
+from rstreams._checks.publishers import require_error, require_subscriber, require_subscription
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.fast_paths import OnNext, runs_of, signals_later
 from rstreams._core.gathering import Gathering, Holds, gather
@@ -275,9 +277,16 @@ def _drop(item: object) -> None:
 
 
 class KeepingStage(Stage[T, R]):
-    """A stage that emits results of items it has kept; the holds go with the results."""
+    """A stage that emits results of items it has kept; the holds go with the results.
 
-    __slots__ = ("_emissions", "_emitting", "_gathered", "_room_known")
+    Attributes:
+        keeps_unfinished: Whether what it keeps becomes an item only with the completion. Then an error comes at once.
+            In all other stages it waits, as the completion does, until what came before it has been emitted.
+    """
+
+    __slots__ = ("_emissions", "_emitting", "_failure", "_gathered", "_room_known")
+
+    keeps_unfinished: ClassVar[bool] = False
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
@@ -285,6 +294,21 @@ class KeepingStage(Stage[T, R]):
         self._emissions = 0
         self._emitting: SharedHold | None = None
         self._gathered: Gathering | None = None  # the claims on the items of a list
+        self._failure: BaseException | None = None  # the error that takes the place of the completion
+
+    def on_error(self, error: BaseException) -> None:
+        if self.keeps_unfinished:
+            super().on_error(error)
+        elif not self._ended and self._failure is None:
+            self._failure = require_error(error)
+            self.on_complete()
+
+    def on_complete(self) -> None:
+        """End the stream; the operator calls this when nothing of what came is left."""
+        if self._failure is None:
+            super().on_complete()
+        else:
+            super().on_error(self._failure)
 
     def hold(self) -> Hold:
         emitting = self._emitting

@@ -5,7 +5,7 @@ hold, and `_drain` emits kept items as demand comes. `_drain` is a loop; a reque
 number (3.3). It works in turns (see `Turn`). Between two turns there are kept items. New items therefore wait behind
 them, and the order stays.
 
-Completion waits for kept items. An error does not: kept items are given back then, as on a cancel.
+The end, completion or error, waits for kept items.
 """
 
 from __future__ import annotations

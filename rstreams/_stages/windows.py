@@ -140,7 +140,7 @@ class BoundedWindowing(Windowing[T]):
     def __init__(self, downstream: Subscriber[Publisher[T]], prefetch: int, boundaries: Publisher[object]) -> None:
         super().__init__(downstream, prefetch, 0)
         self._boundaries = boundaries
-        self._boundary = Boundary(self.cut, self._fail, self.finish)
+        self._boundary = Boundary(self.cut, self._end, self.finish)
 
     def upstreams(self) -> Sequence[Subscription]:
         return (*super().upstreams(), *self._boundary.upstreams())

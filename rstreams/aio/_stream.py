@@ -115,14 +115,19 @@ class Stream(NotIterable, Generic[T_co]):
         return tuple(Stream(part) for part in parts)
 
     def parallel(
-        self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
+        self,
+        workers: int,
+        function: Callable[[Stream[T_co]], Publisher[R]],
+        *,
+        window: int = 256,
+        delay_errors: bool = False,
     ) -> Stream[R]:
         """See `rstreams.Stream.parallel`."""
 
         def on_stream(publisher: Publisher[T_co]) -> Publisher[R]:
             return function(Stream(publisher))
 
-        return Stream(operators.parallel(self._source, workers, on_stream, window=window))
+        return Stream(operators.parallel(self._source, workers, on_stream, window=window, delay_errors=delay_errors))
 
     # reactivex
 
@@ -612,10 +617,16 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.merge_priority(self._source, *others, prefetch=prefetch, delay_errors=delay_errors))
 
     def merge_sorted(
-        self, *others: Publisher[R], key: Callable[[T_co | R], Any] | None = None, prefetch: int = 32
+        self,
+        *others: Publisher[R],
+        key: Callable[[T_co | R], Any] | None = None,
+        prefetch: int = 32,
+        delay_errors: bool = False,
     ) -> Stream[T_co | R]:
         """See `Stream.merge_sorted`."""
-        return Stream(operators.merge_sorted(self._source, *others, key=key, prefetch=prefetch))
+        return Stream(
+            operators.merge_sorted(self._source, *others, key=key, prefetch=prefetch, delay_errors=delay_errors)
+        )
 
     @overload
     def min(self: Stream[C]) -> Stream[C]: ...
@@ -762,9 +773,9 @@ class Stream(NotIterable, Generic[T_co]):
         """See `Stream.switch_if_empty`."""
         return Stream(operators.switch_if_empty(self._source, other))
 
-    def switch_map(self, function: Callable[[T_co], Publisher[R]]) -> Stream[R]:
+    def switch_map(self, function: Callable[[T_co], Publisher[R]], *, delay_errors: bool = False) -> Stream[R]:
         """See `Stream.switch_map`."""
-        return Stream(operators.switch_map(self._source, function))
+        return Stream(operators.switch_map(self._source, function, delay_errors=delay_errors))
 
     def take(self, count: int) -> Stream[T_co]:
         """See `Stream.take`."""

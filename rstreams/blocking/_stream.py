@@ -68,10 +68,15 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.group_by(key, prefetch=prefetch, max_groups=max_groups))
 
     def parallel(
-        self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
+        self,
+        workers: int,
+        function: Callable[[Stream[T_co]], Publisher[R]],
+        *,
+        window: int = 256,
+        delay_errors: bool = False,
     ) -> BlockingStream[R]:
         """See `Stream.parallel`."""
-        return self._with(self._stream.parallel(workers, function, window=window))
+        return self._with(self._stream.parallel(workers, function, window=window, delay_errors=delay_errors))
 
     def to_observable(self) -> Observable[T_co]:
         """See `Stream.to_observable`; subscribe to the result in the connection's thread."""
@@ -450,10 +455,14 @@ class BlockingStream(Generic[T_co]):
         return self._with(self._stream.merge_priority(*others, prefetch=prefetch, delay_errors=delay_errors))
 
     def merge_sorted(
-        self, *others: Publisher[R], key: Callable[[T_co | R], Any] | None = None, prefetch: int = 32
+        self,
+        *others: Publisher[R],
+        key: Callable[[T_co | R], Any] | None = None,
+        prefetch: int = 32,
+        delay_errors: bool = False,
     ) -> BlockingStream[T_co | R]:
         """See `Stream.merge_sorted`."""
-        return self._with(self._stream.merge_sorted(*others, key=key, prefetch=prefetch))
+        return self._with(self._stream.merge_sorted(*others, key=key, prefetch=prefetch, delay_errors=delay_errors))
 
     @overload
     def min(self: BlockingStream[C]) -> BlockingStream[C]: ...
@@ -602,9 +611,9 @@ class BlockingStream(Generic[T_co]):
         """See `Stream.switch_if_empty`."""
         return self._with(self._stream.switch_if_empty(other))
 
-    def switch_map(self, function: Callable[[T_co], Publisher[R]]) -> BlockingStream[R]:
+    def switch_map(self, function: Callable[[T_co], Publisher[R]], *, delay_errors: bool = False) -> BlockingStream[R]:
         """See `Stream.switch_map`."""
-        return self._with(self._stream.switch_map(function))
+        return self._with(self._stream.switch_map(function, delay_errors=delay_errors))
 
     def take(self, count: int) -> BlockingStream[T_co]:
         """See `Stream.take`."""

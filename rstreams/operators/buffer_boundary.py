@@ -36,7 +36,8 @@ def buffer_boundary(source: Publisher[T], boundary: Publisher[object], *, max_it
     Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Items
         of a list that is not emitted, because the source fails or the stream is cancelled, are given back (released).
     Errors: `ConfigError` at the call if `max_items` is less than 1, `TypeError` if `boundary` is not a publisher. An
-        error of the source or of `boundary` passes through at once, without the kept items.
+        error of the source or of `boundary` ends the stream without the open list; a list whose end has come, and which
+        only waits for demand, is emitted before.
     Cancels: `boundary`, at every end; the source, when `boundary` completes or fails.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 

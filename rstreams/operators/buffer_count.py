@@ -33,8 +33,8 @@ def buffer_count(source: Publisher[T], count: int, *, skip: int | None = None) -
     Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Items
         of a list that never fills, because the source fails or is cancelled, are given back (released).
     Errors: `ConfigError` at the call if an option is less than 1; `ConfigError` as `on_error` if the source is a link
-        whose window is smaller than `count`, because no list could ever fill. An error of the source passes through at
-        once, without the kept items.
+        whose window is smaller than `count`, because no list could ever fill. An error of the source ends the stream
+        without the list that is not full.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.8, 3.17.
 

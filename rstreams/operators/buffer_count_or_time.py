@@ -36,7 +36,8 @@ def buffer_count_or_time(source: Publisher[T], count: int, span_s: float) -> Pub
         of a list that is not emitted, because the source fails or the stream is cancelled, are given back (released).
         Behind a link with a window smaller than `count`, lists end by time only.
     Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
-        of the source passes through at once, without the kept items.
+        of the source ends the stream without the open list; a list whose end has come, and which only waits for demand,
+        is emitted before.
     Cancels: Nothing by itself.
     Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
     Spec: Reactive Streams 1.1, 3.8, 3.17.

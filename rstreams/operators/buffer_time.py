@@ -35,7 +35,8 @@ def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -
     Holds: The items of a list are held until the list has been handled by all its holders, and share its outcome. Items
         of a list that is not emitted, because the source fails or the stream is cancelled, are given back (released).
     Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
-        of the source passes through at once, without the kept items.
+        of the source ends the stream without the open list; a list whose end has come, and which only waits for demand,
+        is emitted before.
     Cancels: Nothing by itself.
     Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
     Spec: Reactive Streams 1.1, 3.8, 3.17.

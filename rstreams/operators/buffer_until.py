@@ -39,7 +39,8 @@ def buffer_until(
         of a list that is not emitted are given back (released). Behind a link with a window smaller than `max_items`,
         the window is the limit instead.
     Errors: `ConfigError` at the call if `max_items` is less than 1. An exception that `predicate` raises ends the
-        stream; its item counts as failed. An error of the source passes through at once, without the kept items.
+        stream; its item counts as failed. An error of the source comes after the lists that wait for demand, without
+        the open list.
     Cancels: The source, when `predicate` raises.
     Spec: Reactive Streams 1.1, 3.3, 3.17.
 
@@ -101,6 +102,14 @@ class _BufferUntil(KeepingStage[T, list[T]]):
         if last or len(items) >= self._bound:
             self._lists.append(([], []))
             self._work()
+
+    def on_error(self, error: BaseException) -> None:
+        items, holds = self._lists[-1]
+        self._lists[-1] = ([], [])  # an open list is no item yet
+        self._kept -= len(items)
+        for hold in holds:
+            hold.release()
+        super().on_error(error)
 
     def on_complete(self) -> None:
         if not self._ended and self._upstream is not ENDED:

@@ -88,7 +88,7 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
         (released).
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1.
         `ConfigError` as `on_error` for a link whose window is 1, because its next item could never come. The first
-        source that fails ends the stream at once.
+        source that fails ends the stream; its error takes its turn, behind its items.
     Cancels: All other sources, when one fails, or when one completes without an item.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
@@ -133,21 +133,25 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
         self._missing = set(range(count))  # sources that have not sent anything yet
         self._next = 0  # the source whose turn it is
 
-    def _step(self, most: int) -> int:  # noqa: ARG002 - one at a time
+    def _step(self, most: int) -> int:  # noqa: ARG002, PLR0911 - one at a time; one exit for each state
         if self._ended:
             return 0
         inputs = self.inputs
         if all(i.exhausted for i in inputs) or any(inputs[m].exhausted for m in self._missing):
             self._finish()
             return 0
-        if not self._demand:
-            return 0
         for position in (*range(self._next, len(inputs)), *range(self._next)):
-            if inputs[position].has_item():
+            an_input = inputs[position]
+            if not self._demand and (an_input.queue or (an_input.drawn and not an_input.complete)):
+                return 0
+            if an_input.has_item():
                 self._next = (position + 1) % len(inputs)
                 self._replace(position)
                 return 1
             if self._ended:
+                return 0
+            if an_input.is_to_fail and an_input.failure is not None:
+                self._fail(an_input.failure)
                 return 0
         # No item is there. An iterator may just have reached its end.
         return int(all(i.exhausted for i in inputs) or any(inputs[m].exhausted for m in self._missing))

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 from rstreams._checks.publishers import require_sources
 from rstreams._core.subscription import ENDED
 from rstreams._stages.arbiter import Arbiter
-from rstreams._stages.merger import all_of
+from rstreams._stages.delayed_errors import all_of, note_error
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 
@@ -65,7 +65,7 @@ class _Concat(Arbiter[T]):
         if not self._delay_errors:
             super().on_error(error)
         elif not self._ended:
-            self._errors.append(error)
+            note_error(self._errors, error)
             self.advance()
 
     def on_complete(self) -> None:

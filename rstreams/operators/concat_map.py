@@ -14,7 +14,6 @@ from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.inner_stream import OneInner
-from rstreams._stages.merger import all_of
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber, Subscription
 
@@ -51,7 +50,8 @@ def concat_map(
     Holds: An outer item is held until its stream is complete and all holders of its items have handled them. On cancel,
         and when the stream fails, the outer items that are not done are given back (released).
     Errors: `ConfigError` at the call if `prefetch` is less than 1. The stream ends if `function` raises, if its result
-        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed.
+        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed. An error of
+        the source comes behind the streams of the items before it, as its completion does.
     Cancels: The source and the inner stream, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
@@ -68,7 +68,7 @@ def concat_map(
 
 
 class _ConcatMap(OneInner[T, R]):
-    __slots__ = ("_advancing", "_ahead", "_delay_errors", "_due", "_errors", "_prefetch", "_waiting", "_window")
+    __slots__ = ("_advancing", "_ahead", "_due", "_prefetch", "_waiting", "_window")
 
     operator = "concat_map"
 
@@ -81,10 +81,8 @@ class _ConcatMap(OneInner[T, R]):
         delay_errors: bool,
         window: int,
     ) -> None:
-        super().__init__(downstream, function)
+        super().__init__(downstream, function, delay_errors=delay_errors)
         self._prefetch = prefetch
-        self._delay_errors = delay_errors
-        self._errors: list[BaseException] = []
         self._waiting: deque[tuple[T, SharedHold]] = deque()
         self._advancing = False
         self._due = 0  # ended streams whose places have not been requested again yet
@@ -101,13 +99,6 @@ class _ConcatMap(OneInner[T, R]):
         if not self._ended:
             self._waiting.append((item, share_hold(self._upstream.hold())))
             self._advance()
-
-    def on_error(self, error: BaseException) -> None:
-        if not self._delay_errors:
-            super().on_error(error)
-        elif not self._ended:
-            self._errors.append(error)
-            self.on_complete()
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
@@ -145,13 +136,6 @@ class _ConcatMap(OneInner[T, R]):
         self._due += 1
         self._advance()
 
-    def _inner_failed(self, error: BaseException) -> None:
-        if self._delay_errors:
-            self._errors.append(error)
-            self._inner_is_through()
-        else:
-            self._fail(error)
-
     def _advance(self) -> None:
         """Go to the next stream; one that completes at once only makes the loop run again (3.3)."""
         if self._advancing:
@@ -186,12 +170,6 @@ class _ConcatMap(OneInner[T, R]):
         if n:
             self._upstream.request(n)
         return n > 0
-
-    def _finish(self) -> None:
-        if self._errors:
-            self._fail(all_of("concat_map", self._errors))
-        else:
-            super().on_complete()
 
     def _kept_items(self) -> int:
         return len(self._waiting)

@@ -29,9 +29,9 @@ def delay(source: Publisher[T], delay_s: float) -> Publisher[T]:
 
     Demand: Passed up unchanged: no more items are delayed than were requested.
     Holds: Items are held while they are delayed, and share the outcome of their emission; they are given back
-        (released) on a cancel or an error.
-    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
-        source passes through at once, without the delayed items. Completion comes directly after the last of them.
+        (released) on a cancel.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. The end of the
+        source, completion or error, comes directly after the last delayed item.
     Cancels: Nothing by itself.
     Context: Timed in the scope that subscribes.
     Spec: Reactive Streams 1.1.
@@ -46,7 +46,7 @@ def delay(source: Publisher[T], delay_s: float) -> Publisher[T]:
 
 
 class _Delay(KeepingStage[T, T]):
-    __slots__ = ("_busy", "_delay_s", "_error", "_kept", "_scheduler", "_timer")
+    __slots__ = ("_busy", "_delay_s", "_kept", "_scheduler", "_timer")
 
     operator = "delay"
 
@@ -57,7 +57,6 @@ class _Delay(KeepingStage[T, T]):
         self._kept: deque[tuple[float, T, SharedHold]] = deque()
         self._timer: Cancellable | None = None
         self._busy = False  # emitting
-        self._error: BaseException | None = None  # the error that came during an emission
 
     def on_next(self, item: T) -> None:
         if self._ended or self._upstream is ENDED:
@@ -66,14 +65,6 @@ class _Delay(KeepingStage[T, T]):
         self._kept.append((due, item, share_hold(self._upstream.hold())))
         if self._timer is None and not self._busy:
             self._timer = self._scheduler.call_later(self._delay_s, self._fire)
-
-    def on_error(self, error: BaseException) -> None:
-        if self._ended or self._upstream is ENDED:
-            return
-        self._upstream = ENDED
-        self._error = error
-        if not self._busy:
-            super().on_error(error)
 
     def on_complete(self) -> None:
         self._upstream = ENDED
@@ -90,7 +81,7 @@ class _Delay(KeepingStage[T, T]):
         now = self._scheduler.now()
         try:
             for _ in range(SLICE):  # a burst lets other tasks run in between
-                if not self._kept or self._kept[0][0] > now or self._error is not None:
+                if not self._kept or self._kept[0][0] > now:
                     break
                 _, item, hold = self._kept.popleft()
                 self._emit(item, hold)
@@ -98,9 +89,7 @@ class _Delay(KeepingStage[T, T]):
             self._busy = False
         if self._ended:
             return
-        if self._error is not None:
-            super().on_error(self._error)
-        elif self._kept:
+        if self._kept:
             self._timer = self._scheduler.call_later(max(self._kept[0][0] - now, 0.0), self._fire)
         elif self._upstream is ENDED:
             super().on_complete()

@@ -31,10 +31,9 @@ def delay_each(source: Publisher[T], delay_s: float) -> Publisher[T]:
         delay_s: The length of the pause, in seconds; more than 0.
 
     Demand: Passed up one at a time: at most one item is requested or waits here.
-    Holds: The item is held until its emission has been handled by all holders; it is given back (released) on a cancel
-        or an error.
-    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
-        source passes through at once, without the item that waits. Completion comes directly after the last item.
+    Holds: The item is held until its emission has been handled by all holders; it is given back (released) on a cancel.
+    Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. The end of the
+        source, completion or error, comes directly after the last item.
     Cancels: Nothing by itself.
     Context: Timed in the scope that subscribes, in a task for each item.
     Spec: Reactive Streams 1.1, 3.3.

@@ -37,12 +37,11 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
     Demand: The sum of the subscribers' demand, at most `window` items at a time. Items requested for a subscriber that
         cancels go to the others, without another request to the source. If no subscriber wants them, they wait, up to
         `window`, for the next request.
-    Holds: An item belongs to the subscriber that got it. Items that wait are held, and given back (released) on an
-        error of the source or when all subscribers have left.
-    Errors: `ConfigError` at the call if an option is less than 1. An error of the source goes to all subscribers at
-        once, without the items that wait; completion comes after them. If the `on_next` of a subscriber raises, that
-        subscriber counts as cancelled and its item as failed. While there are other subscribers, the exception is
-        logged.
+    Holds: An item belongs to the subscriber that got it. Items that wait are held, and given back (released) when all
+        subscribers have left.
+    Errors: `ConfigError` at the call if an option is less than 1. The end of the source, completion or error, comes
+        after the items that wait. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its
+        item as failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when the last subscriber has cancelled.
     Context: The source runs in the scope of the last subscriber it waited for.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13; GenStage's DemandDispatcher.

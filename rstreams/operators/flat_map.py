@@ -57,8 +57,9 @@ def flat_map(
         inner item that must wait is held, and shares the outcome of its emission. On cancel, and when the stream fails,
         all outer and inner items that are not done are given back (released).
     Errors: `ConfigError` at the call if an option is less than 1. The stream ends if `function` raises, if its result
-        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed. Errors are
-        passed on at once, without the items that wait.
+        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed. The error
+        of an inner stream takes its turn, behind the items of that stream. An error of the source comes behind the
+        streams of the items before it, as its completion does.
     Cancels: The source and all inner streams, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
@@ -125,13 +126,7 @@ class _FlatMap(Merging[T, R]):
             if self._ended:
                 log_dropped(error, "a function failed")
                 return
-            hold().fail(error)
-            if self._delay_errors:
-                self._errors.append(error)
-                self._slots += 1
-                self._drain()
-            else:
-                self._fail(error)
+            self._subscribe_failed(error, share_hold(hold()))
             return
         if self._ended:  # the function has cancelled
             return

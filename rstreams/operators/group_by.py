@@ -64,12 +64,13 @@ def group_by(
         that reads it or cancels it. A `flat_map` behind it needs a `concurrency` of at least the number of groups. With
         a smaller one, a time may come when nothing can move any more. The stream then ends with `DemandDeadlock`, if it
         runs in a scope, as every terminal does.
-    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
-        all items that wait are given back (released). Items that wait in a cancelled group are done.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream is cancelled, all items
+        that wait are given back (released). Items that wait in a cancelled group are done.
     Errors: `ConfigError` at the call if an option is less than 1. An exception that `key` raises, or a `TypeError` for
         a key that is not hashable, ends the stream and all groups unchanged; the item counts as failed. The same
-        applies to `BufferOverflow`, for the item that would open more than `max_groups` groups. Errors are passed on at
-        once, without the items that wait.
+        applies to `BufferOverflow`, for the item that would open more than `max_groups` groups. An error of the source
+        goes to the stream and all groups. In each of them it comes after the items that wait, and so do the errors
+        above.
     Cancels: The source, when the stream of groups is cancelled and no group has a subscriber. Groups that have a
         subscriber go on. Groups without one are closed, and items with new keys are dropped.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.

@@ -27,10 +27,10 @@ def limit_rate(source: Publisher[T], high: int, low: int | None = None) -> Publi
 
     Demand: The first request, however small or large, asks for `high` items. Whenever only `low` of them are left to
         emit, `high` - `low` more are requested. Items that come before their request are kept: at most `high` items.
-    Holds: Items that wait are held, and share the outcome of their emission; they are given back (released) on a cancel
-        or an error.
-    Errors: `ConfigError` at the call for a bad option. An error of the source passes through at once, without the items
-        that wait; completion comes after them.
+    Holds: Items that wait are held, and share the outcome of their emission; they are given back (released) on a
+        cancel.
+    Errors: `ConfigError` at the call for a bad option. The end of the source, completion or error, comes after the
+        items that wait.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.3, 3.8.
 

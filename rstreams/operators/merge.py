@@ -33,7 +33,7 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     Holds: An item that must wait is held, and shares the outcome of its emission. Items that wait when the stream fails
         or is cancelled are given back (released).
     Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with its
-        error at once, without the items that wait.
+        error, which takes its turn behind the items of that source.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 

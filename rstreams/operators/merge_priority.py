@@ -33,7 +33,7 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
     Holds: An item that must wait is held, and shares the outcome of its emission. Items that wait when the stream fails
         or is cancelled are given back (released).
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
-        first source that fails ends the stream with its error at once, without the items that wait.
+        first source that fails ends the stream with its error, which takes its turn behind the items of that source.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
@@ -55,9 +55,10 @@ class _MergePriority(Merge[T]):
         self._emit_next()
         return 1
 
-    def _emit_next(self) -> None:
+    def _step(self, most: int) -> int:
         ready = self._ready
-        first = next(inner for inner in self._active if inner in ready)  # `_active` has the order of the sources
-        ready.remove(first)
-        ready.appendleft(first)
-        super()._emit_next()
+        if len(ready) > 1:
+            first = next(inner for inner in self._active if inner in ready)  # `_active` has the order of the sources
+            ready.remove(first)
+            ready.appendleft(first)
+        return super()._step(most)

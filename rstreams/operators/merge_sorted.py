@@ -17,7 +17,12 @@ from rstreams.abc import Publisher, Subscriber
 T = TypeVar("T")
 
 
-def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, prefetch: int = 32) -> Publisher[T]:
+def merge_sorted(
+    *sources: Publisher[T],
+    key: Callable[[T], Any] | None = None,
+    prefetch: int = 32,
+    delay_errors: bool = False,
+) -> Publisher[T]:
     """Emit the items of several sorted sources in order: the smallest of the items that wait comes next.
 
         --1-----4--6--|
@@ -31,13 +36,16 @@ def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, 
         key: Called once for each item; its results are compared. By default the items themselves are compared.
         prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
             requested ahead.
+        delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
+            `ExceptionGroup`, in the order in which they came.
 
     Demand: The first request asks each source for `prefetch` items, and for more as its items leave. No item is emitted
         before every source that is not complete has an item waiting.
-    Holds: Items are held while they wait, and share the outcome of their emission. Items that wait on a cancel or an
-        error are given back (released).
+    Holds: Items are held while they wait, and share the outcome of their emission. Items that wait on a cancel, or
+        behind the place of an error, are given back (released).
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
-        first source that fails ends the stream at once. An exception that `key` or a comparison raises does the same.
+        first source that fails ends the stream where its next item would have had its place. An exception that `key` or
+        a comparison raises ends the stream at once.
     Cancels: All other sources, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
@@ -49,7 +57,11 @@ def merge_sorted(*sources: Publisher[T], key: Callable[[T], Any] | None = None, 
         require_plain("merge_sorted", "key", key)
     require_sources("merge_sorted", sources)
     require_count("merge_sorted", "prefetch", prefetch, 1)
-    return Joined(lambda downstream: _MergeSorted(downstream, len(sources), prefetch, key).start(sources))
+    return Joined(
+        lambda downstream: _MergeSorted(downstream, len(sources), prefetch, key, delay_errors=delay_errors).start(
+            sources
+        )
+    )
 
 
 class _MergeSorted(Inputs[T]):
@@ -57,16 +69,28 @@ class _MergeSorted(Inputs[T]):
 
     operator = "merge_sorted"
 
-    def __init__(self, downstream: Subscriber[T], count: int, prefetch: int, key: Callable[[T], Any] | None) -> None:
-        super().__init__(downstream, count, prefetch)
+    def __init__(
+        self,
+        downstream: Subscriber[T],
+        count: int,
+        prefetch: int,
+        key: Callable[[T], Any] | None,
+        *,
+        delay_errors: bool,
+    ) -> None:
+        super().__init__(downstream, count, prefetch, delay_errors=delay_errors)
         self._key = key
         self._keys: dict[int, Any] = {}  # the keys of the first items that wait
 
-    def _step(self, most: int) -> int:  # noqa: ARG002 - one at a time
+    def _step(self, most: int) -> int:  # noqa: ARG002, PLR0911 - one at a time; one exit for each state
         if self._ended:
             return 0
         if all(i.exhausted for i in self.inputs):
             self._finish()
+            return 0
+        failed = next((i.failure for i in self.inputs if i.is_to_fail), None)
+        if failed is not None:
+            self._fail(failed)
             return 0
         if not self._demand or any(i.empty for i in self.inputs):
             return 0
@@ -74,6 +98,8 @@ class _MergeSorted(Inputs[T]):
             new = position not in self._keys and an_input.has_item()
             if self._ended or (new and not self._look_at(position)):
                 return 0
+            if an_input.is_to_fail:
+                return 1
         if self._keys:
             self._emit_smallest()
         return 1

@@ -40,11 +40,10 @@ def on_overflow_buffer(
         are held, therefore the window of a link limits them as well: with a window of `size` or less, the link's sender
         is slowed down before there is an overflow.
     Holds: Items that wait are held, and share the outcome of their emission; they are given back (released) on a cancel
-        or an error. A dropped item is done.
+        or an overflow. A dropped item is done.
     Errors: `ConfigError` at the call for a bad option. `BufferOverflow` at once for one item more than `size`: it and
         the items that wait are given back. An exception that `on_drop` raises ends the stream unchanged; the item it
-        was called with counts as failed. An error of the source passes through at once; completion comes after the
-        items that wait.
+        was called with counts as failed. The end of the source, completion or error, comes after the items that wait.
     Cancels: The source, on a `BufferOverflow`, and when `on_drop` raises.
     Spec: Reactive Streams 1.1.
 

@@ -25,10 +25,10 @@ def on_overflow_latest(source: Publisher[T], on_drop: Callable[[T], object] | No
         on_drop: Called with each item that is dropped, in the task that delivers it; it must not block.
 
     Demand: The first request asks the source for all items (`UNBOUNDED`). At most one item is kept.
-    Holds: The item that waits is held, and shares the outcome of its emission; it is given back (released) on a cancel
-        or an error. A dropped item is done.
+    Holds: The item that waits is held, and shares the outcome of its emission; it is given back (released) on a cancel.
+        A dropped item is done.
     Errors: An exception that `on_drop` raises ends the stream unchanged; the item it was called with counts as failed.
-        An error of the source passes through at once, without the item that waits.
+        The end of the source, completion or error, comes after the item that waits.
     Cancels: The source, when `on_drop` raises.
     Spec: Reactive Streams 1.1.
 

@@ -36,12 +36,12 @@ def on_overflow_reduce(
             into. "on_receipt": as soon as it is kept.
 
     Demand: The first request asks the source for all items (`UNBOUNDED`). One item is kept.
-    Holds: All items that were folded into one share its outcome, and are given back (released) on a cancel or an error.
-        With "on_receipt" an item that waits is not held. With "on_result" at most as many items are folded into one as
-        the window of a link holds; the sender then waits until that one has been emitted.
+    Holds: All items that were folded into one share its outcome, and are given back (released) on a cancel. With
+        "on_receipt" an item that waits is not held. With "on_result" at most as many items are folded into one as the
+        window of a link holds; the sender then waits until that one has been emitted.
     Errors: `ConfigError` at the call for a wrong `ack`. An exception that `function` raises ends the stream unchanged;
-        the item that came counts as failed. An error of the source passes through at once, without the item that waits;
-        completion comes after it.
+        the item that came counts as failed. The end of the source, completion or error, comes after the item that
+        waits.
     Cancels: The source, when `function` raises.
     Spec: Reactive Streams 1.1.
 

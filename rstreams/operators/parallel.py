@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_returned_publisher
 from rstreams._core.subscription import subscribe_failed
+from rstreams._stages.merger import PREFETCH
+from rstreams._stages.quorum import Gathered
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators.distribute import distributed
@@ -19,7 +21,12 @@ R = TypeVar("R")
 
 
 def parallel(
-    source: Publisher[T], workers: int, function: Callable[[Publisher[T]], Publisher[R]], *, window: int = 256
+    source: Publisher[T],
+    workers: int,
+    function: Callable[[Publisher[T]], Publisher[R]],
+    *,
+    window: int = 256,
+    delay_errors: bool = False,
 ) -> Publisher[R]:
     """Distribute the items of `source` among `workers` pipelines made by `function`, and merge their results.
 
@@ -35,13 +42,15 @@ def parallel(
         workers: The number of pipelines; at least 1.
         function: Called once for each worker with its stream of items, at each subscription.
         window: The most items requested of the source and not yet given to a worker; at least 1.
+        delay_errors: Hold failures back until all other workers have ended. Several failures end the stream as an
+            `ExceptionGroup`, in the order in which they came.
 
     Demand: Each worker's pipeline is asked for 32 results ahead, and requests the items it needs for them. The source
         is asked for their sum, and an item goes to the worker with the most demand.
     Holds: As in the workers' pipelines. A result that waits is held.
     Errors: `ConfigError` at the call if `workers` or `window` is less than 1. An exception that `function` raises, or a
         `TypeError` if its result is not a publisher, ends the stream before it begins. The first worker that fails ends
-        the stream.
+        the stream, behind its results. An error of the source comes when all workers have ended.
     Cancels: The source and all workers, when one fails. A worker whose pipeline completes early gets no more items.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
@@ -63,7 +72,7 @@ def parallel(
         except Exception as error:
             subscribe_failed(downstream, error)
             return None
-        stage = _Parallel[R](downstream, 32).start(results)
+        stage = _Parallel[R](downstream, items, delay_errors=delay_errors).start(results)
         items.wait_no_more()  # a worker may have left already, or may never subscribe
         return stage
 
@@ -71,6 +80,13 @@ def parallel(
 
 
 class _Parallel(Merge[R]):
-    __slots__ = ()
+    __slots__ = ("_items",)
 
     operator = "parallel"
+
+    def __init__(self, downstream: Subscriber[R], items: Gathered[Any], *, delay_errors: bool) -> None:
+        super().__init__(downstream, PREFETCH, delay_errors=delay_errors)
+        self._items = items
+
+    def _waits(self, error: BaseException) -> bool:
+        return super()._waits(error) or error is self._items.failure  # each worker gets the error of the source

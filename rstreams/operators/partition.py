@@ -44,11 +44,11 @@ def partition(
         hold up the others until `window` items are kept for it. Then no more items are requested until it takes some.
         It may never take one, because it is joined with another partition that waits for later items. Then the stream
         ends with `DemandDeadlock`, if it runs in a scope, as every terminal does.
-    Holds: Kept items are held, and given back (released) on an error or when all partitions are cancelled.
+    Holds: Kept items are held, and given back (released) when all partitions are cancelled.
     Errors: `ConfigError` at the call if `partitions` or `window` is less than 1. An exception that `key` raises, or a
-        `TypeError` for a key that cannot be hashed, ends all partitions unchanged; the item counts as failed. An error
-        of the source also ends them, at once and without the kept items; completion comes after these. A second
-        subscriber of a partition gets an `RStreamsError`. If the `on_next` of a subscriber raises, that subscriber
+        `TypeError` for a key that cannot be hashed, ends all partitions unchanged; the item counts as failed. It comes
+        after the kept items, and so does an error of the source. A second subscriber of a partition gets an
+        `RStreamsError`. If the `on_next` of a subscriber raises, that subscriber
         counts as cancelled and its item as failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when all partitions have been cancelled. The items of a partition that was cancelled alone are
         dropped.
@@ -118,7 +118,8 @@ class _Partitioning(Routing[T, _Part[T]]):
             part = self._parts[hash(self._key(item)) % len(self._parts)]
         except Exception as error:
             self.hold().fail(error)
-            self.disconnect(error)
+            self._upstream.cancel()
+            self.on_error(error)
             return
         if part is None or part.ended:
             self.update()  # its partition was cancelled

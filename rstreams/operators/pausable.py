@@ -74,10 +74,9 @@ def pausable(source: Publisher[T], valve: Valve, *, size: int = 256) -> Publishe
     Demand: Demand goes up, at most `size` items at a time, and not during a pause. Items that were requested before a
         pause and come during it are kept, and emitted when it ends. A link takes back the credit that its sender has
         not used, and grants it again after the pause.
-    Holds: Kept items are held, and share the outcome of their emission; they are given back (released) on a cancel or
-        an error.
-    Errors: `ConfigError` at the call for a bad option. An error of the source passes through at once, even during a
-        pause; completion comes after the kept items.
+    Holds: Kept items are held, and share the outcome of their emission; they are given back (released) on a cancel.
+    Errors: `ConfigError` at the call for a bad option. The end of the source, completion or error, comes after the kept
+        items: if there are some, after the pause.
     Cancels: Nothing by itself.
     Spec: Reactive Streams 1.1, 3.3; AMQP 1.0 section 2.6.7 (drain).
 

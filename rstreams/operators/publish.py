@@ -32,9 +32,9 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         slowest one has not got. Each subscriber goes at its own pace until one is that far behind; then the slowest one
         sets the pace. At most `window` items are kept. While there are no subscribers, nothing is requested.
     Holds: An item is done when all subscribers that were there have handled it, and failed if one of them failed.
-    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers at
-        once; kept items are given back (released). If the `on_next` of a subscriber raises, that subscriber counts as
-        cancelled and its item as failed. The others go on, and the exception is logged.
+    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source comes after the kept items, for
+        each subscriber. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item as
+        failed. The others go on, and the exception is logged.
     Cancels: The source, when the result of `connect()` is cancelled. When subscribers cancel, even all of them, the run
         goes on.
     Context: The source runs in the scope in which `connect()` is called.

@@ -34,9 +34,9 @@ def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
         joined with another one that needs more items first. Then the stream ends with `DemandDeadlock`, if it runs in a
         scope, as every terminal does.
     Holds: An item is done when all subscribers that were there have handled it, and failed if one of them failed.
-    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source goes to all subscribers at
-        once; kept items are given back (released). If the `on_next` of a subscriber raises, that subscriber counts as
-        cancelled and its item as failed. While there are other subscribers, the exception is logged.
+    Errors: `ConfigError` at the call if `window` is less than 1. An error of the source comes after the kept items, for
+        each subscriber. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item as
+        failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when the last subscriber has cancelled.
     Context: The source runs in the scope of the subscriber that begins the run.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.

@@ -45,6 +45,7 @@ class _Single(KeepingStage[T, T]):
 
     operator = "single"
     only_reacts = True
+    keeps_unfinished = True
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)

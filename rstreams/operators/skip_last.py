@@ -46,6 +46,7 @@ class _SkipLast(KeepingStage[T, T]):
 
     operator = "skip_last"
     only_reacts = True
+    keeps_unfinished = True
 
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)

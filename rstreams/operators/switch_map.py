@@ -17,7 +17,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> Publisher[R]:
+def switch_map(
+    source: Publisher[T], function: Callable[[T], Publisher[R]], *, delay_errors: bool = False
+) -> Publisher[R]:
     """Emit the items of the stream `function(item)`, until the next item of `source` starts another one.
 
         --1--------2---------|
@@ -27,13 +29,16 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
     Args:
         source: The publisher of the outer items.
         function: Called once for each outer item, in the task that delivers it; it must not block.
+        delay_errors: Hold failures back until the source and the last inner stream have ended. Several failures end the
+            stream as an `ExceptionGroup`, in the order in which they came.
 
     Demand: The first request asks the source for all items (`UNBOUNDED`), because only one inner stream is kept. The
         inner stream is asked for exactly the items requested and not yet received.
     Holds: An outer item is held until its stream is complete or replaced, and until all holders of its items have
         handled them; then it is done. On cancel, and when the source fails, it is given back (released).
     Errors: The stream ends if `function` raises, if its result is not a publisher (`TypeError`), or if an inner stream
-        fails. The outer item then counts as failed.
+        fails. The outer item then counts as failed. An error of the source ends the current stream, as an item does;
+        but first that stream hands over what it has at hand.
     Cancels: An inner stream, when the next outer item comes; the source and the inner stream, when one of them fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
@@ -42,7 +47,7 @@ def switch_map(source: Publisher[T], function: Callable[[T], Publisher[R]]) -> P
         [2, 20, 3, 30]
     """
     require_plain("switch_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
-    return Lifted(source, lambda downstream: _SwitchMap(downstream, function))
+    return Lifted(source, lambda downstream: _SwitchMap(downstream, function, delay_errors=delay_errors))
 
 
 class _SwitchMap(OneInner[T, R]):
@@ -50,8 +55,8 @@ class _SwitchMap(OneInner[T, R]):
 
     operator = "switch_map"
 
-    def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]]) -> None:
-        super().__init__(downstream, function)
+    def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], *, delay_errors: bool) -> None:
+        super().__init__(downstream, function, delay_errors=delay_errors)
         self._next: tuple[T, SharedHold] | None = None  # the outer item that came during an emission
 
     def on_next(self, item: T) -> None:
@@ -69,6 +74,14 @@ class _SwitchMap(OneInner[T, R]):
             self._next[1].done()
         self._next = item, outer
 
+    def on_error(self, error: BaseException) -> None:
+        super().on_error(error)
+        self._fail_if_dry()
+
+    def request(self, n: int) -> None:
+        super().request(n)
+        self._fail_if_dry()
+
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
         self._outer_complete = True
@@ -79,13 +92,19 @@ class _SwitchMap(OneInner[T, R]):
         if self._next is not None and self._passing is None:  # 1.3: the new stream may answer at once
             due, self._next = self._next, None
             self._subscribe(*due)
+        self._fail_if_dry()
+
+    def _fail_if_dry(self) -> None:
+        """Let an error of the source end the current stream, unless that has items for which only demand lacks."""
+        if self._failure is not None and self._demand and self._passing is None:
+            self._finish()
 
     def _begin(self) -> None:
         self._upstream.request(UNBOUNDED)
 
     def _inner_is_through(self) -> None:
         if self._outer_complete and self._current is None and self._next is None:
-            super().on_complete()
+            self._finish()
 
     def _kept_items(self) -> int:
         return 0 if self._next is None else 1

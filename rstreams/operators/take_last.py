@@ -45,6 +45,7 @@ class _TakeLast(WaitingItems[T]):
 
     operator = "take_last"
     only_reacts = True
+    keeps_unfinished = True
 
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)

@@ -27,10 +27,10 @@ def throttle(source: Publisher[T], period_s: float) -> Publisher[T]:
 
     Demand: The first request asks the source for all items (`UNBOUNDED`). At most one item is kept. Without demand it
         waits, and a newer item replaces it.
-    Holds: The kept item is held, and shares the outcome of its emission; it is given back (released) on a cancel or an
-        error. An item that is replaced or left out is done.
+    Holds: The kept item is held, and shares the outcome of its emission; it is given back (released) on a cancel. An
+        item that is replaced or left out is done.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An error of the
-        source passes through at once, without the kept item.
+        source comes after the kept item, which it lets through as completion does.
     Cancels: Nothing by itself.
     Context: The periods are timed in the scope that subscribes; only the clock is used, no timer.
     Spec: Reactive Streams 1.1, 3.17.

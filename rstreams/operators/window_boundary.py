@@ -39,10 +39,10 @@ def window_boundary(
         opened at once; a window may therefore be empty. Without demand, the next item opens it, and it waits. When
         `prefetch` items wait in windows that are not read, no more items are requested. The first request subscribes to
         `boundary`, and asks it for all its items.
-    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
-        all items that wait are given back (released). Items that wait in a cancelled window are done.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream is cancelled, all items
+        that wait are given back (released). Items that wait in a cancelled window are done.
     Errors: `ConfigError` at the call if `prefetch` is less than 1, `TypeError` if `boundary` is not a publisher. An
-        error of the source or of `boundary` reaches all windows at once, without the items that wait.
+        error of the source or of `boundary` goes to the stream and the open window, in each after the items that wait.
     Cancels: `boundary`, at every end. The source, when `boundary` completes or fails, and when the stream of windows is
         cancelled and no window with a subscriber still waits for items. Windows with a subscriber go on; windows
         without one are closed.

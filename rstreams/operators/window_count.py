@@ -42,10 +42,10 @@ def window_count(
         or a `prefetch` with room for the items that later windows gather. If `flat_map` takes too few windows at a
         time, nothing can move any more. The stream then ends with `DemandDeadlock`, if it runs in a scope, as every
         terminal does.
-    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
-        all items that wait are given back (released). Items that wait in a cancelled window are done.
-    Errors: `ConfigError` at the call if an option is less than 1. An error of the source reaches all windows at once,
-        without the items that wait.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream is cancelled, all items
+        that wait are given back (released). Items that wait in a cancelled window are done.
+    Errors: `ConfigError` at the call if an option is less than 1. An error of the source goes to the stream and all
+        open windows, in each after the items that wait.
     Cancels: The source, when the stream of windows is cancelled and no window with a subscriber still waits for items.
         Windows with a subscriber go on; windows without one are closed.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.

@@ -37,10 +37,10 @@ def window_count_or_time(
         for more in batches as items leave. A window ends when it is full or its time is over. If the next one was
         requested, it is opened at once; a window may therefore be empty. Without demand, the next item opens it, and it
         waits. When `prefetch` items wait in windows that are not read, no more items are requested.
-    Holds: An item that waits is held, and shares the outcome of its emission. When the stream fails or is cancelled,
-        all items that wait are given back (released). Items that wait in a cancelled window are done.
+    Holds: An item that waits is held, and shares the outcome of its emission. When the stream is cancelled, all items
+        that wait are given back (released). Items that wait in a cancelled window are done.
     Errors: `ConfigError` at the call if an option is out of range, and as `on_error` if there is no scheduler. An error
-        of the source reaches all windows at once, without the items that wait.
+        of the source goes to the stream and all open windows, in each after the items that wait.
     Cancels: The source, when the stream of windows is cancelled and no window with a subscriber still waits for items.
         Windows with a subscriber go on; windows without one are closed.
     Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).

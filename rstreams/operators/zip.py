@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any, TypeVar, overload
 
@@ -10,7 +11,7 @@ from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
 from rstreams._core.demand import take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold
-from rstreams._stages.inputs import Inputs, claims
+from rstreams._stages.inputs import Input, Inputs, claims
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher
 
@@ -62,11 +63,11 @@ def zip(*sources: Publisher[Any], prefetch: int = 32) -> Publisher[Any]:  # noqa
     Demand: The first request asks each source for `prefetch` items, and for more as its items leave. At most that many
         items of each are kept.
     Holds: Items are held until their tuple has been handled, and share its outcome. Items without partners, because
-        another source has ended, are given back (released). All items that wait on a cancel or an error are also given
-        back.
+        another source has ended, are given back (released). All items that wait on a cancel, or behind the place of an
+        error, are also given back.
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1. The
-        first source that fails ends the stream at once, without the items that wait.
-    Cancels: All other sources, when one has completed and all its items have been emitted, or when one fails.
+        first source that fails ends the stream, behind the tuples of the items before its error.
+    Cancels: All other sources, when one has completed or failed and all its items have been emitted.
     Spec: Reactive Streams 1.1, 1.3, 3.3, 3.17.
 
     Example:
@@ -90,13 +91,17 @@ class _Zip(Inputs[tuple[Any, ...]]):
         if not inputs or any(i.exhausted for i in inputs):
             self._finish()
             return 0
+        failed = next((i for i in inputs if i.is_to_fail), None)
+        if failed is not None and failed.failure is not None:
+            self._end_before(failed.failure, inputs)
+            return 0
         if not self._demand:
             return 0
         if all(i.drawn and not i.queue for i in inputs):
             return self._emit_drawn(min(most, self._demand))
         # Items of iterators are drawn last: by then all other items are certainly there.
         if not all(i.queue for i in inputs if not i.drawn) or not all(i.has_item() for i in inputs):
-            return int(not self._ended and any(i.exhausted for i in inputs))
+            return int(not self._ended and any(i.exhausted or i.is_to_fail for i in inputs))
         if self._ended:  # a drawn iterator has cancelled
             return 0
         taken = [i.take() for i in inputs]
@@ -107,6 +112,13 @@ class _Zip(Inputs[tuple[Any, ...]]):
             for i in inputs:
                 i.taken()
         return 1
+
+    def _end_before(self, error: BaseException, others: Sequence[Input[Any]]) -> None:
+        """End the stream where a source has failed: with the error, unless another source has no item there either."""
+        if all(i.has_item() or not i.exhausted for i in others):
+            self._fail(error)
+        else:
+            self._finish()
 
     def _emit_drawn(self, most: int) -> int:
         """Emit items of plain iterators, at most `most` tuples."""
@@ -121,7 +133,9 @@ class _Zip(Inputs[tuple[Any, ...]]):
                     self._finish()
                     break
                 except Exception as error:  # the user's
-                    self.failed(error)
+                    drawn = [i.drawn_items for i in self.inputs]
+                    failed = drawn.index(min(drawn))  # those before it have given an item for this row
+                    self._end_before(error, self.inputs[failed + 1 :])
                     break
                 if self._ended:  # a drawn iterator has cancelled
                     self._let_go()

@@ -43,8 +43,10 @@ class PushLog(Log[T]):
 
     __slots__ = ("_capacity", "_on_change")
 
+    waits_for_all = True
+
     def __init__(self, label: str, capacity: int, history: int, *, waits: bool, on_change: Callable[[], None]) -> None:
-        super().__init__(label, UNBOUNDED, history, waits=waits, error_waits=True)
+        super().__init__(label, UNBOUNDED, history, waits=waits)
         self._capacity = capacity
         self._on_change = on_change
 

@@ -142,7 +142,12 @@ class Stream(NotIterable, Generic[T_co]):
         return tuple(Stream(part) for part in parts)
 
     def parallel(
-        self, workers: int, function: Callable[[Stream[T_co]], Publisher[R]], *, window: int = 256
+        self,
+        workers: int,
+        function: Callable[[Stream[T_co]], Publisher[R]],
+        *,
+        window: int = 256,
+        delay_errors: bool = False,
     ) -> Stream[R]:
         """Distribute the items among `workers` pipelines made by `function`, and merge their results.
 
@@ -150,6 +155,7 @@ class Stream(NotIterable, Generic[T_co]):
             workers: The number of pipelines.
             function: Makes one pipeline from the stream of its items.
             window: The most items requested for them and not yet given to one.
+            delay_errors: Hold failures back until all other workers have ended; several end it as an `ExceptionGroup`.
 
         Demand, holds, errors: `rstreams.operators.parallel`.
         """
@@ -157,7 +163,7 @@ class Stream(NotIterable, Generic[T_co]):
         def on_stream(publisher: Publisher[T_co]) -> Publisher[R]:
             return function(Stream(publisher))
 
-        return Stream(operators.parallel(self._source, workers, on_stream, window=window))
+        return Stream(operators.parallel(self._source, workers, on_stream, window=window, delay_errors=delay_errors))
 
     # reactivex
 
@@ -1173,7 +1179,11 @@ class Stream(NotIterable, Generic[T_co]):
         return Stream(operators.merge_priority(self._source, *others, prefetch=prefetch, delay_errors=delay_errors))
 
     def merge_sorted(
-        self, *others: Publisher[R], key: Callable[[T_co | R], Any] | None = None, prefetch: int = 32
+        self,
+        *others: Publisher[R],
+        key: Callable[[T_co | R], Any] | None = None,
+        prefetch: int = 32,
+        delay_errors: bool = False,
     ) -> Stream[T_co | R]:
         """Emit the items of several sorted sources in order: the smallest of the items that wait comes next.
 
@@ -1183,10 +1193,14 @@ class Stream(NotIterable, Generic[T_co]):
             key: Called once for each item; its results are compared. By default the items themselves are compared.
             prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not
                 requested ahead.
+            delay_errors: Hold failures back until all other sources have ended. Several failures end the stream as an
+                `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.merge_sorted`.
         """
-        return Stream(operators.merge_sorted(self._source, *others, key=key, prefetch=prefetch))
+        return Stream(
+            operators.merge_sorted(self._source, *others, key=key, prefetch=prefetch, delay_errors=delay_errors)
+        )
 
     @overload
     def min(self: Stream[C]) -> Stream[C]: ...
@@ -1532,15 +1546,17 @@ class Stream(NotIterable, Generic[T_co]):
         """
         return Stream(operators.switch_if_empty(self._source, other))
 
-    def switch_map(self, function: Callable[[T_co], Publisher[R]]) -> Stream[R]:
+    def switch_map(self, function: Callable[[T_co], Publisher[R]], *, delay_errors: bool = False) -> Stream[R]:
         """Emit the items of the stream `function(item)`, until the next item of this stream starts another one.
 
         Args:
             function: Called once for each outer item, in the task that delivers it; it must not block.
+            delay_errors: Hold failures back until the source and the last inner stream have ended. Several failures end
+                the stream as an `ExceptionGroup`, in the order in which they came.
 
         Demand, holds, errors: `rstreams.operators.switch_map`.
         """
-        return Stream(operators.switch_map(self._source, function))
+        return Stream(operators.switch_map(self._source, function, delay_errors=delay_errors))
 
     def take(self, count: int) -> Stream[T_co]:
         """Emit the first `count` items of this stream, then complete.

@@ -225,7 +225,7 @@ class OperatorContract:
         self.settle()
 
         assert probe.error is error
-        assert probe.items == before
+        assert probe.items in (before, list(type(self).model(ITEMS[:1])))  # nothing that only a completion makes
         assert probe.signals[-1] == "on_error"
         assert not source.cancelled  # 2.3: there is nothing to cancel any more
         assert None not in source.outcomes

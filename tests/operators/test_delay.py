@@ -30,15 +30,17 @@ def test_items_are_held_and_given_back_on_a_cancel() -> None:
         assert scheduler.timers == 0
 
 
-def test_an_error_comes_at_once_and_gives_back_the_items() -> None:
+def test_an_error_comes_behind_the_last_item() -> None:
     with VirtualScheduler() as scheduler:
         source, probe = ManualPublisher[int](), ProbeSubscriber[int](5)
         delay(source, 4.0).subscribe(probe)
         source.next(1, 2)
         source.error(LookupError())
+        assert not probe.ended
+        scheduler.advance(4.0)
 
-    assert probe.signals == ["on_subscribe", "on_error"]
-    assert source.outcomes == ["released", "released"]
+    assert probe.signals == ["on_subscribe", "on_next", "on_next", "on_error"]
+    assert source.outcomes == ["done", "done"]
     assert scheduler.timers == 0
 
 

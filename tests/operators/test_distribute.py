@@ -114,20 +114,30 @@ def test_what_waits_comes_before_the_end() -> None:
     assert stays.items == []
 
 
-@pytest.mark.parametrize("end", ["error", "cancel"])
-def test_what_waits_is_given_back_at_another_end(end: str) -> None:
+def test_what_waits_is_given_back_on_a_cancel() -> None:
     leaves, stays = ProbeSubscriber[int](3), ProbeSubscriber[int]()
     source, _ = played(leaves, stays)
     leaves.cancel()
     source.next(1)
 
-    if end == "error":
-        source.error(ValueError())
-    else:
-        stays.cancel()
+    stays.cancel()
 
     assert source.outcomes == ["released"]
-    assert source.cancelled == (end == "cancel")
+    assert source.cancelled
+
+
+def test_an_error_comes_behind_what_waits() -> None:
+    leaves, stays = ProbeSubscriber[int](3), ProbeSubscriber[int]()
+    source, _ = played(leaves, stays)
+    leaves.cancel()
+    source.next(1)
+    source.error(ValueError())
+    assert not stays.ended
+
+    stays.request(1)
+
+    assert stays.items == [1]
+    assert isinstance(stays.error, ValueError)
 
 
 def test_an_item_belongs_to_the_one_who_got_it() -> None:

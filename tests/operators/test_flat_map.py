@@ -308,14 +308,19 @@ def test_an_inner_stream_that_fails_fails_its_outer_item_and_gives_back_the_othe
     inners.of[2].next("c")
     inners.of[3].complete()
 
-    inners.of[2].error(error)
+    inners.of[1].next("d")
 
+    inners.of[2].error(error)
+    assert not probe.ended
+    probe.request(3)
+
+    assert probe.items == ["a", "b", "c", "d"]
     assert probe.error is error
     assert source.cancelled
     assert source.outcomes == ["released", "failed", "done"]
     assert source.errors[1] is error
-    assert inners.of[1].outcomes == ["done", "released"]
-    assert inners.of[2].outcomes == ["released"]
+    assert inners.of[1].outcomes == ["done", "done", "done"]
+    assert inners.of[2].outcomes == ["done"]
     assert inners.of[1].cancelled
     assert not inners.of[2].cancelled  # 2.3
 
@@ -333,17 +338,20 @@ def test_a_hold_that_outlives_the_failure_of_its_inner_stream_keeps_the_outer_it
     assert inners.of[1].outcomes == ["done"]
 
 
-def test_an_error_of_the_source_gives_everything_back() -> None:
+def test_an_error_of_the_source_comes_behind_the_inner_streams() -> None:
     source, inners, probe = _mapped(1)
     source.next(1)
     inners.of[1].next("a", "b")
 
     source.error(ValueError())
+    probe.request(2)
+    inners.of[1].next("c")
+    assert not probe.ended
+    inners.of[1].complete()
 
+    assert probe.items == ["a", "b", "c"]
     assert isinstance(probe.error, ValueError)
-    assert inners.of[1].cancelled
-    assert inners.of[1].outcomes == ["done", "released"]
-    assert source.outcomes == ["released"]
+    assert source.outcomes == ["done"]
     assert not source.cancelled  # 2.3
 
 

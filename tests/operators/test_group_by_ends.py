@@ -64,14 +64,18 @@ def test_a_group_that_was_cancelled_is_opened_again_by_its_key() -> None:
     assert groups.of[1] is not first
 
 
-def test_a_failure_reaches_groups_and_stream_at_once() -> None:
+def test_a_failure_reaches_groups_behind_their_items() -> None:
     groups, error = Groups(inner=0), ValueError()
     groups.source.next(1, 2)
 
     groups.source.error(error)
+    assert [groups.of[1].error, groups.of[2].error, groups.probe.error] == [None, None, error]
+    for group in groups.of.values():
+        group.request(1)
 
-    assert [groups.of[1].error, groups.of[2].error, groups.probe.error] == [error] * 3
-    assert groups.source.outcomes == ["released", "released"]
+    assert [groups.of[1].items, groups.of[2].items] == [[1], [2]]
+    assert [groups.of[1].error, groups.of[2].error] == [error] * 2
+    assert groups.source.outcomes == ["done", "done"]
 
 
 def test_a_group_subscribed_to_after_the_failure_hears_of_it() -> None:

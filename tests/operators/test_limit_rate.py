@@ -97,16 +97,18 @@ def test_completion_comes_behind_what_waits() -> None:
     assert source.requests == [4]
 
 
-def test_an_error_gives_back_what_waits() -> None:
+def test_an_error_comes_behind_what_waits() -> None:
     source, probe = subscribed(4, 1, 1)
     source.next(1, 2, 3)
     error = ValueError("midway")
 
     source.error(error)
+    assert not probe.ended
+    probe.request(2)
 
     assert probe.error is error
-    assert probe.items == [1]
-    assert source.outcomes == ["done", "released", "released"]
+    assert probe.items == [1, 2, 3]
+    assert source.outcomes == ["done", "done", "done"]
 
 
 def test_a_subscriber_that_raises_at_what_waited_counts_as_having_cancelled() -> None:

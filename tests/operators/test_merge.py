@@ -123,24 +123,50 @@ def test_sources_without_end_in_sight_leave_no_item_out() -> None:
     assert probe.completed
 
 
-def test_the_first_error_ends_it_all_and_items_waiting_are_given_back() -> None:
+def test_the_first_error_ends_it_all_when_its_turn_has_come() -> None:
     error = ValueError()
     one, two, probe = _merged(1)
-    one.next(1, 2)
+    one.next(1, 2, 3, 4)
     two.next(10)
 
     two.error(error)
+    assert not probe.ended
+    probe.request(3)
 
     assert probe.error is error
-    assert probe.items == [1]
+    assert probe.items == [1, 2, 10, 3]
     assert one.cancelled
     assert not two.cancelled  # 2.3
-    assert one.outcomes == ["done", "released"]
-    assert two.outcomes == ["released"]
+    assert one.outcomes == ["done", "done", "done", "released"]
+    assert two.outcomes == ["done"]
+
+
+def test_an_error_with_nothing_before_it_needs_no_demand() -> None:
+    one, two, probe = _merged(1)
+    one.next(1)
+
+    two.error(ValueError())
+
+    assert isinstance(probe.error, ValueError)
+    assert probe.items == [1]
+
+
+def test_sources_that_fail_by_the_same_cause_have_all_their_turns() -> None:
+    error = ValueError()
+    one, two, probe = _merged(1)
+    one.next(1, 2, 3, 4)
+    two.next(10)
+
+    two.error(error)
+    one.error(error)
+    probe.request(9)
+
+    assert probe.items == [1, 2, 10, 3, 4]
+    assert probe.error is error
 
 
 def test_sources_after_one_that_fails_at_once_are_not_subscribed_to() -> None:
-    one, two, probe = ManualPublisher[int](), ManualPublisher[int](), ProbeSubscriber[int](1)
+    one, two, probe = ManualPublisher[int](), ManualPublisher[int](), ProbeSubscriber[int]()
 
     merge(map_(one, lambda x: x), _failing(), two).subscribe(probe)
 

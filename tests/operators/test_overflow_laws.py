@@ -72,6 +72,9 @@ class Run:
 
     def error(self) -> None:
         self.source.error(ValueError())
+        while not self.probe.ended:
+            self.probe.request(1)
+        assert self.left == set(), "nothing is lost"
 
     def cancel(self) -> None:
         self.probe.cancel()

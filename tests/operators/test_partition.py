@@ -120,19 +120,29 @@ def test_what_waits_comes_before_the_end() -> None:
     assert source.outcomes == ["done"]
 
 
-@pytest.mark.parametrize("end", ["error", "cancel"])
-def test_what_waits_is_given_back_at_another_end(end: str) -> None:
+def test_what_waits_is_given_back_on_a_cancel() -> None:
     quick, slow = ProbeSubscriber[int](9), ProbeSubscriber[int]()
     source = played(quick, slow)
     source.next(1)
 
-    if end == "error":
-        source.error(ValueError())
-        assert slow.error is not None
-    else:
-        slow.cancel()
+    slow.cancel()
 
     assert source.outcomes == ["released"]
+
+
+def test_an_error_comes_behind_what_waits() -> None:
+    quick, slow = ProbeSubscriber[int](9), ProbeSubscriber[int]()
+    source = played(quick, slow)
+    source.next(1)
+    source.error(ValueError())
+    assert quick.ended
+    assert not slow.ended
+
+    slow.request(1)
+
+    assert slow.items == [1]
+    assert isinstance(slow.error, ValueError)
+    assert source.outcomes == ["done"]
 
 
 def test_one_that_leaves_takes_no_more_and_the_others_go_on() -> None:

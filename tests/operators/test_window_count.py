@@ -145,16 +145,20 @@ def test_a_window_has_one_subscriber() -> None:
     assert str(second.error) == "a window of window_count takes only one subscriber, and it has had one"
 
 
-def test_an_error_reaches_all_windows_and_gives_back_what_waits() -> None:
+def test_an_error_reaches_the_windows_that_are_open_behind_their_items() -> None:
     source, error = ManualPublisher[int](), ValueError()
     windows = Windows(source, 1, count=3, skip=2)
     source.next(1, 2, 3, 4)
 
     source.error(error)
+    assert not windows.probe.ended
+    windows.probe.request(1)
 
     assert windows.probe.error is error
     assert windows.probes[0].completed
-    assert source.outcomes == ["done", "done", "released", "released"]
+    assert windows.probes[1].items == [3, 4]
+    assert windows.probes[1].error is error
+    assert source.outcomes == ["done"] * 4
 
 
 def test_requesting_inside_a_window_does_not_recurse() -> None:

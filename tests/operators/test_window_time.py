@@ -110,7 +110,7 @@ def test_no_timer_outlives_the_stream(end: str) -> None:
             source.error(ValueError())
 
         assert scheduler.timers == 0
-        assert source.outcomes == ["released"]
+        assert source.outcomes == ["released" if end == "cancel" else None]  # the window may still be subscribed to
 
 
 def test_a_window_that_outlives_the_cancel_still_ends_in_time() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.operators.concat import concat
+from rstreams.operators.map import map as map_
 from rstreams.sources.fail import fail
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing.verification._ends import HelperPublisher, VerificationError
@@ -87,6 +90,21 @@ class IdentityProcessorVerification(PublisherVerification[T], SubscriberWhitebox
         self.env.act(lambda: source.fail(error))
         assert self.is_same_error(error, self.expect_error(recorder))
 
+    @rule("")
+    def test_required_an_error_must_come_behind_the_items_that_came_before_it(self) -> None:
+        """Not in the TCK, but a law of rstreams: an error takes the place of the completion, whatever the source."""
+        items = [self.create_element(number) for number in range(1, 4)]
+        for make in (_failing, _failing_in_a_loop, _failing_in_a_stage):
+            for requests in ([10], [1, 1, 1, 1]):
+                error = VerificationError("items before an error")
+                recorder = self.subscribe(self.env.act(lambda: self.create_identity_processor(make(items, error))))  # noqa: B023 - called at once
+                for count, n in enumerate(requests, 1):
+                    self.request(recorder, n)
+                    if n == 1 and count <= len(items):
+                        self.expect_items(recorder, count)
+                assert self.is_same_error(error, self.expect_error(recorder))
+                assert recorder.items == items, f"lost before an error: {items[len(recorder.items) :]}"
+
     @rule("2.1")
     def test_required_must_request_from_upstream_for_elements_that_have_been_requested_long_ago(self) -> None:
         source, processor = self._processor()
@@ -120,6 +138,22 @@ class IdentityProcessorVerification(PublisherVerification[T], SubscriberWhitebox
         item = self.create_element(sum(each.sent for each in source.subscriptions) + 1)
         self.env.act(lambda: source.send(item))
         return item
+
+
+def _failing(items: Sequence[T], error: Exception) -> Publisher[T]:
+    def until_it_fails() -> Iterator[T]:
+        yield from items
+        raise error
+
+    return from_iterable(until_it_fails())
+
+
+def _failing_in_a_loop(items: Sequence[T], error: Exception) -> Publisher[T]:
+    return map_(_failing(items, error), lambda item: item)
+
+
+def _failing_in_a_stage(items: Sequence[T], error: Exception) -> Publisher[T]:
+    return concat(from_iterable(items), fail(error))
 
 
 class UpperSide(Generic[T]):

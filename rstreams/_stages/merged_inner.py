@@ -1,0 +1,210 @@
+"""One of the streams that are merged: its subscriber, with the items that wait. The stage in `merger` takes them."""
+
+# ruff: noqa: SLF001 - an inner stream and its stage work closely together
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, NoReturn, Protocol, TypeVar
+
+from rstreams._checks.publishers import require_error, require_subscription
+from rstreams._core.demand import UNBOUNDED
+from rstreams._core.fast_paths import handed_over
+from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
+from rstreams._core.sight import SEND, Scannable, Waits, Way
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import suspend
+from rstreams.abc import Hold, Subscriber, Subscription
+
+R = TypeVar("R")
+
+
+class Merges(Protocol[R]):
+    """What an inner stream uses of its stage (`merger`); see there."""
+
+    prefetch: int
+    started: bool
+    suspended: bool
+    _active: dict[MergedInner[R], None]
+    _demand: int
+    _downstream: Subscriber[R]
+    _draining: bool
+    _emissions: int
+    _ended: bool
+    _outer_complete: bool
+    _passing: MergedInner[R] | None
+    _pushed: int
+    _ready: deque[MergedInner[R]]
+    _slots: int
+
+    def _drain(self) -> None: ...
+
+    def cancel(self) -> None:
+        """End the stream."""
+        ...
+
+    def fail(self, inner: MergedInner[R], error: BaseException) -> None:
+        """Note that an inner stream has failed."""
+        ...
+
+    def finish(self, inner: MergedInner[R]) -> None:
+        """Note that an inner stream has ended and all its items have been emitted."""
+        ...
+
+
+class MergedInner(Scannable, Generic[R]):
+    """The subscriber to one inner stream."""
+
+    __slots__ = (
+        "_complete",
+        "_emitted",
+        "_merging",
+        "_refill",
+        "draw",
+        "drawn",
+        "fails_in_line",
+        "failure",
+        "nothing_left",
+        "outer",
+        "queue",
+        "upstream",
+    )
+
+    def __init__(self, merging: Merges[R], outer: SharedHold) -> None:
+        self.outer = outer
+        self.upstream: Subscription = ENDED
+        self.queue: deque[tuple[R, Hold]] = deque()
+        self._merging = merging
+        self._refill = merging.prefetch - merging.prefetch // 4
+        self._emitted = 0  # since the last request
+        self._complete = False
+        self.failure: BaseException | None = None  # it waits for its turn, or for the end
+        self.fails_in_line = False  # its error stands in line behind its items
+        self.drawn = False  # True for an iterator; the next two are set then
+        self.draw: Callable[[], R] = _stop
+        self.nothing_left: Callable[[], bool] = bool
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        require_subscription(subscription)
+        if self.upstream is not ENDED or self._complete or self._merging._ended:
+            subscription.cancel()
+            return
+        self.upstream = subscription
+        if self._merging.suspended:
+            suspend(subscription)
+        handed = handed_over(subscription)
+        if handed is None:
+            if self._merging.started:
+                subscription.request(self._merging.prefetch)
+            return
+        items, self.nothing_left = handed
+        self.draw, self.drawn = items.__next__, True
+        if self.nothing_left():
+            self.on_complete()
+        else:
+            self._merging._ready.append(self)
+
+    def on_next(self, item: R) -> None:  # this also does the work of the stage, which is the fastest way
+        merging = self._merging
+        if merging._ended:
+            return
+        demand = merging._demand
+        if merging._draining or merging._ready or not demand:
+            if not self.queue:
+                merging._pushed += 1
+                merging._ready.append(self)
+            self.queue.append((item, self.upstream.hold()))
+            return
+        merging._emissions += 1
+        if demand != UNBOUNDED:
+            merging._demand = demand - 1
+        merging._draining = True
+        merging._passing = self
+        try:
+            merging._downstream.on_next(item)
+            emitted = self._emitted + 1
+            if emitted == self._refill:
+                self.emitted()
+            else:
+                self._emitted = emitted
+        except BaseException:
+            merging.cancel()  # 2.13, as in `_emit`
+            raise
+        finally:
+            merging._passing = None
+            merging._draining = False
+        if merging._ready or (not merging._active if merging._outer_complete else merging._slots):
+            merging._drain()
+
+    def on_error(self, error: BaseException) -> None:
+        if not self._complete:
+            self.failure = require_error(error)
+            self._end()
+            self.drawn = False
+            self._merging.fail(self, error)
+
+    def on_complete(self) -> None:
+        self._end()
+        if not self.queue:
+            self._merging.finish(self)
+
+    def _end(self) -> None:
+        self._complete = True
+        self.upstream = ENDED  # 2.3, 2.4
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return the events that must happen first: the stage does something."""
+        return None if way == SEND else [(SEND, self._merging)]
+
+    # the merging stage calls these
+
+    @property
+    def is_to_fail(self) -> bool:
+        """Whether the next thing to come of it is its error."""
+        return self.fails_in_line and not self.queue
+
+    def ask_ahead(self) -> None:
+        """Ask for the first items."""
+        if not self.drawn:
+            self.upstream.request(self._merging.prefetch)
+
+    def drawn_out(self) -> None:
+        """Note that all items of the iterator have been drawn and emitted."""
+        self._end()
+        self._merging.finish(self)
+
+    def pop(self) -> tuple[R, SharedHold]:
+        """Remove the first item, and return it with the claim on it and on the outer item."""
+        item, hold = self.queue.popleft()
+        if self.outer is NO_HOLD:
+            return item, share_hold(hold)
+        claims = (self.outer.hold(),) if hold is NO_HOLD else (hold, self.outer.hold())
+        return item, SharedHold(claims)
+
+    def hold(self) -> Hold:
+        """Claim the item that is being passed straight on, and the outer item."""
+        hold = self.upstream.hold()
+        return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
+
+    def emitted(self) -> None:
+        """Note that an item has been emitted, and ask for more when enough have been."""
+        if self._complete:
+            if not self.queue and not self.fails_in_line:
+                self._merging.finish(self)
+            return
+        self._emitted += 1
+        if self._emitted == self._refill:
+            self._emitted = 0
+            self.upstream.request(self._refill)
+
+    def let_go(self) -> None:
+        """Give back queued items, and end the inner stream."""
+        queue, self.queue = self.queue, deque()
+        for _, hold in queue:
+            hold.release()
+        self.upstream.cancel()
+
+
+def _stop() -> NoReturn:
+    raise StopIteration
