@@ -11,6 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
 
+from rstreams._published import PublishResult
+
 __all__ = [
     "CONDITION_TYPES",
     "AuthenticationFailed",
@@ -83,9 +85,11 @@ class RStreamsError(Exception):
     Attributes:
         outcome_unknown: Items sent whose outcome was not known when this error ended their link. They may have arrived
             or not, and never count as success.
+        published: What became of the items, if `publish` has raised this error; else None.
     """
 
     outcome_unknown: int = 0
+    published: PublishResult | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let an error be copied, and pickled into another process, also if its constructor takes other arguments."""
@@ -268,7 +272,7 @@ class DeliveryFailed(RStreamsError):
         outcome: "rejected", "released" or "modified".
         condition: The receiver's error condition if it rejected the item with one, else None.
         description: The receiver's text; may be empty.
-        accepted: Items of the same `publish` that had been accepted when the failure was noticed.
+        accepted: Items of the same `publish` that were accepted.
         delivery_failed: For "modified": whether this counts as a failed attempt.
         undeliverable_here: For "modified": whether the receiver does not want it again.
         annotations: For "modified": the annotations that the receiver adds to the message.

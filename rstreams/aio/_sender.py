@@ -93,18 +93,31 @@ class Sender:
         return repr(self._sender)
 
     async def send(self, item: Any) -> None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
-        """Send one message and wait until the peer has accepted it; see `rstreams.Sender.send`."""
-        receipt = await self.submit(item)
-        await receipt.wait()
+        """Send one message and wait until the peer has accepted it; see `rstreams.Sender.send`.
+
+        Cancels: As `rstreams.Sender.send`.
+        """
+        receipt = await self._submitted_now(item)
+        if receipt is None:
+            await self._guest.run(self._sender.send, item)
+            return
+        try:
+            await Receipt(receipt).wait()
+        except asyncio.CancelledError:
+            self._sender.take_back(receipt)
+            raise
 
     async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
         """Send one message as soon as there is credit for it; see `rstreams.Sender.submit`.
 
         Cancels: Before the message is sent, also while it waits for credit: nothing is sent.
         """
-        if self._sender.turn_is_over():
-            await asyncio.sleep(0)
-        receipt = self._sender.submit_now(item)
+        receipt = await self._submitted_now(item)
         if receipt is None:
             receipt = await self._guest.run(self._sender.submit, item)
         return Receipt(receipt)
+
+    async def _submitted_now(self, item: object) -> TrioReceipt | None:
+        if self._sender.turn_is_over():
+            await asyncio.sleep(0)
+        return self._sender.submit_now(item)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Unpack, overload
 
-import trio
-
 from rstreams import operators
 from rstreams._checks.argument_names import name_arguments, require_argument_names
 from rstreams._checks.choices import require_choice, require_flag
-from rstreams._checks.functions import refuse_generator, require_function
+from rstreams._checks.functions import refuse_generator, require_function, require_plain
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import hint_for
 from rstreams._checks.terminus import require_capabilities, require_filters
 from rstreams._core.asking_ahead import WINDOW, require_ahead
+from rstreams._published import PublishResult
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body
@@ -29,7 +28,7 @@ from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start
-from rstreams.net.links.publication import PublishResult, naming_the_item, stamper_for
+from rstreams.net.links.publication import end_of, stamper_for
 from rstreams.net.links.remote_stream import LinkPublisher, ReceivingOptions, StreamOptions
 from rstreams.net.links.sender import Sender, SenderPublisher
 from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
@@ -345,6 +344,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         linger_s: float = 0.0,
         producer_id: str | None = None,
         first_sequence: int = 0,
+        on_end: Callable[[PublishResult], object] | None = None,
     ) -> PublishResult:
         """Send the items of a publisher to `address`; return when all of them are settled.
 
@@ -370,21 +370,25 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
                 it has not stored. Use an id in one call at a time for each address: of two connections that send as
                 the same producer, the node ends the older link with `amqp:link:stolen`.
             first_sequence: The number of the first item; the next items count up from it.
+            on_end: Called once with the result, whether the call returns, raises or is cancelled; it must not block.
 
         Once: Peers other than an `rstreams.Node` ignore the numbers, and may store a message twice. A consumer with
             "effectively_once" then drops the second one. A node keeps what it knows of producers as it keeps messages.
         Demand: The peer's credit; no item is requested that could not be sent.
         Errors: `LinkDetached` if the peer refuses or ends the link. The connection's error if it is lost and does not
             return. `DeliveryFailed` for the first item that is not accepted. The error of `items`. `ConfigError` that
-            names the item if one cannot be encoded; the items before it are sent. `outcome_unknown` of the error counts
-            items sent whose outcome never came.
-        Cancels: The source is cancelled and the link detached; items sent before may have arrived.
+            names the item if one cannot be encoded; the items before it are sent. `published` of an error of rstreams
+            has the result: what became of each item.
+        Cancels: The source is cancelled and the link detached; items sent before may have arrived. `on_end` tells how
+            many.
         Context: Any task of the connection's trio run; waits. The tasks of `items` live in the connection's scope.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
         call = f"publish({address!r})"
         require_name("", "address", address)
         require_seconds("publish", "linger_s", linger_s, zero=True)
+        if on_end is not None:
+            require_plain("publish", "on_end", on_end)
         if not callable(getattr(items, "subscribe", None)):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
@@ -402,14 +406,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             linger_s=linger_s,
             stamper=stamper_for(settlement, producer_id, first_sequence),
         )
-        try:
-            await sending.finished.wait()
-        except trio.Cancelled:
-            sending.end.abort()
-            raise
-        if sending.error is not None:
-            raise naming_the_item(call, sending.end, sending.error, encoding)
-        return PublishResult(sending.end.accepted, complete=not sending.end.left)
+        return await end_of(call, sending, encoding, on_end)
 
     @async_entered("async with connection.sender(...) as sender:")
     async def sender(

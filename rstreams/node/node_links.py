@@ -15,7 +15,7 @@ from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams._core.asking_ahead import WINDOW
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, ConnectionLost, DeliveryFailed, ProtocolError
-from rstreams.message import encode_item
+from rstreams.message import as_is, encode_item
 from rstreams.net._proton import LinkDriver
 from rstreams.net.connection import DEFAULT_PACK_ITEMS
 from rstreams.net.dialects.stream_offsets import START_AT
@@ -35,7 +35,6 @@ from rstreams.node.stealable import NamedSubscriber
 from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
-from rstreams.protocol.outgoing_items import as_is
 from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse

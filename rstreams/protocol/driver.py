@@ -13,6 +13,14 @@ from typing import Protocol
 from rstreams.protocol.frames import Frame
 
 
+class Wake(Protocol):
+    """Wakes a link: see `Driver.wake`."""
+
+    def __call__(self, *, for_item: bool = False) -> None:
+        """Make the link work soon; for an item, perhaps at once."""
+        ...
+
+
 class Driver(Protocol):
     """Carries one link: sends its frames, has its numbers, calls `link.work()` after `wake()`."""
 

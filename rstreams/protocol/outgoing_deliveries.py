@@ -26,6 +26,7 @@ from rstreams.errors import Condition
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
+from rstreams.protocol.item_numbers import ItemNumbers
 from rstreams.protocol.outgoing_body import OutgoingBody
 from rstreams.protocol.outgoing_holds import SentRuns, as_run
 from rstreams.protocol.outgoing_items import OutgoingItems
@@ -48,6 +49,7 @@ class OutgoingDeliveries:
         unsettled: The hold of each delivery whose outcome has not come, unless it is known by its run.
         body: The body of the delivery that is being sent in parts.
         most_bytes: The largest message that the receiver takes; 0 for any size.
+        numbers: The numbers of the items.
     """
 
     __slots__ = (
@@ -69,6 +71,7 @@ class OutgoingDeliveries:
         "bound",
         "late",
         "most_bytes",
+        "numbers",
         "refused",
         "resent",
         "unsettled",
@@ -85,6 +88,7 @@ class OutgoingDeliveries:
         stop: Callable[[BaseException], None],
         wake: Callable[[], None],
         bound: UnsettledBound,
+        numbers: ItemNumbers,
     ) -> None:
         """Start without deliveries.
 
@@ -97,6 +101,7 @@ class OutgoingDeliveries:
             stop: Ends the stream with an error; unsent items are given back.
             wake: Makes the link work soon.
             bound: Counts unsettled items.
+            numbers: Numbers the items.
         """
         self.accepted = 0
         self.refused = 0
@@ -105,6 +110,7 @@ class OutgoingDeliveries:
         self.unsettled: dict[Hashable, Hold] = {}
         self.body: OutgoingBody | None = None
         self.bound = bound
+        self.numbers = numbers
         self.most_bytes = 0
         self._body_bytes = 0  # the bytes sent so far of the message that is sent in parts
         self._settled = settled
@@ -169,11 +175,18 @@ class OutgoingDeliveries:
             if count == 0:
                 return 0
         are_bodies = items.are_bodies
-        payloads, holds = items.take(count)
+        payloads, holds, numbers = items.take(count)
         if packs:
             each = holds[0] if len(holds) == 1 else list(chain.from_iterable(holds))
-            payloads, shared = packer.pack(packs, each, are_bodies=are_bodies)
+            payloads, shared = packer.pack(packs, each, numbers, are_bodies=are_bodies)
             holds = [shared]
+            at = 0
+            for tag, pack in enumerate(packs, self._next_tag):
+                if len(pack) == 1:
+                    self.numbers.send(tag, numbers[at : at + 1], self._oldest_tag)
+                at += len(pack)
+        else:
+            self.numbers.send(self._next_tag, numbers, self._oldest_tag)
         tags = range(self._next_tag, self._next_tag + len(payloads))
         self._next_tag += len(payloads)
         if self._settled:
@@ -191,6 +204,11 @@ class OutgoingDeliveries:
         if not driver.send_ahead(tag, payload, settled=settled):
             return False
         self._next_tag = tag + 1
+        numbers = self.numbers
+        if numbers.taken - tag == numbers.delta and not numbers.again:
+            numbers.taken += 1  # as below, in less time
+        else:
+            numbers.send(tag, numbers.take(1), self._oldest_tag)
         if settled:
             self.accepted += 1
         else:
@@ -235,8 +253,9 @@ class OutgoingDeliveries:
     def begin_body(self, items: OutgoingItems[Any], driver: Driver) -> None:
         """Begin the first held item, which is streamed."""
         self._know_each()
-        (head, hold), tag = items.take_head(), self._next_tag
+        (head, hold, number), tag = items.take_head(), self._next_tag
         self._next_tag += 1
+        self.numbers.send(tag, number, self._oldest_tag)
         if not self._settled:
             self.unsettled[tag] = hold
             self._streamed.add(tag)
@@ -285,6 +304,7 @@ class OutgoingDeliveries:
     def _body_failed(self, body: OutgoingBody, error: BaseException) -> None:
         """Abort the delivery, and end the stream with the error; the items after it are given back."""
         self.abort_body(body).fail(error)
+        self.numbers.unsent += 1
         self._stop(error)
         self._wake()
 
@@ -323,13 +343,13 @@ class OutgoingDeliveries:
         if accepted and not packs:
             self._accepted(holds)
             return
-        for hold in holds:
+        for tag, hold in zip(tags, holds, strict=True):
             if hold is None:
                 self.late += 1
             elif packs and type(hold) is PackHold:
                 self._pack_settled(hold, outcome)
             elif not accepted:
-                self.not_accepted(hold, outcome)
+                self._refuse(tag, hold, outcome)
             else:
                 self.accepted += 1
                 hold.done()
@@ -377,16 +397,22 @@ class OutgoingDeliveries:
             self.accepted += len(pack.holds)
             pack.done()
             return
-        for hold, told in zip(pack.holds, told_outcomes(outcome, len(pack.holds)), strict=True):
+        for hold, number, told in zip(pack.holds, pack.numbers, told_outcomes(outcome, len(pack.holds)), strict=True):
             if told.kind == "accepted":
                 self.accepted += 1
                 hold.done()
             else:
-                self.not_accepted(hold, told)
+                self.not_accepted(hold, told, number)
 
-    def not_accepted(self, hold: Hold, outcome: Outcome) -> None:
+    def _refuse(self, tag: Hashable, hold: Hold, outcome: Outcome) -> None:
+        assert isinstance(tag, int), "tags count up"
+        self.not_accepted(hold, outcome, self.numbers.of(tag))
+
+    def not_accepted(self, hold: Hold, outcome: Outcome, number: int) -> None:
         """End the hold of an item that the receiver has not accepted, or will not accept."""
         self.refused += 1
+        if self._fail_on_refusal:
+            self.numbers.refused[number] = outcome
         if outcome.kind == "released":
             hold.release()
         else:
@@ -397,25 +423,34 @@ class OutgoingDeliveries:
 
     # how they are lost
 
-    def take_back(self) -> tuple[list[bytes], list[Hold]]:
+    def _oldest_tag(self) -> int:
+        """Return the tag of the oldest unsettled delivery."""
+        oldest: Any = next(iter(self.unsettled), None)
+        return oldest if oldest is not None else self._runs.first if self._runs else self._next_tag
+
+    def take_back(self) -> tuple[list[bytes], list[Hold], list[int]]:
         """Take unsettled items back, to send them again on another link, in the order in which they were sent."""
         self._know_each()
         payloads: list[bytes] = []
         holds: list[Hold] = []
+        numbers: list[int] = []
+        tag: Any
         for tag, hold in self.unsettled.items():
             if type(hold) is PackHold:
                 payloads += hold.items
                 holds += hold.holds
+                numbers += hold.numbers
             else:
                 payloads.append(self._kept[tag])
                 holds.append(hold)
+                numbers.append(self.numbers.of(tag))
         self.resent += len(payloads)
         self._kept.clear()
         self.unsettled.clear()
         self._sizes.clear()
         self.bound.clear()
         self._packer.reset()
-        return payloads, holds
+        return payloads, holds, numbers
 
     def take_holds(self) -> list[Hold]:
         """Forget unsettled deliveries, and the body in progress; return the holds, if there are any."""

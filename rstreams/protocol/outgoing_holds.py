@@ -67,6 +67,17 @@ class WaitingHolds:
             count -= len(run)
         return taken
 
+    def remove(self, hold: Hold) -> int:
+        """Take a single hold out; return the place that it had, -1 if it is not there."""
+        at = 0
+        for run in self._runs:
+            if type(run) is list and hold in run:
+                place = run.index(hold)
+                del run[place]
+                return at + place
+            at += len(run)
+        return -1
+
     def take_all(self) -> list[Hold]:
         """Take out the hold of each item."""
         runs, self._runs = self._runs, []

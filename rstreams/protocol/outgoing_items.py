@@ -12,9 +12,9 @@ sends, or has drawn in the meantime.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
@@ -23,10 +23,10 @@ from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
-from rstreams.errors import ConfigError
-from rstreams.message import ByteStream, Message, encode_item
+from rstreams.message import ByteStream, Message, as_is, encode_item
 from rstreams.protocol.credit import SenderLedger
-from rstreams.protocol.driver import Driver
+from rstreams.protocol.driver import Driver, Wake
+from rstreams.protocol.item_numbers import ItemNumbers
 from rstreams.protocol.life import SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.outgoing_body import StreamedHead
 from rstreams.protocol.outgoing_holds import WaitingHolds
@@ -48,25 +48,6 @@ _OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
 """The phases in which more items may come from the publisher."""
 
 
-class Wake(Protocol):
-    """Wakes a link: see `Driver.wake`."""
-
-    def __call__(self, *, for_item: bool = False) -> None:
-        """Make the link work soon; for an item, perhaps at once."""
-        ...
-
-
-def as_is(encoded: bytes) -> bytes:
-    """Return the message, for publishers whose items are encoded; a run of them costs no call for each.
-
-    Errors: `ConfigError` for an item that is not bytes.
-    """
-    if type(encoded) is not bytes:
-        msg = f"an encoded message must be bytes, not {type(encoded).__name__}"
-        raise ConfigError(msg)
-    return encoded
-
-
 class OutgoingItems(Scannable, Generic[T]):
     """The items from the publisher of a `LinkSubscriber`, and their subscriber; see the text of this module.
 
@@ -77,7 +58,7 @@ class OutgoingItems(Scannable, Generic[T]):
         payloads: The held items, encoded, in their order.
         are_bodies: Whether they are not encoded yet: each is the body of its message.
         holds: The hold of each item; items that came together have theirs in one run.
-        doubtful: The number of them, the first ones, that were sent over a link that was lost.
+        numbers: The number of each item.
         error: The error that the stream failed with.
         turn_over: Whether the publisher makes its items so slowly that other links should have their turn.
         size: The size that the next items are expected to have.
@@ -103,9 +84,9 @@ class OutgoingItems(Scannable, Generic[T]):
         "_wake",
         "_woken",
         "are_bodies",
-        "doubtful",
         "error",
         "holds",
+        "numbers",
         "payloads",
         "size",
         "turn_over",
@@ -147,7 +128,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self.payloads: list[bytes] = []
         self.are_bodies = False
         self.holds = WaitingHolds()
-        self.doubtful = 0
+        self.numbers = ItemNumbers()
         self.error: BaseException | None = None
         self.turn_over = False
         self.unencodable = False
@@ -204,6 +185,7 @@ class OutgoingItems(Scannable, Generic[T]):
     def on_next(self, item: T) -> None:
         """Encode the item and keep it until the link sends it."""
         if self._life.phase is not _LIVE:
+            self.numbers.unsent += 1
             self._subscription.hold().release()  # it was sent before the cancel arrived: the publisher gets it back
             return
         hold = NO_HOLD if self._settled else self._subscription.hold()
@@ -211,6 +193,7 @@ class OutgoingItems(Scannable, Generic[T]):
             payload = self._encode_any(item)
         except Exception as error:  # the caller's own encoder may raise anything
             self.unencodable = True
+            self.numbers.unsent += 1
             hold.fail(error)
             self._fail(error)
             return
@@ -227,6 +210,7 @@ class OutgoingItems(Scannable, Generic[T]):
     def on_held_run(self, items: list[Any], holds: HoldRun) -> None:
         """Encode items and keep them, as `on_next` does with one; see `TakesHeldRuns`."""
         if self._life.phase is not _LIVE:
+            self.numbers.unsent += len(items)
             for hold in holds:
                 hold.release()
             return
@@ -316,6 +300,7 @@ class OutgoingItems(Scannable, Generic[T]):
     def _gather(self, items: list[Any], requested: int) -> None:
         """Keep drawn items; they have no holds."""
         if self._life.phase not in (_LIVE, SenderPhase.ENDING):
+            self.numbers.unsent += len(items)
             return  # closed by the publisher's own code, which has them back
         error = self._keep(items, NoHolds(len(items)))
         if error is not None:
@@ -343,6 +328,7 @@ class OutgoingItems(Scannable, Generic[T]):
             self.payloads += payloads
             self.holds.put(holds[:count])
             self.unencodable = True
+            self.numbers.unsent += len(items) - count
             holds[count].fail(error)
             for hold in holds[count + 1 :]:
                 hold.release()
@@ -413,17 +399,16 @@ class OutgoingItems(Scannable, Generic[T]):
         is_head = (type(payload) is StreamedHead for payload in self.payloads[:count])
         return next((at for at, found in enumerate(is_head) if found), count)
 
-    def take(self, count: int) -> tuple[list[bytes], list[list[Hold] | HoldRun]]:
-        """Take the first `count` held items, none of which is streamed, and their holds: they are sent."""
+    def take(self, count: int) -> tuple[list[bytes], list[list[Hold] | HoldRun], Sequence[int]]:
+        """Take the first `count` held items, none of which is streamed, their holds and numbers: they are sent."""
         if count == len(self.payloads):
             payloads, self.payloads = self.payloads, []
         else:
             payloads, self.payloads = self.payloads[:count], self.payloads[count:]
         holds = self.holds.take(count)
-        self.doubtful = max(self.doubtful - count, 0)
         self._ledger.send(count)
         self.size.mean = max(1, total_bytes(payloads) // count)
-        return payloads, holds
+        return payloads, holds, self.numbers.take(count)
 
     def before_too_large(self, count: int, most_bytes: int) -> int:
         """Return how many of the first `count` held items come before the first message of more than `most_bytes`."""
@@ -439,28 +424,39 @@ class OutgoingItems(Scannable, Generic[T]):
             size += _SECTION_BYTES if size > _SHORT_BODY else _SHORT_SECTION_BYTES
         return size
 
-    def take_first(self) -> tuple[int, Hold]:
-        """Take the first held item, which is not sent; return the size of its message, in bytes, and its hold."""
-        payload, (hold,) = self.payloads.pop(0), *self.holds.take(1)
-        self.doubtful = max(self.doubtful - 1, 0)
+    def take_first(self) -> tuple[int, Hold, int]:
+        """Take the first held item, which is not sent; return the size of its message, its hold and its number."""
+        payload, (hold,), (number,) = self.payloads.pop(0), *self.holds.take(1), self.numbers.take(1)
         self._ledger.send(1)
-        return self._size(payload), hold
+        return self._size(payload), hold, number
 
-    def take_head(self) -> tuple[StreamedHead, Hold]:
-        """Take the first held item, which is the head of a streamed one, and its hold."""
+    def take_head(self) -> tuple[StreamedHead, Hold, Sequence[int]]:
+        """Take the first held item, which is the head of a streamed one, its hold and its number."""
         head, (hold,) = self.payloads.pop(0), *self.holds.take(1)
         assert isinstance(head, StreamedHead)
         self._heads -= 1
         self._ledger.send(1)
-        return head, hold
+        return head, hold, self.numbers.take(1)
 
-    def put_back(self, payloads: list[bytes], holds: list[Hold]) -> None:
+    def put_back(self, payloads: list[bytes], holds: list[Hold], numbers: list[int]) -> None:
         """Hold items again that were sent on a lost link, before items that were never sent."""
         self._encode_held()  # the next link may not take packs
         self.payloads = payloads + self.payloads
         self.holds.put_first(holds)
-        self.doubtful += len(holds)
+        self.numbers.take_back(numbers)
         self._ledger.take_back(len(payloads))
+
+    def withdraw(self, hold: Hold) -> bool:
+        """Forget a held item that has a hold of its own, which is released; return whether it was held."""
+        at = self.holds.remove(hold)
+        if at < 0:
+            return False
+        self.count_received()  # before one is missing
+        self._heads -= type(self.payloads.pop(at)) is StreamedHead
+        del self.numbers.again[at : at + 1]
+        self._ledger.send(1)
+        hold.release()
+        return True
 
     # how it ends
 
@@ -477,9 +473,10 @@ class OutgoingItems(Scannable, Generic[T]):
     def take_holds(self) -> tuple[list[Hold], list[Hold]]:
         """Forget held items, and return the holds of doubtful items, and those of items that were never sent."""
         self.count_received()
-        holds = self.holds.take_all()
-        doubtful, holds = holds[: self.doubtful], holds[self.doubtful :]
-        self.doubtful = 0
+        holds, again = self.holds.take_all(), self.numbers.again
+        doubtful, holds = holds[: len(again)], holds[len(again) :]
+        self.numbers.unsent += len(holds)
+        again.clear()
         self.payloads.clear()
         self._heads = 0
         self._ledger.send(len(doubtful) + len(holds))

@@ -16,13 +16,15 @@ class PackHold:
     Attributes:
         holds: One for each item.
         items: The encoded items, if they may have to be sent again.
+        numbers: The number of each item.
     """
 
-    __slots__ = ("holds", "items")
+    __slots__ = ("holds", "items", "numbers")
 
-    def __init__(self, holds: Sequence[Hold], items: Sequence[bytes]) -> None:
+    def __init__(self, holds: Sequence[Hold], items: Sequence[bytes], numbers: Sequence[int]) -> None:
         self.holds = holds
         self.items = items
+        self.numbers = numbers
 
     def done(self) -> None:
         """Accept all items."""
@@ -126,13 +128,14 @@ class Packer:
         return True
 
     def pack(
-        self, packs: Sequence[list[bytes]], holds: Sequence[Hold], *, are_bodies: bool
+        self, packs: Sequence[list[bytes]], holds: Sequence[Hold], numbers: Sequence[int], *, are_bodies: bool
     ) -> tuple[list[bytes], list[Hold]]:
         """Return the message and the hold of each pack; a single item is an ordinary message.
 
         Args:
             packs: The items of each.
             holds: The holds of all their items.
+            numbers: The numbers of all their items.
             are_bodies: Whether the items are not encoded yet: each is the body of its message.
         """
         encode = encode_bodies if are_bodies else encode_pack
@@ -146,6 +149,6 @@ class Packer:
                 shared.append(holds[at])
             else:
                 messages.append(encode(items))
-                shared.append(PackHold(holds[at : at + size], items if self._keeps else ()))
+                shared.append(PackHold(holds[at : at + size], items if self._keeps else (), numbers[at : at + size]))
             at += size
         return messages, shared

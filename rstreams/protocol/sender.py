@@ -146,6 +146,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             stop=self._stop,
             wake=self._wake,
             bound=self._bound,
+            numbers=self._items.numbers,
         )
         self._settled = settled
         self._settle_before_detach = settle_before_detach
@@ -361,11 +362,11 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def _refuse_first(self, most_bytes: int) -> None:
         """End the hold of the first held item, whose message is larger than the receiver takes (2.7.3)."""
-        size, hold = self._items.take_first()
+        size, hold, number = self._items.take_first()
         outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
         if self._refuse_too_large is None:
             goes_on = hold is not NO_HOLD or self._fails_on_refusal
-            self._deliveries.not_accepted(hold, outcome)
+            self._deliveries.not_accepted(hold, outcome, number)
         else:
             goes_on = self._refuse_too_large(hold, outcome)
         if not goes_on:  # otherwise the refusal would be unnoticed
@@ -431,6 +432,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         self.outcome_unknown += len(doubtful)
         if self._deliveries.body is not None:
             holds = [self._deliveries.abort_body(self._deliveries.body), *holds]
+            self._items.numbers.unsent += 1
         for hold in doubtful:
             hold.fail(lost)  # the receiver may have begun to process it
         for hold in holds:
@@ -447,6 +449,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         if not self._items.close(SenderEvent.FINISH, error):
             return
         self.outcome_unknown += self._deliveries.unsettled_items
+        self._items.numbers.unsent += self._settled and self._deliveries.body is not None
         ends = end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
         if self._finish_later is not None:
             self._finish_later(ends)

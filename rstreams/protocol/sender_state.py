@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rstreams.protocol.credit import SenderLedger
+from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.end import End
 from rstreams.protocol.life import SenderLife, SenderPhase
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
@@ -41,7 +43,7 @@ class SenderState(End):
     @property
     def unsettled(self) -> int:
         """Items sent whose outcome has not come."""
-        return self._deliveries.unsettled_items + self._items.doubtful
+        return self._deliveries.unsettled_items + len(self._items.numbers.again)
 
     @property
     def waits_for(self) -> str:
@@ -61,6 +63,19 @@ class SenderState(End):
     def sent(self) -> int:
         """Items sent, each counted once, when the link has ended."""
         return self._deliveries.accepted + self._deliveries.refused + self.outcome_unknown
+
+    @property
+    def unsent(self) -> int:
+        """Items that the publisher gave, and that were not sent when the link had ended."""
+        return self._items.numbers.unsent
+
+    @property
+    def refused(self) -> Mapping[int, Outcome]:
+        """The outcomes of items that were not accepted, by their numbers in the stream, counted from 0.
+
+        They are kept only by an end that stops at the first of them.
+        """
+        return self._items.numbers.refused
 
     @property
     def unencodable(self) -> bool:

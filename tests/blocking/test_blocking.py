@@ -14,7 +14,7 @@ import pytest
 
 import rstreams
 import rstreams.blocking
-from rstreams import Stream
+from rstreams import PublishResult, Stream
 from rstreams.blocking import BlockingStream
 from rstreams.errors import ConfigError, ConnectFailed, LinkDetached, RStreamsError
 from rstreams.runtime.portal import start_portal
@@ -190,6 +190,16 @@ def test_several_threads_share_a_connection(here: Fixture) -> None:
 
 def test_a_blocking_stream_can_be_published(here: Fixture) -> None:
     assert here.connection.publish("jobs", here.connection.stream("numbers").take(5)).accepted == 5
+
+
+def test_what_was_published_is_told(here: Fixture) -> None:
+    results: list[PublishResult] = []
+    assert here.connection.publish("jobs", Stream.range(3), on_end=results.append) == PublishResult(3)
+    with pytest.raises(ValueError, match="no more"):
+        here.connection.publish(
+            "jobs", Stream.range(3).concat(Stream.fail(ValueError("no more"))), on_end=results.append
+        )
+    assert results == [PublishResult(3), PublishResult(3, complete=False)]
 
 
 def test_a_stream_cannot_cross_from_one_connection_s_thread_to_another_s(here: Fixture) -> None:

@@ -17,6 +17,7 @@ PRINTED = {
         ["1", "2", "2 1 1"],
         ["3", "4", "two - x-opt-rstreams-failed-at x-opt-rstreams-failure"],
         ["resized one", "resized two"],
+        ["2 accepted, 1 refused, 0 unknown", "1 modified"],
         ["2"],
         ["<rstreams receipt: accepted>", "modified - the receiver modified an item", "<rstreams receipt: accepted>"],
         ["True"],

@@ -10,8 +10,7 @@ from rstreams import operators, sources
 from rstreams._checks.functions import require_plain
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
-from rstreams.message import encode_item
-from rstreams.protocol.outgoing_items import as_is
+from rstreams.message import as_is, encode_item
 
 T = TypeVar("T")
 

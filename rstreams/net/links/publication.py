@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import copy
 from typing import Any
 
-from rstreams.errors import ConfigError
+import trio
+
+from rstreams._published import PublishResult, RefusedItem
+from rstreams.errors import ConfigError, DeliveryFailed, PeerClosed, RStreamsError, TransportError
+from rstreams.net.links.connection_links import Sending
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, Stamper
 from rstreams.net.links.encoding import Encoding
 from rstreams.protocol.sender import LinkSubscriber
 
-
-@dataclass(frozen=True, slots=True)
-class PublishResult:
-    """The result of publishing a stream that ended well.
-
-    Attributes:
-        accepted: Items that the peer accepted; at most once: items sent.
-        complete: Whether these are all items of the stream; False if `drain_and_close` ended it before.
-    """
-
-    accepted: int
-    complete: bool = True
-
-    def __repr__(self) -> str:
-        """Return the number, and whether it is not complete."""
-        return f"PublishResult(accepted={self.accepted}{'' if self.complete else ', complete=False'})"
+logger = logging.getLogger("rstreams.net")
 
 
 def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -> Stamper | None:
@@ -40,6 +31,59 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
         msg = f"producer_id and first_sequence go with settlement='effectively_once', not with {settlement!r}"
         raise ConfigError(msg)
     return None
+
+
+async def end_of(
+    call: str, sending: Sending, encoding: Encoding | None, on_end: Callable[[PublishResult], object] | None
+) -> PublishResult:
+    """Wait until a stream is published, and return what became of its items.
+
+    Args:
+        call: The user's call, for messages.
+        sending: The link.
+        encoding: Encodes the items, if the user has a function for that.
+        on_end: Called with the result, however the link ends.
+
+    Errors: The error that ended it. If it is one of this library, it has the result as `published`.
+    Cancels: The source is cancelled, and the link detached.
+    """
+    end = sending.end
+    try:
+        await sending.finished.wait()
+    except trio.Cancelled:
+        end.abort()
+        _tell(on_end, _result(end, encoding, complete=False), call)
+        raise
+    error = sending.error
+    result = _result(end, encoding, complete=error is None and not end.left)
+    _tell(on_end, result, call)
+    if error is None:
+        return result
+    error = naming_the_item(call, end, error, encoding)
+    if isinstance(error, TransportError | PeerClosed):
+        told, error = error, copy(error).with_traceback(error.__traceback__)  # all links of a connection get the same
+        error.__cause__ = told.__cause__
+    if isinstance(error, RStreamsError):
+        error.published = result
+        error.outcome_unknown = result.unknown
+    if isinstance(error, DeliveryFailed):
+        error.accepted = result.accepted
+    raise error
+
+
+def _result(end: LinkSubscriber[Any], encoding: Encoding | None, *, complete: bool) -> PublishResult:
+    refused = {number: RefusedItem(why.kind, why.condition, why.description) for number, why in end.refused.items()}
+    not_sent = end.unsent + (encoding is not None and encoding.error is not None)
+    return PublishResult(end.accepted, refused, end.outcome_unknown + end.unsettled, not_sent, complete)
+
+
+def _tell(on_end: Callable[[PublishResult], object] | None, result: PublishResult, call: str) -> None:
+    if on_end is None:
+        return
+    try:
+        on_end(result)
+    except Exception:  # it is the user's function, and the end is what it is
+        logger.exception("on_end of %s raised", call)
 
 
 def naming_the_item(

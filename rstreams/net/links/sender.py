@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checkable
 
 import trio
 
@@ -110,6 +110,15 @@ def _nobody(receipt: Receipt) -> None:
     """Do nothing, because no function was given."""
 
 
+@runtime_checkable
+class _GivesBack(Protocol):
+    """A link that gives back a message that it has not sent."""
+
+    def withdraw(self, hold: Hold) -> bool:
+        """Forget the message with this hold, which is released; return whether it had not been sent."""
+        ...
+
+
 class Waiter:
     """A message that waits for credit.
 
@@ -212,12 +221,22 @@ class Sender:
 
         Errors: `ConfigError` if it cannot be encoded, or in another thread. `DeliveryFailed` if the peer rejects,
             releases or modifies it. The error of the link if the link ends before.
-        Cancels: A message that was sent already may arrive.
+        Cancels: A message that has not left is not sent any more, also while the connection is away. One that has left
+            may arrive; if the connection is lost before its outcome comes, and returns, it may be sent again.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
         receipt = await self.submit(item)
         if not receipt.settled or receipt.error is not None:  # `submit` lets other tasks run
-            await receipt.wait()
+            try:
+                await receipt.wait()
+            except trio.Cancelled:
+                self._take_back(receipt)
+                raise
+
+    def _take_back(self, receipt: Receipt) -> None:
+        """Do not send a message that waits for room at the link, or for the next connection."""
+        if not receipt.settled and isinstance(self._subscriber, _GivesBack) and isinstance(receipt, MessageHold):
+            self._subscriber.withdraw(receipt)
 
     async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
         """Send one message as soon as there is credit for it; do not wait for its outcome.
@@ -352,6 +371,12 @@ class SenderPublisher(Sender):
         """Do not send a message any more, if it still waits."""
         if waiter.receipt is None:
             self._withdraw(waiter)
+        else:
+            self._take_back(waiter.receipt)
+
+    def take_back(self, receipt: Receipt) -> None:
+        """Do not send a message any more, if it still waits at the link."""
+        self._take_back(receipt)
 
     def turn_is_over(self) -> bool:
         """Tell whether other tasks are to run before the next message; then a new turn begins."""

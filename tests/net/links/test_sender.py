@@ -11,10 +11,11 @@ import rstreams
 from rstreams import Message
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
-from rstreams.message import decode_body
+from rstreams.message import ByteStream, decode_body
+from rstreams.net.links.bodies import encode_once, open_body
 from rstreams.net.links.sender import TURN_CALLS, MessageHold, Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
-from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
+from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.sender import LinkSubscriber
 from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import connected, until
@@ -156,6 +157,60 @@ async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alo
         await untold.wait()
     with pytest.raises(ConnectionLost):
         await sender.submit(4)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("when", ["no credit any more", "sent again"])
+async def test_a_cancelled_send_takes_its_message_back_from_the_link(when: str, streamed: bool) -> None:  # noqa: FBT001
+    def bind() -> PlayedDriver:
+        driver = PlayedDriver()
+        driver.link = end.bind("test", driver)
+        driver.link.send(Attach("test", Role.SENDER, "", "work"))
+        driver.receive(Attach("test", Role.RECEIVER, "", "work"))
+        driver.wire = 9
+        driver.receive(Flow(9))
+        return driver
+
+    sender = SenderPublisher("work", streams=True)
+    end = LinkSubscriber(
+        sender,
+        encode=encode_once,
+        settlement=Settlement.AT_LEAST_ONCE,
+        settle_before_detach=True,
+        fail_on_refusal=False,
+        expose_errors=False,
+        on_finished=sender.on_finished,
+        resends=True,
+        open_body=open_body,
+    )
+    driver = bind()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            if when == "no credit any more":
+                driver.wire = 0
+            messages = [
+                "first",
+                Message(ByteStream([b"x"])) if streamed and when == "no credit any more" else "cancelled",
+            ]
+            for message in messages:
+                nursery.start_soon(sender.send, message)
+                await trio.testing.wait_all_tasks_blocked()
+            driver.turn()
+            if when == "sent again":
+                assert driver.link is not None
+                driver.link.lose(Lost(LOST, returns=True))
+            scope.cancel()
+    receipt = await sender.submit("kept")
+    if when == "no credit any more":
+        driver.wire = 9
+        driver.turn()
+    else:
+        driver = bind()
+    sent = [payload for frame in driver.sent if isinstance(frame, Transfer) for payload in frame.payloads]
+    assert [decode_body(payload) for payload in sent] == ["kept"]
+    driver.receive(Disposition([frame.deliveries[0] for frame in driver.sent if isinstance(frame, Transfer)], ACCEPTED))
+    assert receipt.settled
+    assert end.unsettled == 0
 
 
 @pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
