@@ -176,7 +176,9 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
                 `window`. By default 4096, or twice the window if more. Only with "effectively_once" and "manual".
             start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a loss it goes
                 on behind the last message that was handed over. None: where the peer begins by itself.
-            group: The consumer group of a log that this stream is a member of. `start` then counts for a new group.
+            group: The consumer group of a log that this stream is a member of. `start` then counts for a new group. If
+                messages were deleted before the group has settled them, the stream ends with `LinkDetached`, unless
+                `start` is "first": then it goes on with the oldest message.
             subscription: The name of a subscription that the peer keeps, with the messages that come while this stream
                 is away, until `unsubscribe`. The connection needs a `container_id` that you have chosen.
 

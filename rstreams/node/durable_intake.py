@@ -128,19 +128,18 @@ class DurableIntake(Queue, ABC):
 
     def _append(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
         """Append messages to the store; `repeated` further ones are accepted with them."""
-        chain = self._numbered.chain
+        chain = self._partition.chain
         if run:
             first, count = self._partition.next, len(run)
             self._places.receive(producer, count, sum(map(len, run)))
             self._enqueued += count
-            used = chain if producer.numbered else None
             records = self._numbered.note(stamps) if producer.numbered else {}
-            done = partial(self._on_commit, producer, first=first, run=run, chain=used, repeated=repeated)
-            self._partition.append(run, done, sync_s=self._sync_s, records=records, chain=used)
+            done = partial(self._on_commit, producer, first=first, run=run, chain=chain, repeated=repeated)
+            self._partition.append(run, done, sync_s=self._sync_s, records=records)
         elif repeated:  # those that came first may not be safe yet
             self._numbered.note(())
             done = partial(self._on_barrier, producer, repeated, chain)
-            self._partition.delete((), done, sync_s=self._sync_s, chain=chain)
+            self._partition.delete((), done, sync_s=self._sync_s, after_appends=True)
 
     def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
@@ -160,13 +159,13 @@ class DurableIntake(Queue, ABC):
         *,
         first: int,
         run: Sequence[bytes],
-        chain: Chain | None,
+        chain: Chain,
         repeated: int,
     ) -> None:
         """Hear that messages are safe, or that they are not in the store."""
         count, size = len(run), sum(map(len, run))
         self._places.heard(count, size)
-        if chain is not None:
+        if producer.numbered or error is not None:
             self._numbered.heard(chain, error)
         if error is not None:
             self._enqueued -= count

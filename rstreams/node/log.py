@@ -218,7 +218,7 @@ class LogAddress(Address):
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, self.partitions, begin)
-        member = GroupMember(self.name, group, subscriber)
+        member = GroupMember(self.name, group, subscriber, goes_on=start == "first")
         subscriber.on_subscribe(member)
         if not member.ended:
             group.join(member)
@@ -333,22 +333,21 @@ class LogAddress(Address):
     def _append_to(self, at: int, messages: Sequence[bytes], stamps: Sequence[Stamp] | None, tell: Done) -> None:
         """Append to one partition; `stamps` is None if the messages are not numbered."""
         partition, numbered = self.partitions[at], self._numbered[at]
-        chain = None if stamps is None else numbered.chain
+        chain = partition.kept.chain
         records = {} if stamps is None else numbered.note(stamps)
         if not messages:  # those that came first may not be safe yet
-            assert chain is not None, "only numbered messages come again"
 
             def through(error: StoreError | None) -> None:
                 numbered.heard(chain, error)
                 tell(error)
 
-            partition.kept.delete((), through, sync_s=partition.sync_s, chain=chain)
+            partition.kept.delete((), through, sync_s=partition.sync_s, after_appends=True)
             return
         first = partition.kept.next
 
         def done(error: StoreError | None) -> None:
             self._room.free(len(messages))
-            if chain is not None:
+            if stamps is not None or error is not None:
                 numbered.heard(chain, error)
             if error is None:
                 self._appended += len(messages)
@@ -357,7 +356,7 @@ class LogAddress(Address):
             tell(error)
             self._room.serve()
 
-        partition.append(messages, done, records, chain)
+        partition.append(messages, done, records)
 
     def _compact(self, compaction: Compaction, first: int, messages: Sequence[bytes]) -> None:
         compaction.come(range(first, first + len(messages)), messages)

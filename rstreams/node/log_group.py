@@ -12,6 +12,9 @@ that lives is handed on when all its messages are settled; until then it hands o
 settled when it left goes to the next owner: the position goes back to `committed`, and settled offsets are passed over.
 The same happens when a member gives a message back.
 
+If messages were deleted before they were settled, members hear of it: their links end with an error. A member that has
+asked for `start="first"` goes on with the oldest message that is there; the messages that are passed over are counted.
+
 At most `MOST_AHEAD` messages are between `committed` and `position`. A member that never settles one message then gets
 no more of that partition, and the memory for the settled ones is bounded.
 """
@@ -26,7 +29,7 @@ from typing import Final, overload
 
 from rstreams._core.holds import NO_HOLD, Hold, HoldRun, SharedHold
 from rstreams.abc import Subscriber
-from rstreams.errors import DeliveryFailed, StoreError
+from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.log_reader import SLICE, TakesOffsets, position_of
@@ -53,6 +56,7 @@ class GroupPartition:
         owner: The member that gets its messages; None if there is none.
         heir: The member that gets it when the owner has settled all; None if it stays.
         owning: The number of times that it began to be handed out, to tell late outcomes from others.
+        lost: Messages that were deleted before they were settled, and were passed over.
     """
 
     def __init__(self, partition: LogPartition, group: str, start: Offset) -> None:
@@ -65,10 +69,12 @@ class GroupPartition:
         self._forgotten = False
         self._finding = False  # the place of a time is looked up
         record = partition.kept.records.get(self._key)
-        known = None if record is None else max(_OFFSET.unpack(record)[0], partition.kept.first)
+        known = None if record is None else _OFFSET.unpack(record)[0]
         begin = known if known is not None else position_of(partition, start)
         self.committed = partition.kept.first if begin is None else begin
         self.moved = known is not None  # it has settled messages, or its place has been kept over a restart
+        self._floats = known is None and start == "first"  # it begins with the oldest message, whichever that is then
+        self.lost = 0
         self._settled: set[int] = set()
         self._out: dict[int, None] = {}  # offsets at the owner, in rising order
         self._lowest_back: int | None = None  # the lowest offset that it has given back
@@ -83,7 +89,7 @@ class GroupPartition:
             self._keep()
 
     def _open(self) -> LogCursor:
-        return LogCursor(self.partition, self.committed, self._wake, self._warn)
+        return LogCursor(self.partition, self.committed, self._wake, self._lose)
 
     def _on_found(self, answer: int | StoreError) -> None:
         """Begin at the place of a time; if the store cannot find it, with the first message."""
@@ -108,17 +114,27 @@ class GroupPartition:
 
     @property
     def lag(self) -> int:
-        """How many messages are not settled: the distance from the committed offset to the end."""
-        return self.partition.safe_end - max(self.committed, self.partition.kept.first)
+        """How many messages are not settled: those from the committed offset to the end; in a compacted log at most."""
+        kept = self.partition.kept
+        return min(self.partition.safe_end - max(self.committed, kept.first), kept.count)
 
     def _wake(self) -> None:
         if self.owner is not None:
             self.owner.on_ready()
 
-    def _warn(self) -> None:
-        text = "group %r of log %r: the messages from offset %d to %d were deleted before they were settled"
-        first = self.partition.kept.first
-        logger.warning(text, self._key.removeprefix(_RECORD), self.partition.name, self.cursor.position, first - 1)
+    def _lose(self) -> ProtocolError | None:
+        """Return the error for messages that were deleted before they were settled; None to pass over them."""
+        first, position = self.partition.kept.first, self.cursor.position
+        if self._floats:
+            return None
+        group, log = self._key.removeprefix(_RECORD), self.partition.name
+        text = f"the messages from offset {position} to {first - 1} were deleted before they were settled"
+        if self.owner is not None and self.owner.goes_on:
+            self.lost += first - position - sum(position <= offset < first for offset in self._settled)
+            logger.warning("group %r of log %r: %s; it goes on with the oldest one that is there", group, log, text)
+            return None
+        choice = 'start="first" goes on with the oldest one that is there'
+        return ProtocolError(Condition.NOT_FOUND.value, f"group {group!r} of log {log!r:.80}: {text}; {choice}")
 
     def take(self, most: int) -> tuple[Sequence[int], list[bytes]]:
         """Take messages for the owner; none while some wait to be handed out again, or the partition changes hands."""
@@ -138,6 +154,7 @@ class GroupPartition:
                     self._commit()
                     continue
                 offsets, messages = [each[0] for each in fresh], [each[1] for each in fresh]
+            self._floats = False
             self._out.update(dict.fromkeys(offsets))
             return offsets, messages
 
@@ -304,6 +321,7 @@ class Group:
             lag=sum(part.lag for part in self._parts),
             unsettled=sum(part.unsettled for part in self._parts),
             waiting_to_move=sum(part.heir is not None for part in self._parts),
+            lost=sum(part.lost for part in self._parts),
         )
 
     def keep_last(self) -> None:
@@ -324,11 +342,15 @@ class GroupMember(TakesOffsets):
         address: The address of the log, for messages.
         group: The group.
         subscriber: Gets the messages of its partitions, each with its offset; those of a partition are in order.
+        goes_on: Whether it passes over messages that were deleted before they were settled. Otherwise it ends.
+
+    Errors: `on_error` with `ProtocolError` (`amqp:not-found`) if such messages are missing.
     """
 
-    def __init__(self, address: str, group: Group, subscriber: Subscriber[bytes]) -> None:
+    def __init__(self, address: str, group: Group, subscriber: Subscriber[bytes], *, goes_on: bool = False) -> None:
         super().__init__(address, subscriber)
         self._group = group
+        self.goes_on = goes_on
         self._turn = 0
         self._current: SharedHold = NO_HOLD
 

@@ -21,7 +21,7 @@ from typing import Final
 from rstreams.errors import Condition, ProtocolError, StoreError
 from rstreams.net.links.offsets import cut_with_offsets, with_offsets
 from rstreams.node.memory_partition import AnyPartition
-from rstreams.store import Chain, Chunk, Done, split
+from rstreams.store import Chunk, Done, split
 
 RECENT_BYTES: Final = 1024 * 1024
 """The bytes of the newest messages of a partition that stay in memory, about; at least the last run stays."""
@@ -109,7 +109,7 @@ class LogPartition:
         self._recent_bytes = 0
         self._cursors: dict[LogCursor, None] = {}
 
-    def append(self, run: Sequence[bytes], done: Done, records: Mapping[str, bytes], chain: Chain | None = None) -> int:
+    def append(self, run: Sequence[bytes], done: Done, records: Mapping[str, bytes]) -> int:
         """Append messages; cursors at the end get them when they are safe, before `done` is called."""
         first = self.kept.next
 
@@ -118,7 +118,7 @@ class LogPartition:
                 self._come(first, run)
             done(error)
 
-        return self.kept.append(run, committed, sync_s=self.sync_s, records=records, chain=chain)
+        return self.kept.append(run, committed, sync_s=self.sync_s, records=records)
 
     def _come(self, first: int, run: Sequence[bytes]) -> None:
         self.safe_end = first + len(run)
@@ -135,10 +135,7 @@ class LogPartition:
             self._trim(0.0)
 
     def recent(self, position: int) -> _RecentRun | None:
-        """Return the run in memory that has a position or comes next.
-
-        Positions are missing between two runs if messages were refused, because the disk was full.
-        """
+        """Return the run in memory that has a position or comes next."""
         if not self._recent or position < self._recent[0].first:
             return None
         found = None
@@ -387,6 +384,8 @@ class LogCursor:
             return
         if not partition.has_gaps and self.position < partition.kept.first:
             self.error = self._lose()
+            if self.error is not None:
+                return  # the position stays
         if answer.runs:
             if len(answer.runs) == 1:
                 self._positions, self._messages = answer.runs[0].positions, answer.runs[0].messages

@@ -21,6 +21,7 @@ class MemoryPartition:
         count: How many messages it has.
         size: Their bytes.
         records: The small records, by key.
+        chain: As for `Partition`; nothing fails here.
     """
 
     def __init__(self, today: Callable[[], float] = time.time) -> None:
@@ -29,6 +30,7 @@ class MemoryPartition:
         self.count = 0
         self.size = 0
         self.records: dict[str, bytes] = {}
+        self.chain = Chain()
         self._today = today
         self._runs: list[Run] = []  # those with messages; deleted ones are not in them
         self._firsts: list[int] = []  # the first position of each run
@@ -46,7 +48,6 @@ class MemoryPartition:
         *,
         sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
         records: Mapping[str, bytes] = MappingProxyType({}),
-        chain: Chain | None = None,  # noqa: ARG002 - nothing fails here
     ) -> int:
         """Append messages; return the position of the first one."""
         first = self.next
@@ -55,7 +56,8 @@ class MemoryPartition:
         size = sum(map(len, messages))
         self.size += size
         self.records.update(records)
-        self._runs.append(Run(range(first, self.next), messages, self._today()))
+        time_s = max(self._today(), self._runs[-1].time_s) if self._runs else self._today()  # it may be set back
+        self._runs.append(Run(range(first, self.next), messages, time_s))
         self._firsts.append(first)
         self._sizes.append(size)
         if done is not None:
@@ -68,7 +70,7 @@ class MemoryPartition:
         done: Done | None = None,
         *,
         sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
-        chain: Chain | None = None,  # noqa: ARG002 - nothing fails here
+        after_appends: bool = False,  # noqa: ARG002 - nothing fails here
     ) -> None:
         """Delete single messages; positions that are not there are passed over."""
         by_run: dict[int, set[int]] = {}

@@ -13,7 +13,7 @@ from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.node.stored_message import Lasting, Stored
-from rstreams.store import Chain, Chunk, Cut, Done, Partition
+from rstreams.store import Chunk, Cut, Done, Partition
 
 ANY_NUMBER: Final = 2**62
 
@@ -30,7 +30,6 @@ class UnstoredPartition(MemoryPartition):
         *,
         sync_s: float = 0.0,  # noqa: ARG002 - there is no disk
         records: Mapping[str, bytes] = MappingProxyType({}),
-        chain: Chain | None = None,  # noqa: ARG002 - nothing fails here
     ) -> int:
         """Give positions to messages; return the first one."""
         first = self.next
@@ -46,7 +45,7 @@ class UnstoredPartition(MemoryPartition):
         done: Done | None = None,
         *,
         sync_s: float = 0.0,  # noqa: ARG002
-        chain: Chain | None = None,  # noqa: ARG002
+        after_appends: bool = False,  # noqa: ARG002 - nothing fails here
     ) -> None:
         """Do nothing: there are no messages here."""
         if done is not None:

@@ -222,9 +222,10 @@ class GroupStatistics:
     Attributes:
         members: Members that are there.
         committed: For each partition, the offset behind the last message that is settled without a gap before it.
-        lag: Messages from there to the end, in all partitions together.
+        lag: Messages from there to the end, in all partitions together; of a compacted log at most so many.
         unsettled: Messages at members.
         waiting_to_move: Partitions that change hands when their member has settled its messages.
+        lost: Messages that were deleted before they were settled, and that members have passed over.
     """
 
     members: int
@@ -232,6 +233,7 @@ class GroupStatistics:
     lag: int
     unsettled: int
     waiting_to_move: int
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """What a durable queue or a log knows of numbered producers, kept in its part of the store.
 
 Theory of operation. A message counts as stored when it goes to the store, so that one that comes again meanwhile is not
-stored twice. If a commit fails, later changes of the same producer may be on their way already. All of them are one
+stored twice. If a commit fails, later appends to the partition may be on their way already. All of them are one
 `Chain`: behind the failed one the store makes none of them. When the owner hears of the first failure it counts all
-messages of the chain that were not safe as not stored, and begins a new chain.
+messages of the chain that were not safe as not stored.
 """
 
 from __future__ import annotations
@@ -58,9 +58,6 @@ class StoredProducers:
         partition: The partition.
         sync_s: As for `Partition.append`.
         gaps: Gets the messages whose commit has failed.
-
-    Attributes:
-        chain: The chain of the next change.
     """
 
     def __init__(self, seen: Seen, partition: AnyPartition, sync_s: float, gaps: Gaps) -> None:
@@ -69,7 +66,7 @@ class StoredProducers:
         self._sync_s = sync_s
         self._gaps = gaps
         self._unsafe: deque[Sequence[Stamp]] = deque()  # of each change of the chain that is on its way
-        self.chain = Chain()
+        self._chain = partition.chain
         records = partition.records
         known = [(_LAST.unpack(value), key) for key, value in records.items() if key.startswith(_PREFIX)]
         for (sequence, _), key in sorted(known, key=lambda each: each[0][1]):
@@ -78,7 +75,8 @@ class StoredProducers:
     def note(self, stamps: Sequence[Stamp]) -> dict[str, bytes]:
         """Count messages as stored; return the records that are to be set in the same commit as the messages.
 
-        The next change must be one of `chain`, and `heard` must be called with its outcome. It may have no new message.
+        The next change must be one of the partition's chain, and `heard` must be called with its outcome. It may have
+        no new message.
         """
         self._unsafe.append(stamps)
         now = time.time()
@@ -87,8 +85,11 @@ class StoredProducers:
         return {_PREFIX + producer: _LAST.pack(sequence, now) for producer, sequence in stamps}
 
     def heard(self, chain: Chain, error: StoreError | None) -> None:
-        """Hear of the outcome of a change of `chain`, in the order of the changes."""
-        if chain is not self.chain:
+        """Hear of the outcome of a change of a chain, in the order of the changes.
+
+        It must also hear of appends without numbers that have failed: then all behind them have failed.
+        """
+        if chain is not self._chain:
             return  # an earlier change has failed: this one has too, and is not counted any more
         if error is None:
             self._unsafe.popleft()
@@ -97,7 +98,7 @@ class StoredProducers:
             for stamp in stamps:
                 self._take_back(stamp)
         self._unsafe.clear()
-        self.chain = Chain()
+        self._chain = self._partition.chain
 
     def _take_back(self, stamp: Stamp) -> None:
         """Count a message as not stored."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -51,13 +52,19 @@ class Takes(Protocol):
 class Partition:
     """An ordered sequence of messages, each with a position, and a few small records.
 
-    Positions rise by 1 for each message, from 0. A position is never used twice. A message that was deleted leaves a
-    gap.
+    Positions rise by 1 for each message, from 0. A message that was deleted leaves a gap, and its position is not used
+    again. A message that could not be appended leaves none.
+
+    Theory of operation. A position is given out before the message is in the store. Therefore all appends of a
+    partition are one `Chain`: if one fails, the store makes none that was given its position before the owner has heard
+    of it. When the owner hears of the first failure, positions go on behind the last message that is in the store, and
+    a new chain begins.
 
     Attributes:
         name: Its name in the store.
         next: The position that the next message gets.
         records: The small records, by key. `put` changes them.
+        chain: The chain of the next append. A failure begins a new one, before `done` is called.
 
     Context: The owner's thread. No method waits for the disk. The functions `done` are called by `Store.finish`, in the
         order of the calls that they belong to.
@@ -66,7 +73,7 @@ class Partition:
         the messages stays. Later changes are tried again.
     """
 
-    __slots__ = ("_committed", "_store", "name", "next", "records")
+    __slots__ = ("_committed", "_store", "chain", "name", "next", "records")
 
     def __init__(self, store: Takes, name: str, ledger: Ledger, records: dict[str, bytes]) -> None:
         self._store = store
@@ -74,6 +81,7 @@ class Partition:
         self.name = name
         self.next = ledger.next
         self.records = records
+        self.chain = Chain()
 
     @property
     def first(self) -> int:
@@ -102,7 +110,6 @@ class Partition:
         *,
         sync_s: float = 0.0,
         records: Mapping[str, bytes] = MappingProxyType({}),
-        chain: Chain | None = None,
     ) -> int:
         """Append a run of messages.
 
@@ -113,16 +120,23 @@ class Partition:
                 them (they outlive the process, not a loss of power), and are synced within that many seconds.
                 `math.inf`: they are synced at some time.
             records: Records that are set in the same commit.
-            chain: If an earlier change of this chain has failed, this one fails too. A change that is made before its
-                owner has heard of a failure would otherwise be tried again.
 
         Returns: The position of the first one.
         """
         first = self.next
         self.next = first + len(messages)
         self.records.update(records)
-        self._store.take(Append(self._committed, done, sync_s, first, messages, records, chain=chain))
+        heard = partial(self._heard, self.chain, done)
+        self._store.take(Append(self._committed, heard, sync_s, first, messages, records, chain=self.chain))
         return first
+
+    def _heard(self, chain: Chain, done: Done | None, error: StoreError | None) -> None:
+        """Hear of the outcome of a change of a chain."""
+        if error is not None and chain is self.chain:
+            self.chain = Chain()
+            self.next = self._committed.next
+        if done is not None:
+            done(error)
 
     def delete(
         self,
@@ -130,7 +144,7 @@ class Partition:
         done: Done | None = None,
         *,
         sync_s: float = 0.0,
-        chain: Chain | None = None,
+        after_appends: bool = False,
     ) -> None:
         """Delete single messages; positions that are not there are passed over.
 
@@ -138,9 +152,13 @@ class Partition:
             positions: The positions, in any order; a `range` is cheap.
             done: Called when they will not come back.
             sync_s: As for `append`.
-            chain: As for `append`.
+            after_appends: Whether it fails if an append before it has failed, as a further append would.
         """
-        self._store.take(Delete(self._committed, done, sync_s, positions, chain=chain))
+        if after_appends:
+            heard = partial(self._heard, self.chain, done)
+            self._store.take(Delete(self._committed, heard, sync_s, positions, chain=self.chain))
+        else:
+            self._store.take(Delete(self._committed, done, sync_s, positions))
 
     @contextmanager
     def deleting_with_appends(self, position: int, *, sync_s: float = 0.0) -> Iterator[None]:

@@ -148,9 +148,9 @@ def test_a_full_disk_refuses_changes_and_loses_none_before(tmp_path: Path) -> No
         assert used.store.error is None, "it can go on when there is room again"
         connection.execute("PRAGMA max_page_count = 1000000").fetchall()
         used.append([b"later"])
-        assert used.all() == [(0, b"first"), (2, b"later")]
+        assert used.all() == [(0, b"first"), (1, b"later")]
     with opened(tmp_path / "s") as used:
-        assert used.all() == [(0, b"first"), (2, b"later")]
+        assert used.all() == [(0, b"first"), (1, b"later")]
 
 
 def _fails_with(error: Exception) -> Callable[..., NoReturn]:
