@@ -262,7 +262,7 @@ class IdleTimeout(ConnectionLost):
 
 
 class AuthenticationFailed(TransportError):
-    """The peer refused the credentials, or offers no mechanism that this side may use."""
+    """The peer refused the credentials, cannot check any, or offers no mechanism that this side may use."""
 
 
 class DeliveryFailed(RStreamsError):

@@ -100,8 +100,11 @@ def encode_symbol(text: str) -> bytes:
 
 def encode_symbols(names: Sequence[str]) -> bytes:
     """Return one symbol as such, several as an array of symbols: the content of a field that is "multiple" (1.4)."""
-    if len(names) == 1:
-        return encode_symbol(names[0])
+    return encode_symbol(names[0]) if len(names) == 1 else encode_symbol_array(names)
+
+
+def encode_symbol_array(names: Sequence[str]) -> bytes:
+    """Return symbols as an array, also a single one: some peers read a symbol as a list of letters."""
     shorts = [encode_symbol(name) for name in names]
     if any(short[0] != 0xA3 for short in shorts):
         msg = f"a list of symbols with {_shown(max(names, key=len))} cannot be sent: each has at most 255 characters"

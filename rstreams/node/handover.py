@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from rstreams.abc import Subscriber
+from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.node")
 
@@ -34,7 +35,7 @@ def hand_over(
 def end_raised(subscriber: Subscriber[bytes], error: Exception, address: str, drop: Callable[[], None]) -> None:
     """End the subscription of a subscriber that has raised `error`, as `hand_over` does."""
     text = "address %r: a subscriber raised in on_next; its subscription is ended"
-    logger.error(text, address, exc_info=error)
+    log_seldom(logger, logging.ERROR, text, address, peer=address, exc_info=error)
     drop()
     try:
         subscriber.on_error(error)

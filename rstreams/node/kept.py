@@ -38,6 +38,7 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import GUARANTEED_BYTES, OVERHEAD_BYTES, Budget, Share
+from rstreams.runtime.seldom import log_seldom
 
 T = TypeVar("T")
 
@@ -260,5 +261,5 @@ class KeptSubscriptions:
 
     def _end(self, name: SubscriptionName, why: str) -> None:
         text = f"the subscription of link {name.link!r:.80} to {name.address!r:.80} was ended: {why}"
-        logger.warning("%s (container %.80r)", text, name.container)
+        log_seldom(logger, logging.WARNING, "%s (container %.80r)", text, name.container)
         self._ends[name].give_up(LinkDetached(Condition.LINK_DETACH_FORCED.value, text))

@@ -18,6 +18,7 @@ from rstreams.errors import ConfigError, StoreError
 from rstreams.message import Message, decode_body, decode_message
 from rstreams.net.links.effectively_once import read_annotations
 from rstreams.node.log_partition import LogPartition
+from rstreams.runtime.seldom import log_seldom
 from rstreams.store import Chunk
 
 DEFAULT_KEY: Final = "x-opt-partition-key"
@@ -55,13 +56,15 @@ class Keys:
         else:
             try:
                 value = key(decode_message(encoded))
-            except Exception:  # the user's own function, or a message that is none
-                logger.exception("a log's function for keys raised; the message counts as one without a key")
+            except Exception as error:  # the user's own function, or a message that is none
+                text = "a log's function for keys raised; the message counts as one without a key"
+                log_seldom(logger, logging.ERROR, text, exc_info=error)
                 return None
         if value is None:
             return None
         if not isinstance(value, str | bytes | int | float | bool | UUID | datetime):
-            logger.error("the key %.80r cannot be used: it must be a text, bytes, a number, a UUID or a time", value)
+            text = "the key %.80r cannot be used: it must be a text, bytes, a number, a UUID or a time"
+            log_seldom(logger, logging.ERROR, text, value)
             return None
         # Equal keys of kindred types are the same key: a symbol and a string, an int and a long.
         if isinstance(value, str):

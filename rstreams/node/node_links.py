@@ -40,6 +40,7 @@ from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.unsettled import Budget, UnsettledLimits
+from rstreams.runtime.seldom import log_seldom
 
 CLOSING: Final = "the node is closing"
 
@@ -197,9 +198,10 @@ class NodeLinks:
                 answer = self._answer_sender(client, driver, frame)
         except ProtocolError as error:
             driver.bind(refuse(driver, frame, error.condition, error.description))
-        except Exception:
+        except Exception as error:
             text = "an address raised while link %r was attached (source %r, target %r); the link is refused"
-            logger.exception(text, frame.name, frame.source, frame.target)
+            about = frame.name, frame.source, frame.target
+            log_seldom(logger, logging.ERROR, text, *about, peer=client.peer.rpartition(":")[0], exc_info=error)
             driver.bind(refuse(driver, frame, Condition.INTERNAL_ERROR.value, "the address failed"))
         else:
             answer()
@@ -363,7 +365,7 @@ class NodeLinks:
             self._relay.address_gone(source)
         if end.unencodable:
             text = "item %d of a subscription to %r, counted from 0, cannot be sent: %s"
-            logger.error(text, end.sent, source, error)
+            log_seldom(logger, logging.ERROR, text, end.sent, source, error, peer=source)
         elif error is not None:
             logger.debug("a consumer's link ended: %s", error)
         if supply.on_ended is not None:
@@ -413,7 +415,9 @@ def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome], bool]:
         nonlocal told
         if not told:
             text = "queue %r: %s; it waits for another consumer than link %r"
-            logger.warning(text, frame.source, outcome.description, frame.name)
+            log_seldom(
+                logger, logging.WARNING, text, frame.source, outcome.description, frame.name, peer=frame.source or ""
+            )
             told = True
         hold.fail(DeliveryFailed("modified", delivery_failed=False, undeliverable_here=True))
         return True
@@ -447,4 +451,5 @@ def _answer(frame: Attach, role: Role, properties: Mapping[str, Any]) -> Attach:
 
 
 def _log_raised(error: BaseException) -> None:
-    logger.error("an address of the node raised; the producer's link is ended", exc_info=error)
+    text = "an address of the node raised; the producer's link is ended"
+    log_seldom(logger, logging.ERROR, text, exc_info=error)

@@ -11,6 +11,7 @@ from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
 from rstreams.abc import Subscription
+from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.node")
 
@@ -71,7 +72,8 @@ class Producer(Scannable):
             return
         if not self.outstanding:
             # 1.1: no room was granted for it, therefore it cannot be stored. A link cannot get here.
-            logger.warning("address %r: a producer sent more than was requested; its link is ended", self._address.name)
+            text = "address %r: a producer sent more than was requested; its link is ended"
+            log_seldom(logger, logging.WARNING, text, self._address.name, peer=self._address.name)
             self._subscription.hold().release()
             self._end()
             self._subscription.cancel()

@@ -21,6 +21,7 @@ from rstreams.net.request_reply.answers import Answering, Rest
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
 from rstreams.net.transport.accounts import Client
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
+from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.node")
@@ -129,7 +130,8 @@ class RequestAddress(Address):
 
     def log_failure(self, error: Exception) -> None:
         """Log that a request has failed whose requester is not told."""
-        logger.warning("a request to %r could not be answered", self.name, exc_info=error)
+        text = "a request to %r could not be answered"
+        log_seldom(logger, logging.WARNING, text, self.name, peer=self.name, exc_info=error)
 
 
 class _Requests:

@@ -27,6 +27,7 @@ from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtoc
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.producer import Producer
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.runtime.seldom import log_seldom
 
 DEFAULT_PRODUCERS = 4096
 
@@ -234,7 +235,7 @@ def behind_a_gap(stamp: Stamp) -> DeliveryFailed:
 def end_stolen(subscription: Subscription, producer: str) -> RemoteProtocolError | None:
     """End the link of a producer as which another link sends now; return the error if no signal tells of it."""
     error = RemoteProtocolError(Condition.LINK_STOLEN.value, f"another link sends as the producer {producer!r} now")
-    logger.warning("a link that sends to a node is ended: %s", error.description)
+    log_seldom(logger, logging.WARNING, "a link that sends to a node is ended: %s", error.description)
     if isinstance(subscription, LinkSubscription):
         subscription.give_up(error)
         return None

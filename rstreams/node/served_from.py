@@ -27,6 +27,7 @@ from rstreams.node.address import LinkRequest, Supply
 from rstreams.node.consumer import Subscribing
 from rstreams.node.served import Served
 from rstreams.protocol.frames import Settlement
+from rstreams.runtime.seldom import log_seldom
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class ServedFrom(Served[T]):
             return
         except Exception as error:
             text = "from_offset(%d) of the served stream %r raised; the link is ended"
-            logger.exception(text, position, self.name)
+            log_seldom(logger, logging.ERROR, text, position, self.name, peer=self.name, exc_info=error)
             subscribe_failed(subscriber, error)
             return
         numbered: Publisher[Any] = operators.map(items, _Numbering(self.name, position).number)

@@ -179,6 +179,11 @@ class Engine:
         lib.pn_connection_close(self._connection)
 
     @property
+    def sasl_outcome(self) -> int:
+        """The code of the peer's sasl-outcome (5.3.3.6); -1 before it has come."""
+        return int(lib.pn_sasl_outcome(lib.pn_sasl(self._transport)))
+
+    @property
     def is_heavy(self) -> bool:
         """Whether it takes long to give the engine's memory back."""
         return self.links.are_heavy
@@ -243,7 +248,7 @@ class Engine:
 
     def output_pieces(self) -> Sequence[memoryview]:
         """Return the bytes for the peer; the pieces that are not read-only are valid until the next call."""
-        if self._trace_wanted and lib.pn_sasl_outcome(lib.pn_sasl(self._transport)) == lib.PN_SASL_OK:
+        if self._trace_wanted and self.sasl_outcome == lib.PN_SASL_OK:
             self._trace()
         output = self._outgoing.take()
         if self._turns.has_ended:

@@ -24,6 +24,7 @@ from rstreams.net.request_reply.properties import (
     reply_to,
     told,
 )
+from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.net")
@@ -152,13 +153,15 @@ class Answering:
         address = request.reply_to
         if address is None:
             raise error
-        logger.warning("the handler of requests to %r failed", self.address, exc_info=error)
+        text = "the handler of requests to %r failed"
+        log_seldom(logger, logging.WARNING, text, self.address, peer=self.address, exc_info=error)
         if request.properties.get(REPLIES) == STREAM:
             return partial(way.send_all, address, Stream.fail(told(error, expose=self.expose_errors)))
         return _send_one(address, failure_to(request, error, expose=self.expose_errors), way)
 
     def _told(self, error: Exception) -> Exception:
-        logger.warning("the stream of replies to a request to %r failed", self.address, exc_info=error)
+        text = "the stream of replies to a request to %r failed"
+        log_seldom(logger, logging.WARNING, text, self.address, peer=self.address, exc_info=error)
         return told(error, expose=self.expose_errors)
 
     def _failure(self, request: Message, error: Exception) -> Message:

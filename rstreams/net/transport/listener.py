@@ -46,6 +46,7 @@ from rstreams.net.transport.tls_streams import TlsStream, accept_tls
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import Budget, Share
 from rstreams.runtime.scope import open_nursery
+from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.net")
 
@@ -248,8 +249,9 @@ class Listener:
     async def _serve(self, arrival: _Arriving) -> None:
         try:
             await self._serve_client(arrival)
-        except Exception:  # a defect that one peer has found must not end the others' connections
-            logger.exception("the connection from %s failed", arrival.peer)
+        except Exception as error:  # a defect that one peer has found must not end the others' connections
+            text, origin = "the connection from %s failed", arrival.origin
+            log_seldom(logger, logging.ERROR, text, arrival.peer, peer=origin, exc_info=error)
         finally:
             with trio.CancelScope(shield=True):
                 await share_of_run().next_slice()
@@ -272,7 +274,8 @@ class Listener:
                     arrival.counted.connections -= 1
         error = None if arrival.pump is None else arrival.pump.error
         if error is not None:
-            logger.log(logging.WARNING if isinstance(error, RemoteProtocolError) else logging.INFO, "%s", error)
+            level = logging.WARNING if isinstance(error, RemoteProtocolError) else logging.INFO
+            log_seldom(logger, level, "a connection ended: %s", error, peer=arrival.origin)
 
     async def _admit(self, arrival: _Arriving, handshake: Handshake, nursery: trio.Nursery) -> None:
         """Authenticate a client, and open its connection if there is room for one more."""
@@ -303,7 +306,8 @@ class Listener:
         if arrival.refused:
             return
         arrival.refused = True
-        logger.warning("refused a connection from %s: %s", arrival.peer, why)
+        text = "refused a connection from %s: %s"
+        log_seldom(logger, logging.WARNING, text, arrival.peer, why, peer=arrival.origin)
         with trio.move_on_after(HANG_UP_TIMEOUT_S):
             if arrival.pump is None:
                 await _hang_up(arrival.tcp)

@@ -4,7 +4,8 @@ One call is one attempt, and leaves nothing behind if it fails. For another atte
 and the same or another address. The errors say what to do:
 
     ConfigError             the options cannot work with this address; another attempt is of no use
-    AuthenticationFailed    the peer refused the credentials, or takes no mechanism that this side may use
+    AuthenticationFailed    the peer refused the credentials, takes no mechanism that this side may use, or says that it
+                            cannot check credentials and that this will not pass
     ConnectFailed           all other failures up to `open`: no listener, no AMQP, no TLS, a certificate not trusted
     ConnectionClosed        the peer opened the connection and closed it at once, with a condition
 """
@@ -225,7 +226,8 @@ class _Attempt:
         if isinstance(error, PeerClosed | RemoteProtocolError):
             return error
         if isinstance(error, AuthenticationFailed):
-            return AuthenticationFailed(f"{address} {self._refusal(str(error))}")
+            refused_here = "[mech=" in str(error)
+            return AuthenticationFailed(f"{address} {self._refusal(str(error))}") if refused_here else error
         text = str(error)
         if not address.tls and "['\\x15\\x03" in text:  # a TLS record: an alert
             return ConnectFailed(f"{address} speaks TLS: connect with amqps://")

@@ -32,6 +32,7 @@ import trio
 
 from rstreams._core.turn import Turn
 from rstreams.errors import (
+    Condition,
     ConnectionLost,
     IdleTimeout,
     PeerClosed,
@@ -440,7 +441,10 @@ class Pump:
         """The engine gave up on the connection: tell the links, with an error that says what it means."""
         self._over = True
         silence = losses.silence(self.peer, self._idle_timeout_s)
-        self._fail(losses.failure(self.peer, condition, description, was_open=self._open, silence=silence))
+        if condition == Condition.UNAUTHORIZED_ACCESS:
+            self._fail(losses.refusal(self.peer, description, self.engine.sasl_outcome))
+        else:
+            self._fail(losses.failure(self.peer, condition, description, was_open=self._open, silence=silence))
 
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer repeats something that was refused: close the connection without waiting for an answer."""

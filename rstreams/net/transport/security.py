@@ -14,11 +14,12 @@ from typing import Any, Final
 import trio
 
 from rstreams._checks.names import CertificateUsers
-from rstreams._codec import Described, decode_value, encode_symbols
-from rstreams._codec.encode import encode_fields
+from rstreams._codec import Described, decode_value
+from rstreams._codec.encode import encode_fields, encode_symbol_array
 from rstreams.errors import AuthenticationFailed, Condition, RemoteProtocolError
 from rstreams.net.transport.password_line import CheckLater
 from rstreams.net.transport.passwords import PasswordHash, Passwords
+from rstreams.runtime.seldom import log_seldom
 from rstreams.tls import ClientCertificate
 
 logger = logging.getLogger("rstreams.net")
@@ -97,8 +98,9 @@ class Admission:
             return who.get(certificate.subject)
         try:
             user = who(certificate)
-        except Exception:
-            logger.exception("certificate_users raised for %s, who is not let in", certificate.subject)
+        except Exception as error:
+            text = "certificate_users raised for %s, who is not let in"
+            log_seldom(logger, logging.ERROR, text, certificate.subject, exc_info=error)
             return None
         return user if isinstance(user, str) else None
 
@@ -130,7 +132,7 @@ async def authenticate(
     if header != SASL_HEADER:
         raise RemoteProtocolError(Condition.CONNECTION_FRAMING_ERROR.value, _no_sasl(header))
     offered = admission.mechanisms(certificate)
-    await stream.send_all(_frame(_MECHANISMS, encode_fields([encode_symbols(offered)])))
+    await stream.send_all(_frame(_MECHANISMS, encode_fields([encode_symbol_array(offered)])))
     init = await reader.sasl_init()
     try:
         user, refusal = await _check(init, offered, admission, certificate, origin)
@@ -171,6 +173,8 @@ async def _check(
     if len(parts) != 3:
         return None, "the client was refused: it sent no user and password"
     user = parts[1].decode("utf-8", "replace")
+    if parts[0] not in {b"", parts[1]}:
+        return None, f"user {user!r} was refused: it may not act for another user"
     return user, None if await admission.users.check(user, parts[2], origin) else f"user {user!r} was refused"
 
 

@@ -26,6 +26,7 @@ from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply
 from rstreams.node.management.operations import BAD_REQUEST, FAILED, Carries
 from rstreams.node.request_address import LocalReplies
+from rstreams.runtime.seldom import log_seldom
 
 MANAGEMENT: Final = ("$management", "/management")
 """The names of the address: that of the AMQP management drafts, and that of RabbitMQ 4."""
@@ -95,8 +96,9 @@ class ManagementAddress(Address):
                 status, body = BAD_REQUEST, "a request needs a method (subject) and a path (to)"
             else:
                 status, body = await self.carry_out(client, request.subject, request.address, request.body)
-        except Exception:
-            logger.exception("a request to %r failed: %r %r", self.name, request.subject, request.address)
+        except Exception as error:
+            about = self.name, request.subject, request.address
+            log_seldom(logger, logging.ERROR, "a request to %r failed: %r %r", *about, exc_info=error)
             status, body = FAILED, "the node could not carry it out; its log tells the reason"
         known = request.id if request.correlation_id is None else request.correlation_id
         answer = Message(body, subject=str(status), correlation_id=known)

@@ -92,7 +92,7 @@ async def test_the_right_password_lets_a_user_in(user: str, password: str) -> No
     assert name == user
     assert (AMQP_HEADER + open_frame()).startswith(rest)
     assert rest.startswith(AMQP_HEADER)
-    assert told == [SASL_HEADER, "PLAIN", 0]
+    assert told == [SASL_HEADER, ["PLAIN"], 0]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ async def test_the_right_password_lets_a_user_in(user: str, password: str) -> No
 async def test_everyone_else_is_refused(response: bytes) -> None:
     result, told = await talk(USERS, SASL_HEADER, init(response=response), AMQP_HEADER)
     assert isinstance(result, AuthenticationFailed)
-    assert told == [SASL_HEADER, "PLAIN", 1]
+    assert told == [SASL_HEADER, ["PLAIN"], 1]
     assert "sesame" not in str(result)
 
 
@@ -144,7 +144,7 @@ async def test_an_init_without_fields_is_refused() -> None:
 async def test_a_node_without_users_lets_everyone_in() -> None:
     result, told = await talk(None, SASL_HEADER, init("ANONYMOUS", b"me"), AMQP_HEADER)
     assert result == (None, AMQP_HEADER)
-    assert told == [SASL_HEADER, "ANONYMOUS", 0]
+    assert told == [SASL_HEADER, ["ANONYMOUS"], 0]
     result, told = await talk(None, AMQP_HEADER + open_frame())
     assert result == (None, AMQP_HEADER + open_frame())
     assert told == [], "the engine answers the rest"
@@ -157,6 +157,36 @@ async def test_a_node_with_users_lets_nobody_in_without_sasl() -> None:
     assert told == [SASL_HEADER]
 
 
+@pytest.mark.parametrize("users", [None, USERS])
+async def test_mechanisms_are_an_array_also_a_single_one(users: Mapping[str, str] | None) -> None:
+    """Some clients read a single symbol letter by letter."""
+    client, server = memory_stream_pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(authenticate, server, Admission(users))
+        await client.send_all(SASL_HEADER)
+        heard = b""
+        while len(heard) < 8 + 20:
+            heard += await client.receive_some()
+        nursery.cancel_scope.cancel()
+    fields = heard[8 + 8 + 3 :]  # behind the header, the frame's header and the descriptor
+    assert fields[0] == 0xC0, "a list"
+    assert fields[3] in {0xE0, 0xF0}, "whose field is an array"
+
+
+@pytest.mark.parametrize(
+    ("authzid", "accepted"), [(b"", True), (b"alice", True), (b"bob", False), (b"Alice", False), (b"eve", False)]
+)
+async def test_a_user_acts_for_itself_alone(authzid: bytes, accepted: bool) -> None:  # noqa: FBT001
+    """RFC 4616: the authorization identity is the user for whom the client wants to act."""
+    result, told = await talk(USERS, SASL_HEADER, plain("alice", "sesame", authzid), AMQP_HEADER)
+    assert told[-1] == (0 if accepted else 1)
+    if accepted:
+        assert result == ("alice", AMQP_HEADER)
+    else:
+        assert isinstance(result, AuthenticationFailed)
+        assert str(result) == "user 'alice' was refused: it may not act for another user"
+
+
 # bytes in any pieces
 
 
@@ -166,7 +196,7 @@ async def test_the_pieces_it_comes_in_make_no_difference(size: int) -> None:
     pieces = [said[at : at + size] for at in range(0, len(said), size)]
     result, told = await talk(USERS, *pieces)
     assert result == ("alice", AMQP_HEADER)
-    assert told == [SASL_HEADER, "PLAIN", 0]
+    assert told == [SASL_HEADER, ["PLAIN"], 0]
 
 
 async def test_what_comes_behind_is_for_the_engine_to_the_last_byte() -> None:
@@ -243,7 +273,7 @@ async def test_the_owner_of_a_certificate_acts_for_itself_alone(response: bytes 
             await authenticate(server, admission, shown)
     await server.send_eof()
     told = answers(b"".join([data async for data in client]))
-    assert told == [SASL_HEADER, "EXTERNAL", 0 if accepted else 1]
+    assert told == [SASL_HEADER, ["EXTERNAL"], 0 if accepted else 1]
 
 
 async def test_external_without_a_certificate_is_refused() -> None:
@@ -274,6 +304,7 @@ async def test_no_password_in_any_log_or_error_of_a_node(caplog: pytest.LogCaptu
                 await stream.send_all(said)
                 while await stream.receive_some():
                     pass
+            await trio.sleep(1.1)  # lines of one kind are counted for a second
         assert node.statistics().connections == 0
     told = [record.getMessage() for record in caplog.records if record.name.startswith("rstreams")]
     assert len(told) == len(attempts)
