@@ -19,11 +19,11 @@ from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
 from rstreams.message import Message, decode_body
 from rstreams.net.dialects import Dialect, Offset
-from rstreams.net.links.bodies import encode_once
+from rstreams.net.links.bodies import encoded_once
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import Drained, drain
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamped
-from rstreams.net.links.encoding import Encoding, message_encoder, require_encode
+from rstreams.net.links.encoding import Encoding, message_encoder
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
@@ -309,7 +309,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
+        named = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
         await self._consume(TRIO, address, handler, named)
 
     async def _consume(
@@ -339,6 +339,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         *,
         encode: Callable[[T], object] | None = None,
         encoded: bool = False,
+        durable: bool | None = None,
         settlement: SettlementName = "at_least_once",
         expose_errors: bool = False,
         capabilities: Sequence[str] = (),
@@ -359,6 +360,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             encode: Returns the `Message` for an item, or the value that becomes its body. None: the item is sent as it
                 is. A tuple arrives as a list, because AMQP has only lists; docs/guides/codecs.md has recipes.
             encoded: Whether the items are encoded messages, as bytes, which are sent as they are; without `encode`.
+            durable: Whether every message is marked as durable: a broker must then keep it over its restart. False:
+                only a `Message` that says it itself. None: True, except at an `rstreams.Node`, whose addresses decide.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops a message
                 that it has stored already when it is sent again after a loss.
@@ -399,7 +402,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             call,
             address,
             items if encoding is None else operators.map(items, encoding.__call__),
-            encode=message_encoder("publish", encode, encoded=encoded),
+            encode=message_encoder("publish", encode, self.dialect, durable=durable, encoded=encoded),
             settlement=settlement_named(settlement),
             fail_on_refusal=True,
             expose_errors=expose_errors,
@@ -416,6 +419,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         address: str,
         *,
         encode: Callable[[Any], object] | None = None,
+        durable: bool | None = None,
         settlement: SettlementName = "at_least_once",
         capabilities: Sequence[str] = (),
         producer_id: str | None = None,
@@ -426,6 +430,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Args:
             address: The peer's name for the target.
             encode: As for `publish`.
+            durable: As for `publish`.
             settlement: "at_least_once": each message waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as for `publish`.
             capabilities: As for `publish`.
@@ -439,15 +444,15 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             messages are settled.
         """
         require_name("", "address", address)
-        require_encode("sender", encode)
+        message_of = message_encoder("sender", encode, self.dialect, durable=durable)
         mode = settlement_named(settlement)
-        streams = settlement != EFFECTIVELY_ONCE
-        sender = SenderPublisher(address, settled=mode is Settlement.AT_MOST_ONCE, streams=streams, encode=encode)
+        settled, streams = mode is Settlement.AT_MOST_ONCE, settlement != EFFECTIVELY_ONCE
+        sender = SenderPublisher(address, settled=settled, streams=streams, encode=encode, message_of=message_of)
         sending = self._links.send(
             f"sender({address!r})",
             address,
             sender,
-            encode=encode_once,
+            encode=encoded_once(message_of),
             settlement=mode,
             fail_on_refusal=False,
             expose_errors=False,
@@ -459,12 +464,10 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         try:
             yield sender
             sender.complete()
-            await sending.finished.wait()
+            await sending.ended()
         except BaseException:
             sending.end.abort()
             raise
-        if sending.error is not None:
-            raise sending.error
 
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End all links of the connection in order, then close it: for deployments.

@@ -81,6 +81,8 @@ class Dialect:
         credit_needs_consumer: Whether a sender gets credit only while the address has a receiver.
         ignores_browse: Whether the peer removes the messages of its queues also from a link that asks for copies,
             whatever its attach answers. Such a peer is never browsed.
+        marks_durable: Whether messages to this peer are marked as durable unless the user says otherwise. If not, the
+            peer's addresses decide what survives its restart, and the mark means nothing to them.
     """
 
     name: str = "none"
@@ -89,6 +91,7 @@ class Dialect:
     renews_at_zero: bool = False
     credit_needs_consumer: bool = False
     ignores_browse: bool = False
+    marks_durable: bool = True
 
     def __repr__(self) -> str:
         """Return its name."""

@@ -36,6 +36,7 @@ class RStreamsNode(StreamOffsets):
     """A node of rstreams: addresses are sent as they are."""
 
     name = "rstreams"
+    marks_durable = False
 
     def matches(self, peer: PeerDescription) -> bool:
         """Return whether it is a node of rstreams."""

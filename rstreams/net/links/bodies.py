@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rstreams.abc import Publisher
-from rstreams.message import ByteStream, Message, encode_item
+from rstreams.message import ByteStream, Message
 from rstreams.stream import Stream
 
 
@@ -24,6 +25,6 @@ def is_streamed(item: object) -> bool:
     return isinstance(item, Message) and isinstance(item.body, ByteStream)
 
 
-def encode_once(item: object) -> bytes:
-    """Return the encoded message of an item; an item of bytes has been encoded already."""
-    return item if type(item) is bytes else encode_item(item)
+def encoded_once(encode: Callable[[object], bytes]) -> Callable[[object], bytes]:
+    """Return a function like `encode` that takes bytes for a message that has been encoded already."""
+    return lambda item: item if type(item) is bytes else encode(item)

@@ -50,6 +50,12 @@ class Sending:
         self._on_leave = on_leave or end.leave
         self._on_finished = on_finished
 
+    async def ended(self) -> None:
+        """Wait until the link has ended; raise its error."""
+        await self.finished.wait()
+        if self.error is not None:
+            raise self.error
+
     def leave(self) -> None:
         """Take no more from the publisher, and end when the items that it has sent are settled."""
         self._on_leave()
@@ -298,7 +304,8 @@ class Links:
         """Return the one queue of dead letters to `address`."""
         queue = self._dead_letters.get(address)
         if queue is None:
-            queue = self._dead_letters[address] = DeadLetterQueue(address, self._attach_dead_letters(address))
+            attach, durable = self._attach_dead_letters(address), self.dialect.marks_durable
+            queue = self._dead_letters[address] = DeadLetterQueue(address, attach, durable=durable)
         return queue
 
     def _attach_dead_letters(self, address: str) -> Callable[[DeadLetterQueue], object]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 from rstreams import operators, sources
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
-from rstreams.message import as_is, encode_item
+from rstreams.message import Message, as_is, encode_item
+from rstreams.net.dialects import Dialect
 
 T = TypeVar("T")
 
@@ -72,21 +75,42 @@ def require_encode(call: str, encode: Callable[[Any], object] | None) -> None:
         require_plain(call, "encode", encode, "use map_async before, and give a plain function here")
 
 
-def message_encoder(call: str, encode: Callable[[Any], object] | None, *, encoded: bool) -> Callable[[Any], bytes]:
+def message_encoder(
+    call: str, encode: Callable[[Any], object] | None, dialect: Dialect, *, durable: bool | None, encoded: bool = False
+) -> Callable[[Any], bytes]:
     """Return the function that makes an encoded message of an item, after `encode`.
 
     Args:
         call: The name of the user's call, for messages.
         encode: The option of that name.
+        dialect: The dialect of the peer.
+        durable: The option of that name; None: as the dialect says.
         encoded: Whether the items are encoded messages already.
 
-    Errors: As `require_encode`; `ConfigError` for both options.
+    Errors: As `require_encode`; `ConfigError` for a `durable` that is not allowed, and for options that exclude each
+        other.
     """
     require_encode(call, encode)
-    if encoded and encode is not None:
-        msg = f"{call}: encoded=True: not allowed beside encode, because the items are encoded already"
+    if durable is not None:
+        require_flag(call, "durable", durable)
+    if encoded and (encode is not None or durable):
+        other = "durable=True" if encode is None else "encode"
+        msg = f"{call}: encoded=True: not allowed beside {other}, because the items are encoded already"
         raise ConfigError(msg)
-    return as_is if encoded else encode_item
+    if encoded:
+        return as_is
+    return encode_durable if (dialect.marks_durable if durable is None else durable) else encode_item
+
+
+def encode_durable(item: object) -> bytes:
+    """Return the message that carries an item, marked as durable (3.2.1); errors as `encode_item`."""
+    if isinstance(item, Message):
+        return encode_item(item if item.durable is True else replace(item, durable=True))
+    return _DURABLE + encode_item(item)
+
+
+_DURABLE: Final = bytes((0x00, 0x53, 0x70, 0xC0, 0x02, 0x01, 0x41))
+"""A header whose first field is true; a plain item has none of its own."""
 
 
 def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object] | None) -> Publisher[Any]:

@@ -98,7 +98,8 @@ def strategy_for(
             raise ConfigError(msg)
 
         def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
-            dead_letters(place).put(dead_letter(payload, error, address, expose=expose), hold)
+            letters = dead_letters(place)
+            letters.put(dead_letter(payload, error, address, expose=expose, durable=letters.durable), hold)
 
         return FailureStrategy(outcome_of, forward=forward, on_undecodable=_FailureLog(address, on_failure).tell)
     strategy = _STRATEGIES[expose].get(on_failure) if isinstance(on_failure, str) else None
@@ -123,16 +124,20 @@ class _FailureLog:
         self._level = logging.DEBUG
 
 
-def dead_letter(payload: bytes, error: BaseException, address: str, *, expose: bool = True) -> bytes:
-    """Return the message with its failure in its annotations; bytes that are not a message are returned as they are."""
+def dead_letter(
+    payload: bytes, error: BaseException, address: str, *, expose: bool = True, durable: bool = False
+) -> bytes:
+    """Return the message with its failure in its annotations; bytes that are not a message are returned as they are.
+
+    If `durable`, the message is marked as durable: the one that failed is accepted because of it.
+    """
     try:
         message = decode_unstamped(payload)
     except RemoteProtocolError:
         return payload
     text = described(error, expose=expose)
-    return encode_item(
-        replace(message, annotations={**message.annotations, FAILURE_TEXT: text, FAILURE_ADDRESS: address})
-    )
+    noted = {**message.annotations, FAILURE_TEXT: text, FAILURE_ADDRESS: address}
+    return encode_item(replace(message, annotations=noted, durable=message.durable or durable))
 
 
 class DeadLetterQueue(Outlet[ForwardedHold]):
@@ -144,10 +149,12 @@ class DeadLetterQueue(Outlet[ForwardedHold]):
     Args:
         address: Where they go, for messages.
         attach: Attaches a link for this publisher; it is called when there is a message and no link.
+        durable: Whether they are to be marked as durable.
     """
 
-    def __init__(self, address: str, attach: Callable[[DeadLetterQueue], object]) -> None:
+    def __init__(self, address: str, attach: Callable[[DeadLetterQueue], object], *, durable: bool = False) -> None:
         super().__init__()
+        self.durable = durable
         self._address = address
         self._attach = attach
         self._on_wait: Callable[[], None] | None = None

@@ -185,6 +185,7 @@ class Sender:
         streams: bool = False,
         encoded: bool = False,
         encode: Callable[[Any], object] | None = None,
+        message_of: Callable[[Any], bytes] = encode_item,
     ) -> None:
         """Wait for a link to subscribe.
 
@@ -194,6 +195,7 @@ class Sender:
             streams: Whether bodies may be sent in parts.
             encoded: Whether messages come encoded.
             encode: Called with each item; None: an item is sent as it is.
+            message_of: Makes an encoded message of an item, after `encode`.
         """
         self.address = address
         self._home = Home()
@@ -201,6 +203,7 @@ class Sender:
         self._streams = streams
         self._is_encoded = encoded
         self._encode = None if encode is None else Encoding(encode)
+        self._message_of = message_of
         self._subscriber: Subscriber[Any] | None = None
         self._demand = 0
         self._waiters: deque[Waiter] = deque()
@@ -285,7 +288,7 @@ class Sender:
     def _encoded(self, item: object) -> object:
         try:
             sent = item if self._encode is None else self._encode.at_once(item)
-            return sent if self._streams and is_streamed(sent) else encode_item(sent)
+            return sent if self._streams and is_streamed(sent) else self._message_of(sent)
         except ConfigError as error:
             msg = f"a message to {self.address!r}: {error}"
             raise ConfigError(msg) from error

@@ -11,8 +11,8 @@ import rstreams
 from rstreams import Message
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
-from rstreams.message import ByteStream, decode_body
-from rstreams.net.links.bodies import encode_once, open_body
+from rstreams.message import ByteStream, decode_body, encode_item
+from rstreams.net.links.bodies import encoded_once, open_body
 from rstreams.net.links.sender import TURN_CALLS, MessageHold, Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement, Transfer
@@ -174,7 +174,7 @@ async def test_a_cancelled_send_takes_its_message_back_from_the_link(when: str, 
     sender = SenderPublisher("work", streams=True)
     end = LinkSubscriber(
         sender,
-        encode=encode_once,
+        encode=encoded_once(encode_item),
         settlement=Settlement.AT_LEAST_ONCE,
         settle_before_detach=True,
         fail_on_refusal=False,
