@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from rstreams._published import PublishResult
 
@@ -77,6 +77,10 @@ class Condition(StrEnum):
     TRANSACTION_UNKNOWN_ID = "amqp:transaction:unknown-id"
     TRANSACTION_ROLLBACK = "amqp:transaction:rollback"
     TRANSACTION_TIMEOUT = "amqp:transaction:timeout"
+
+
+MADE_ANEW: Final = "rstreams:made-anew"
+"""The condition of a node that refuses to go on in a log that is not there any more: another one has its address."""
 
 
 class RStreamsError(Exception):

@@ -19,20 +19,19 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from rstreams._checks.publishers import require_subscriber
-from rstreams._codec import Described, Symbol
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.effectively_once import Stamp, read_stamp
-from rstreams.net.links.offsets import GROUP, read_group, read_start
+from rstreams.net.links.offsets import GROUP, INCARNATION, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.durable_producer import ClaimingProducer, RunOutcome
 from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
-from rstreams.node.log_reader import LogReader, position_of
+from rstreams.node.log_reader import LogReader, begin_of, position_of
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.producer import Producer
 from rstreams.node.room import Room
@@ -193,17 +192,9 @@ class LogAddress(Address):
 
     def supply_of(self, partition: LogPartition, link: LinkRequest) -> Supply:
         """Return the messages of one partition for a reader."""
-        filters = link.attach.filters
-        try:
-            start = read_start(filters)
-        except ValueError as error:
-            raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
-        begin = self._start if start is None else start
-        position = position_of(partition, begin)  # an offset that is gone refuses the link
-        used = {START_AT: filters[START_AT]} if START_AT in filters else {}
-        if start in {"next", "last"}:  # after a loss they would be another place
-            used = {START_AT: Described(Symbol(START_AT), position)}
-        return Supply(Subscribing(partial(self._read, partition, begin)), encoded=True, filters=used)
+        begin, used = begin_of(partition, link.attach.filters, self._start)
+        told = {INCARNATION: partition.incarnation.id}
+        return Supply(Subscribing(partial(self._read, partition, begin)), encoded=True, filters=used, properties=told)
 
     def _read(self, partition: LogPartition, start: Offset, subscriber: Subscriber[bytes]) -> None:
         require_subscriber(subscriber)
@@ -390,7 +381,9 @@ class LogAddress(Address):
         """Return the log's counters."""
         return LogStatistics(
             partitions=tuple(
-                PartitionStatistics(each.kept.first, each.safe_end, each.kept.count, each.kept.size)
+                PartitionStatistics(
+                    each.kept.first, each.safe_end, each.kept.count, each.kept.size, each.incarnation.id
+                )
                 for each in self.partitions
             ),
             appended=self._appended,

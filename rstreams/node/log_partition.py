@@ -20,6 +20,7 @@ from typing import Final
 
 from rstreams.errors import Condition, ProtocolError, StoreError
 from rstreams.net.links.offsets import cut_with_offsets, with_offsets
+from rstreams.node.incarnations import Incarnation
 from rstreams.node.memory_partition import AnyPartition
 from rstreams.store import Chunk, Done, split
 
@@ -92,6 +93,7 @@ class LogPartition:
 
     Attributes:
         safe_end: The position behind the last message that is safe.
+        incarnation: Tells this partition from an earlier or a later one at its address.
         read_ahead: The bytes of the chunks that its cursors keep.
     """
 
@@ -101,6 +103,7 @@ class LogPartition:
         self.sync_s = sync_s
         self.has_gaps = has_gaps
         self.safe_end = kept.next
+        self.incarnation = Incarnation(kept, sync_s)
         self.read_ahead = 0
         self._retention = retention
         self._trimming = False
@@ -118,6 +121,8 @@ class LogPartition:
                 self._come(first, run)
             done(error)
 
+        if self.incarnation.unsaved:
+            records = {**records, **self.incarnation.unsaved}
         return self.kept.append(run, committed, sync_s=self.sync_s, records=records)
 
     def _come(self, first: int, run: Sequence[bytes]) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
+from rstreams._codec import Described, Symbol
 from rstreams._core.holds import HoldRun, NoHolds
 from rstreams.abc import Subscriber
-from rstreams.errors import ProtocolError
+from rstreams.errors import Condition, ProtocolError
 from rstreams.net.dialects import Offset
+from rstreams.net.dialects.stream_offsets import START_AT
+from rstreams.net.links.offsets import read_start
+from rstreams.node.incarnations import require_incarnation
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.subscription import OwnDemand
 
@@ -113,6 +117,30 @@ class LogReader(TakesOffsets):
 
     def _lose(self) -> ProtocolError | None:
         return self._partition.gone(self._cursor.position) if self._began else None
+
+
+def begin_of(partition: LogPartition, filters: Mapping[str, Any], default: Offset) -> tuple[Offset, dict[str, Any]]:
+    """Return where a link to a partition begins, and the filters that are in force.
+
+    Args:
+        partition: The partition.
+        filters: The filters of the peer.
+        default: Where a link begins that does not say it.
+
+    Errors: `ProtocolError` if the partition has no such place, or the place is one of an earlier log.
+    """
+    try:
+        start = read_start(filters)
+    except ValueError as error:
+        raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
+    used = require_incarnation(filters, partition.incarnation.id, f"log {partition.name!r:.80}")
+    begin = default if start is None else start
+    position = position_of(partition, begin)  # an offset that is gone refuses the link
+    if start in {"next", "last"}:  # after a loss they would be another place
+        used[START_AT] = Described(Symbol(START_AT), position)
+    elif START_AT in filters:
+        used[START_AT] = filters[START_AT]
+    return begin, used
 
 
 def position_of(partition: LogPartition, start: Offset) -> int | None:

@@ -47,6 +47,7 @@ class NodeAddresses:
         encode: Callable[[T], object] | None = None,
         keep_s: float = 0.0,
         from_offset: FromOffset[T] | None = None,
+        incarnation: str | None = None,
     ) -> None:
         """Serve a stream: each link that a peer attaches to `address` gets its own subscription.
 
@@ -70,6 +71,9 @@ class NodeAddresses:
             from_offset: In place of a publisher: a function that gets a position, and returns the stream from there.
                 The first item of all has the position 0. Each item is sent with its position, as in a log. If it
                 raises a `ProtocolError`, the peer gets that one.
+            incarnation: With `from_offset`: the id of the items behind the positions. Give another one when a position
+                means another item than before. A subscriber that goes on from a position of an earlier one gets the
+                error `rstreams:made-anew`.
 
         Demand: Each link's credit reaches `publisher` as the demand of its subscription.
         Errors: `ConfigError` for a name that is taken or not allowed, a `publisher` that is not a Publisher, or unless
@@ -77,7 +81,9 @@ class NodeAddresses:
             and the log says which item it was.
         """
         require_encode("serve", encode)
-        self.add(make_served(address, publisher, encode, keep_s=keep_s, from_offset=from_offset))
+        self.add(
+            make_served(address, publisher, encode, keep_s=keep_s, from_offset=from_offset, incarnation=incarnation)
+        )
 
     def queue(
         self,

@@ -37,6 +37,7 @@ class Served(Address, Generic[T]):
 
     kind = "served stream"
     table = "served"
+    _incarnation: str | None = None
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class Served(Address, Generic[T]):
             failed=self._failed,
             cancelled=self._cancelled,
             away=self._away,
+            incarnation=self._incarnation or "",
         )
 
 

@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 
 from rstreams import operators, sources
 from rstreams._checks.functions import require_plain
+from rstreams._checks.names import require_name
 from rstreams._checks.publishers import require_returned_publisher, require_subscriber
+from rstreams._checks.refusals import refuse_value
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ConfigError, ProtocolError
@@ -22,9 +24,10 @@ from rstreams.message import encode_item
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.effectively_once import RESUMES
 from rstreams.net.links.encoding import encoded_for
-from rstreams.net.links.offsets import read_start, with_offset
+from rstreams.net.links.offsets import INCARNATION, MAX_INCARNATION, read_start, with_offset
 from rstreams.node.address import LinkRequest, Supply
 from rstreams.node.consumer import Subscribing
+from rstreams.node.incarnations import require_incarnation
 from rstreams.node.served import Served
 from rstreams.protocol.frames import Settlement
 from rstreams.runtime.seldom import log_seldom
@@ -44,6 +47,7 @@ def make_served(
     *,
     keep_s: float,
     from_offset: FromOffset[T] | None,
+    incarnation: str | None,
 ) -> Served[T]:
     """Return the address for the options of `Node.serve`.
 
@@ -54,7 +58,10 @@ def make_served(
         msg = f"served stream {name!r:.80}: give either a publisher or from_offset, and not {given}"
         raise ConfigError(msg)
     if from_offset is not None:
-        return ServedFrom(name, from_offset, encode, keep_s=keep_s)
+        return ServedFrom(name, from_offset, encode, keep_s=keep_s, incarnation=incarnation)
+    if incarnation is not None:
+        msg = f"served stream {name!r:.80}: incarnation={incarnation!r:.80}: only a stream with from_offset has one"
+        raise ConfigError(msg)
     assert publisher is not None, "one of them is given"
     return Served(name, publisher, encode, keep_s=keep_s)
 
@@ -67,6 +74,7 @@ class ServedFrom(Served[T]):
         from_offset: The function; see `Node.serve`.
         encode: As for `Served`.
         keep_s: As for `Served`.
+        incarnation: The id of the items behind the positions; None: they are the same for ever.
 
     Demand: Passed up unchanged.
     Errors: `ConfigError` for a name or a function that is not allowed. A link that asks for another place than a
@@ -74,12 +82,24 @@ class ServedFrom(Served[T]):
     """
 
     def __init__(
-        self, name: str, from_offset: FromOffset[T], encode: Callable[[T], object] | None = None, *, keep_s: float = 0.0
+        self,
+        name: str,
+        from_offset: FromOffset[T],
+        encode: Callable[[T], object] | None = None,
+        *,
+        keep_s: float = 0.0,
+        incarnation: str | None = None,
     ) -> None:
+        if incarnation is not None:
+            require_name(f"served stream {name!r:.80}", "incarnation", incarnation)
+            if len(incarnation) > MAX_INCARNATION:
+                allowed = f"a text of 1 to {MAX_INCARNATION} characters"
+                refuse_value(f"served stream {name!r:.80}", "incarnation", incarnation, allowed)
         require_plain(f"served stream {name!r:.80}", "from_offset", from_offset)
         super().__init__(name, sources.defer(lambda: self._make(0)), encode, keep_s=keep_s)
         self._from_offset = from_offset
         self._encode = encode
+        self._incarnation = incarnation
 
     def supply(self, link: LinkRequest) -> Supply:
         """Return the stream from the position that the link asks for; from 0 if it does not ask for one."""
@@ -96,6 +116,10 @@ class ServedFrom(Served[T]):
         if start is not None and start != "first" and not isinstance(start, int):
             text = f"{START_AT}={start!s:.80}: served stream {self.name!r:.80} begins at 'first' or at a position"
             raise ProtocolError(Condition.INVALID_FIELD.value, text)
+        used, told = {START_AT: filters[START_AT]} if START_AT in filters else {}, {}
+        if self._incarnation is not None:
+            used |= require_incarnation(filters, self._incarnation, f"served stream {self.name!r:.80}")
+            told = {INCARNATION: self._incarnation}
         position = start if isinstance(start, int) else 0
         supply = super().supply(link)
         # Where items are sent settled, the kept end does not know which ones have arrived. The position does.
@@ -103,7 +127,8 @@ class ServedFrom(Served[T]):
         return Supply(
             Subscribing(partial(self._subscribe_from, position)),
             encoded=True,
-            filters={START_AT: filters[START_AT]} if START_AT in filters else {},
+            filters=used,
+            properties=told,
             size=supply.size,
             keep_s=supply.keep_s if keeps else 0.0,
             on_away=supply.on_away,

@@ -185,6 +185,7 @@ class ServedStatistics(AddressStatistics):
         failed: Subscriptions that ended with an error.
         cancelled: Subscriptions that their subscribers ended.
         away: Subscriptions that are kept although their connection is lost; they count as subscribers.
+        incarnation: The id of a stream with positions, as `Node.serve` got it; "" if it has none.
     """
 
     group: ClassVar[str] = "served"
@@ -196,6 +197,7 @@ class ServedStatistics(AddressStatistics):
     failed: int
     cancelled: int
     away: int = 0
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +209,14 @@ class PartitionStatistics:
         next: The offset that the next message gets.
         messages: The messages that are there.
         bytes: Their bytes.
+        incarnation: The id of the partition; one that is made anew at the same address has another id.
     """
 
     first: int
     next: int
     messages: int
     bytes: int
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from rstreams.errors import Condition, PeerClosed, SessionEnded
+from rstreams.errors import MADE_ANEW, Condition, PeerClosed, SessionEnded
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Frame, Lost
 from rstreams.protocol.life import Life, ReceiverPhase, SenderPhase
@@ -26,6 +26,7 @@ _FINAL: Final = frozenset(
         Condition.NOT_ALLOWED.value,
         Condition.NOT_IMPLEMENTED.value,
         Condition.UNAUTHORIZED_ACCESS.value,
+        MADE_ANEW,
     }
 )
 """The conditions after which another link would have the same end."""

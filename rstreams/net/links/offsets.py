@@ -33,7 +33,15 @@ from rstreams.net.links.effectively_once import read_annotations
 GROUP: Final = "rstreams:consumer-group"
 """The filter that names the consumer group that a link is a member of."""
 
+INCARNATION: Final = "rstreams:incarnation"
+"""The name of the id of a log, which no other log has that gets the address later.
+
+A node tells it as a property of its attach. A peer that goes on behind an offset names it in a filter of its own
+attach. The node refuses the link (`MADE_ANEW`) if the log has another id: the offset is not one of this log.
+"""
+
 MAX_GROUP_NAME: Final = 128
+MAX_INCARNATION: Final = 128
 
 _WORDS: Final = ("first", "last", "next")
 _MOST: Final = 2**63
@@ -155,22 +163,42 @@ def read_group(filters: Mapping[str, Any]) -> str | None:
     return str(value)
 
 
+def read_incarnation(filters: Mapping[str, Any]) -> str | None:
+    """Return the id that a log must have for a peer to go on in it; None if any log will do.
+
+    Errors: `ValueError` for a value that is not an id.
+    """
+    value = filters.get(INCARNATION)
+    value = value.value if isinstance(value, Described) else value
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_INCARNATION:
+        msg = f"{INCARNATION}={value!r:.80}: it must be a text of 1 to {MAX_INCARNATION} characters"
+        raise ValueError(msg)
+    return str(value)
+
+
 class Position:
     """The place in a log that a receiver has got to: it notes the offset of the last message of each run.
 
     Attributes:
         following: The offset behind the last message that was handed over. Before the first one it is the offset at
             which the peer says that the link begins, or None.
+        incarnation: The id of the log that the offset is of; None if the peer does not tell it.
     """
 
-    __slots__ = ("following",)
+    __slots__ = ("following", "incarnation")
 
     def __init__(self) -> None:
         """Have no messages yet."""
         self.following: int | None = None
+        self.incarnation: str | None = None
 
-    def begin(self, filters: Mapping[str, Any]) -> None:
-        """Note the offset at which the link begins, if the filters in the peer's attach tell it."""
+    def begin(self, filters: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
+        """Note the log, and the offset at which the link begins, if the peer's attach tells them."""
+        told = properties.get(INCARNATION)
+        if isinstance(told, str) and (self.following is None or self.incarnation is None):
+            self.incarnation = str(told)
         if self.following is None:
             with suppress(ValueError):  # it is not of this library, and need not tell a place
                 start = read_start(filters)
@@ -181,3 +209,7 @@ class Position:
         offset = read_offset(encoded)
         if offset is not None:
             self.following = offset + 1
+
+    def same_log(self) -> dict[str, Any]:
+        """Return the filter by which the peer refuses to go on in another log."""
+        return {} if self.incarnation is None else {INCARNATION: Described(Symbol(INCARNATION), self.incarnation)}

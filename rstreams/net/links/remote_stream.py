@@ -127,7 +127,7 @@ class Resuming(LinkSubscription[T]):
         """The peer's answer, which may tell the offset of the first message."""
         super().on_attach(frame)
         if self.position is not None:
-            self.position.begin(frame.filters)
+            self.position.begin(frame.filters, frame.properties)
 
     def next_attach(self, frame: Attach) -> Attach:
         """Return the first attach, or one that goes on behind the items that have come and are not dropped."""
@@ -135,7 +135,8 @@ class Resuming(LinkSubscription[T]):
         if position is not None and kept is not None:
             position.note(kept)  # it came settled, and is handed over later
         if position is not None and position.following is not None:
-            frame = replace(frame, filters={**frame.filters, **self.begin_at(position.following)})
+            begin = {**self.begin_at(position.following), **position.same_log()}
+            frame = replace(frame, filters={**frame.filters, **begin})
         if self.once and self.counts().delivered:
             frame = replace(frame, properties={**frame.properties, RESUMES: True})
         return frame
