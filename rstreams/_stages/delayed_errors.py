@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TypeAlias
+
+Errors: TypeAlias = dict[int, BaseException]
+"""Errors by their identity, in the order in which they came."""
 
 
-def note_error(errors: list[BaseException], error: BaseException) -> None:
+def note_error(errors: Errors, error: BaseException) -> None:
     """Add `error` to those that wait; one that comes out of several streams, because of one cause, counts once."""
-    if not any(each is error for each in errors):
-        errors.append(error)
+    errors.setdefault(id(error), error)
 
 
-def all_of(operator: str, errors: Sequence[BaseException]) -> BaseException:
+def all_of(operator: str, errors: Errors) -> BaseException:
     """Return the error for a stream whose errors have waited for the end: the only one, or a group."""
-    if len(errors) == 1:
-        return errors[0]
-    return BaseExceptionGroup(f"{operator}: {len(errors)} streams failed", errors)
+    waiting = list(errors.values())
+    if len(waiting) == 1:
+        return waiting[0]
+    return BaseExceptionGroup(f"{operator}: {len(waiting)} streams failed", waiting)

@@ -16,7 +16,7 @@ from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.sight import SEND, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED
-from rstreams._stages.delayed_errors import all_of, note_error
+from rstreams._stages.delayed_errors import Errors, all_of, note_error
 from rstreams._stages.stage import KeepingStage, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
@@ -42,7 +42,7 @@ class OneInner(KeepingStage[T, R], ABC):
         super().__init__(downstream)
         self._function = function
         self._delay_errors = delay_errors
-        self._errors: list[BaseException] = []  # those that wait for the end
+        self._errors: Errors = {}  # those that wait for the end
         self._demand = 0
         self._current: Inner[T, R] | None = None
         self._passing: Inner[T, R] | None = None

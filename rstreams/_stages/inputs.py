@@ -23,7 +23,7 @@ from rstreams._core.fast_paths import handed_over
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
-from rstreams._stages.delayed_errors import all_of, note_error
+from rstreams._stages.delayed_errors import Errors, all_of, note_error
 from rstreams._stages.stage import suspend
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -186,7 +186,7 @@ class Inputs(TurningStage[Any, R]):
         self.inputs: list[Input[Any]] = [Input(self, prefetch) for _ in range(count)]
         self._prefetch = prefetch
         self._delay_errors = delay_errors
-        self._errors: list[BaseException] = []
+        self._errors: Errors = {}
 
     def start(self, sources: Sequence[Publisher[Any]]) -> Self:
         """Subscribe to all sources; return itself."""

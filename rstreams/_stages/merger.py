@@ -34,7 +34,7 @@ from rstreams._core.holds import SharedHold
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
-from rstreams._stages.delayed_errors import all_of, note_error
+from rstreams._stages.delayed_errors import Errors, all_of, note_error
 from rstreams._stages.merged_inner import MergedInner
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -69,7 +69,7 @@ class Merging(TurningStage[T, R]):
         self._ready: deque[MergedInner[R]] = deque()  # those with items to emit, each once
         self._pushed = 0  # how many of these have items in their queues
         self._delay_errors = delay_errors
-        self._errors: list[BaseException] = []  # errors that wait for the end
+        self._errors: Errors = {}  # errors that wait for the end
         self._passing: MergedInner[R] | None = None
         self._outer_complete = False
 

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 from rstreams._checks.publishers import require_sources
 from rstreams._core.subscription import ENDED
 from rstreams._stages.arbiter import Arbiter
-from rstreams._stages.delayed_errors import all_of, note_error
+from rstreams._stages.delayed_errors import Errors, all_of, note_error
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 
@@ -55,7 +55,7 @@ class _Concat(Arbiter[T]):
         self._due = False
         self._advancing = False
         self._delay_errors = delay_errors
-        self._errors: list[BaseException] = []
+        self._errors: Errors = {}
 
     def start(self) -> Self:
         self.advance()

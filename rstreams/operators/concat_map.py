@@ -13,6 +13,7 @@ from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
+from rstreams._stages.in_turns import InTurns
 from rstreams._stages.inner_stream import OneInner
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber, Subscription
@@ -68,7 +69,7 @@ def concat_map(
 
 
 class _ConcatMap(OneInner[T, R]):
-    __slots__ = ("_advancing", "_ahead", "_due", "_prefetch", "_waiting", "_window")
+    __slots__ = ("_ahead", "_due", "_loop", "_prefetch", "_waiting", "_window")
 
     operator = "concat_map"
 
@@ -84,7 +85,7 @@ class _ConcatMap(OneInner[T, R]):
         super().__init__(downstream, function, delay_errors=delay_errors)
         self._prefetch = prefetch
         self._waiting: deque[tuple[T, SharedHold]] = deque()
-        self._advancing = False
+        self._loop = InTurns(self._go_on)
         self._due = 0  # ended streams whose places have not been requested again yet
         self._window = window
         self._ahead: AskingAhead | None = None
@@ -98,19 +99,19 @@ class _ConcatMap(OneInner[T, R]):
     def on_next(self, item: T) -> None:
         if not self._ended:
             self._waiting.append((item, share_hold(self._upstream.hold())))
-            self._advance()
+            self._loop.run()
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
         self._outer_complete = True
-        self._advance()
+        self._loop.run()
 
     # called by `explain` and the search for a deadlock, see `_core.sight`
 
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
         """Return the events that must happen before it can do anything."""
         current = self._current
-        if self._advancing or self.suspended or (current is None and self._waiting):
+        if self._loop.moves or self.suspended or (current is None and self._waiting):
             return None
         waits: list[tuple[Way, object]] = [(CANCEL if self._demand else ASK, self._downstream)]
         if current is not None:
@@ -134,30 +135,26 @@ class _ConcatMap(OneInner[T, R]):
 
     def _inner_is_through(self) -> None:
         self._due += 1
-        self._advance()
+        self._loop.run()
 
-    def _advance(self) -> None:
-        """Go to the next stream; one that completes at once only makes the loop run again (3.3)."""
-        if self._advancing:
-            return
-        self._advancing = True
-        try:
-            while not self._ended and self._current is None:
-                if self._ahead is not None and self._ask_ahead(self._ahead):
-                    continue
-                if self._waiting:
-                    if self._ahead is not None:
-                        self._ahead.note_work(goes_on=True)
-                    self._subscribe(*self._waiting.popleft())
-                elif self._outer_complete:
-                    self._finish()
-                elif self._due:
-                    due, self._due = self._due, 0
-                    self._upstream.request(due)
-                else:
-                    return
-        finally:
-            self._advancing = False
+    def _go_on(self) -> bool:
+        """Go to the next stream, or ask for more outer items; return whether there was something to do."""
+        if self._ended or self._current is not None:
+            return False
+        if self._ahead is not None and self._ask_ahead(self._ahead):
+            return True
+        if self._waiting:
+            if self._ahead is not None:
+                self._ahead.note_work(goes_on=True)
+            self._subscribe(*self._waiting.popleft())
+        elif self._outer_complete:
+            self._finish()
+        elif self._due:
+            due, self._due = self._due, 0
+            self._upstream.request(due)
+        else:
+            return False
+        return True
 
     def _ask_ahead(self, ahead: AskingAhead) -> bool:
         """Ask a link for more items, if it is time; return whether that was so."""
@@ -175,6 +172,7 @@ class _ConcatMap(OneInner[T, R]):
         return len(self._waiting)
 
     def _let_go(self) -> None:
+        self._loop.stop()
         super()._let_go()
         waiting, self._waiting = self._waiting, deque()
         for _, kept in waiting:

@@ -6,10 +6,10 @@ from collections import deque
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_seconds
-from rstreams._core.demand import SLICE
 from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.subscription import ENDED
+from rstreams._core.turn import Turn
 from rstreams._stages.stage import KeepingStage, Lifted
 from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber
 
@@ -79,12 +79,14 @@ class _Delay(KeepingStage[T, T]):
         self._timer = None
         self._busy = True
         now = self._scheduler.now()
+        turn, steps = Turn(self._scheduler).begin(), 0
         try:
-            for _ in range(SLICE):  # a burst lets other tasks run in between
-                if not self._kept or self._kept[0][0] > now:
-                    break
+            while self._kept and self._kept[0][0] <= now:
+                if steps >= turn.look_at and turn.is_over(steps):
+                    break  # a burst lets other tasks run in between
                 _, item, hold = self._kept.popleft()
                 self._emit(item, hold)
+                steps += 1
         finally:
             self._busy = False
         if self._ended:

@@ -7,13 +7,14 @@ from typing import Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._checks.refusals import refuse_object
-from rstreams._core.demand import SLICE, add_demand, demand_error, take_demand
+from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._core.turn import Turn
 from rstreams._stages.emission import log_dropped
 from rstreams.abc import Cancellable, Event, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
@@ -167,9 +168,11 @@ class _Pull(Scannable, Generic[T]):
                 await _close(iterator)
 
     async def _pull(self, iterator: AsyncIterator[T]) -> None:
+        turn, items = Turn(self._scheduler).begin(), 0
         while not self.ended:
             if not self._demand:
                 await self._until_wanted()
+                turn, items = turn.begin(), 0
                 continue
             try:
                 item = await anext(iterator)
@@ -184,8 +187,10 @@ class _Pull(Scannable, Generic[T]):
             self._demand = take_demand(self._demand, 1)
             self._delivered += 1
             self._subscriber.on_next(item)
-            if self._delivered % SLICE == 0:
+            items += 1
+            if items >= turn.look_at and turn.is_over(items):
                 await self._breathe()
+                turn, items = turn.begin(), 0
 
     async def _until_wanted(self) -> None:
         self._wanted = self._scheduler.event()
@@ -194,9 +199,9 @@ class _Pull(Scannable, Generic[T]):
 
     async def _breathe(self) -> None:
         """Let other tasks run: an iteration that never waits would stop them all."""
-        happened = self._scheduler.event()
-        happened.set()
-        await happened.wait()
+        pause = self._scheduler.event()
+        self._scheduler.call_later(0, pause.set)  # an event that has happened lets nobody run in asyncio
+        await pause.wait()
 
     def _complete(self) -> None:
         if not self.ended:
