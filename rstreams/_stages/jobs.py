@@ -248,28 +248,15 @@ class Jobs(KeepingStage[T, R]):
                 self._takes = False
 
     def _failed(self, job: _Job[R], error: Exception) -> None:
-        """End the stream because the function has failed; if the results have an order, behind those before it."""
-        if self._ended or job not in self._jobs:
-            return
-        behind = list(self._jobs)
-        behind = behind[behind.index(job) + 1 :] if self._ordered else behind
-        del self._jobs[job]
-        job.fail(error)
-        if not self._ordered:
+        """End the stream because the function has failed."""
+        if not self._ended:
+            del self._jobs[job]
+            job.fail(error)
             self._fail(error)
-            return
-        upstream, self._upstream = self._upstream, ENDED
-        self._failure = error
-        upstream.cancel()  # first: items that are given back must not come again
-        for each in behind:
-            del self._jobs[each]
-            each.release()
-        self._line.release()
-        self._complete_if_through()
 
     def _emit_results(self, job: _Job[R], result: R) -> None:
         """Emit the result of `job`, and the results behind it that waited for it."""
-        if self._ended or (self._failure is not None and job not in self._jobs):  # it stood behind one that has failed
+        if self._ended:
             return
         job.result, job.is_done = result, True
         jobs, ordered, ahead, claimed = self._jobs, self._ordered, self._ahead, self._line.needs_claims

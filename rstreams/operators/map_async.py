@@ -41,13 +41,13 @@ def map_async(
     Demand: Passed up in pieces. The items drawn never exceed the results requested. Therefore no result waits for
         demand. At most `concurrency` of the items drawn are not yet emitted. Directly over a link, quick functions get
         items ahead: as many as they handle in 5 ms, up to `window`. They wait here until a task begins with them.
-    Holds: An item is held until its result has been handled by all holders, and shares its outcome. Items behind one
-        that fails, and those that are kept on a cancel, are given back (released). Over a link, while other items wait
+    Holds: An item is held until its result has been handled by all holders, and shares its outcome. Items that are kept
+        when `function` fails or the stream is cancelled are given back (released). Over a link, while other items wait
         here, an item is settled up to 5 ms later.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An exception that
-        `function` raises ends the stream, unchanged; its item counts as failed. If the results are ordered, it comes
-        after the results of the items before it. An error of the source comes after the results of all items.
-    Cancels: The source, when `function` raises, and with the end of the stream all tasks. A cancelled `function` may
+        `function` raises ends the stream at once, unchanged; its item counts as failed. An error of the source comes
+        after the results of all items.
+    Cancels: The source and all tasks, when `function` raises; all tasks also on a cancel. A cancelled `function` may
         have done a part of its work.
     Context: The tasks run in the scope that subscribes (`rstreams.abc.Scheduler`), and emit the results. If the
         subscriber's `on_next` raises, the subscription is cancelled and the exception ends that scope.

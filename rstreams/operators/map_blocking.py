@@ -41,12 +41,12 @@ def map_blocking(
             `concurrency` if that is more. With `window=concurrency` no item is asked for ahead.
 
     Demand: As for `map_async`.
-    Holds: An item is held until its result has been handled by all holders, and shares its outcome. Items behind one
-        that fails, and those that are kept on a cancel, are given back (released). Over a link, while other items wait
+    Holds: An item is held until its result has been handled by all holders, and shares its outcome. Items that are kept
+        when `function` fails or the stream is cancelled are given back (released). Over a link, while other items wait
         here, an item is settled up to 5 ms later.
     Errors: `ConfigError` at the call for a bad option, and as `on_error` if there is no scheduler. An exception that
-        `function` raises ends the stream, unchanged; its item counts as failed. If the results are ordered, it comes
-        after the results of the items before it. An error of the source comes after the results of all items.
+        `function` raises ends the stream at once, unchanged; its item counts as failed. An error of the source comes
+        after the results of all items.
     Cancels: The source, when `function` raises. A thread cannot be cancelled: it runs to its end, and its result is
         dropped.
     Context: Results are emitted in tasks of the scope that subscribes, never in a worker thread.

@@ -330,11 +330,6 @@ def _reject(item: int) -> int:
     return item
 
 
-async def _reject_slowly(item: int) -> int:
-    await _slow(item)
-    return _reject(item)
-
-
 def _stream_or_reject(item: int) -> Numbers:
     return Stream.of(_reject(item)).map_async(_slow)
 
@@ -345,9 +340,8 @@ FUNCTIONS: dict[str, Callable[[Numbers], Publisher[Any]]] = {
     "flat_map": lambda s: s.flat_map(lambda x: _staged(Stream.of(_reject(x)))),
     "group_by": lambda s: s.group_by(_reject).flat_map(lambda group: Stream(group).map_async(_slow)),
     "limit_rate": lambda s: s.map(_reject).limit_rate(9),
-    "map_async": lambda s: s.map_async(_reject_slowly, concurrency=4),
-    "map_blocking": lambda s: s.map_blocking(_reject, concurrency=4),
-    "parallel": lambda s: s.parallel(1, lambda each: each.map_async(_reject_slowly, concurrency=4)),
+    "map_async": lambda s: s.map(_reject).map_async(_slow, concurrency=4),
+    "parallel": lambda s: s.parallel(2, lambda each: each.map(_reject)),
     "partition": lambda s: _both(s.partition(_reject, 2)),
 }
 

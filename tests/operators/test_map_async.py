@@ -185,21 +185,17 @@ def test_no_item_is_drawn_whose_result_nobody_asked_for(scheduler: VirtualSchedu
     assert s.source.requests == [1, 2, 2]
 
 
-def test_an_error_comes_behind_the_results_before_it_and_gives_back_the_items_behind(
-    scheduler: VirtualScheduler,
-) -> None:
+def test_an_error_cancels_the_other_tasks_and_gives_back_their_items(scheduler: VirtualScheduler) -> None:
     s = Setup(scheduler, UNBOUNDED, concurrency=4)
     s.next(1, -2, 3, 4)
 
     s.open(3)
     s.open(-2)
-    assert not s.probe.ended
-    assert s.source.cancelled
-    s.open(1)
 
     assert isinstance(s.probe.error, LookupError)
-    assert len(s.probe.items) == 1
-    assert s.source.outcomes == ["done", "failed", "released", "released"]
+    assert s.probe.items == []
+    assert s.source.cancelled
+    assert s.source.outcomes == ["released", "failed", "released", "released"]
     assert s.source.errors[1] is s.probe.error
     assert s.doors.running == []
     assert scheduler.running == 0
