@@ -59,10 +59,6 @@ class DurableIntake(Queue, ABC):
     def _on_safe(self, first: int, run: Sequence[bytes]) -> None:
         """Hear that messages are safe, which have the positions from `first` on."""
 
-    @abstractmethod
-    def _fail_if_over(self) -> None:
-        """Stop if the store cannot go on; after a full disk it can."""
-
     @property
     def _policy(self) -> WhenFull:
         """What becomes of messages that come now, if the queue is full."""
@@ -169,10 +165,10 @@ class DurableIntake(Queue, ABC):
             self._numbered.heard(chain, error)
         if error is not None:
             self._enqueued -= count
+            self._refused += count
             self._places.size -= size
             self._room.free(count)
             producer.refuse(count + repeated, not_stored(error, self.name))
-            self._fail_if_over()
             self._room.serve()
             return
         producer.accept(count + repeated)

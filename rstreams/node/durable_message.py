@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from rstreams.errors import DeliveryFailed
 from rstreams.node.failure import Failure
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.stored_message import Lasting
@@ -115,25 +114,3 @@ class Departures(MessageDeadlines):
             size = sum([message.size for message in gone])
             self.size -= size
             self._leave([message.position for message in gone], size)
-
-
-class Arrival:
-    """The hold of a message that has been sent to the dead letters."""
-
-    __slots__ = ("_arrived", "_message")
-
-    def __init__(self, arrived: Callable[[Durable, BaseException | None], None], message: Durable) -> None:
-        self._arrived = arrived
-        self._message = message
-
-    def done(self) -> None:
-        """Tell that it has arrived."""
-        self._arrived(self._message, None)
-
-    def fail(self, error: BaseException) -> None:
-        """Tell that it was not taken."""
-        self._arrived(self._message, error)
-
-    def release(self) -> None:
-        """Tell that it was given back."""
-        self._arrived(self._message, DeliveryFailed("released"))

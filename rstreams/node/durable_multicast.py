@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rstreams.abc import Subscriber
@@ -14,6 +15,7 @@ from rstreams.node.address import NodeServices
 from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions
+from rstreams.node.statistics import MulticastStatistics
 
 
 class _Arrived:
@@ -54,6 +56,7 @@ class DurableMulticast(MulticastAddress):
         self._unsafe: deque[_Arrived] = deque()
         self.seen.gaps.on_forget = self._forget_gap
         self._services: NodeServices | None = None
+        self._refused = 0
         self._due = math.inf  # when producers hear of messages that were safe at once
 
     def begin(self, services: NodeServices) -> None:
@@ -71,6 +74,10 @@ class DurableMulticast(MulticastAddress):
         self._due = math.inf
         self._on_outcomes()
         super().expire()
+
+    def statistics(self) -> MulticastStatistics:
+        """Return the address's counters."""
+        return replace(super().statistics(), refused=self._refused)
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link; see `MulticastAddress.producer`.
@@ -123,6 +130,7 @@ class DurableMulticast(MulticastAddress):
             if arrived.error is None:
                 arrived.producer.accept(count)
             else:
+                self._refused += count
                 arrived.producer.refuse(count, arrived.error)
 
     def _on_refused(self, number: int, error: DeliveryFailed) -> None:

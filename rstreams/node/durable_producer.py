@@ -14,7 +14,7 @@ from rstreams.errors import Condition, DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.producer import Producer, Receives
 from rstreams.node.seen_messages import Seen, behind_a_gap, end_stolen, open_gaps
-from rstreams.store import Done
+from rstreams.store import Done, StoreFull
 
 
 class KeepsDurably(Receives, Protocol):
@@ -208,7 +208,7 @@ class RunOutcome:
 
 def not_stored(error: StoreError, address: str) -> DeliveryFailed:
     """Return the outcome of messages to an address that are not in the store."""
-    full = "full" in str(error)
+    full = isinstance(error, StoreFull)
     condition = Condition.RESOURCE_LIMIT_EXCEEDED if full else Condition.INTERNAL_ERROR
     text = f"the store of {address!r:.80} " + ("is full" if full else "failed")
     return DeliveryFailed("rejected", condition.value, text)

@@ -33,16 +33,15 @@ from rstreams.node.address import LinkRequest, NodeServices, Supply
 from rstreams.node.consumer import Consumer
 from rstreams.node.durable_browser import DurableBrowser
 from rstreams.node.durable_intake import DurableIntake, WhenFull
-from rstreams.node.durable_message import Arrival, Departures, Durable
+from rstreams.node.durable_message import Departures, Durable
 from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.durable_room import Limits
-from rstreams.node.lifetime import dead_letter
 from rstreams.node.state_lines import durable_queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import Stored, is_gone
 from rstreams.node.written import Written
 from rstreams.protocol.delivery import Outcome
-from rstreams.store import Chunk, Partition
+from rstreams.store import Chunk, Partition, StoreDamaged
 
 DEFAULT_IN_MEMORY: Final = 4096
 """The most messages of a durable queue that wait in memory."""
@@ -70,8 +69,9 @@ class DurableQueue(DurableIntake):
         comes_later: Whether messages are being read from the disk. A consumer may get some without asking again.
         safe_end: The position behind the last message that is safe.
 
-    Errors: If the store fails, messages on their way are rejected, and no more links are let in. The log has the
-        reason.
+    Errors: If the store cannot be written, messages on their way are rejected. If it cannot be read for some time, the
+        consumers get an error; new ones have it read again. If it is damaged, no more links are let in. The log has the
+        reasons.
     Context: As `Queue`, except that messages which are on disk only come later; see `comes_later`.
     """
 
@@ -91,13 +91,13 @@ class DurableQueue(DurableIntake):
     ) -> None:
         limits = Limits(capacity, capacity_bytes)
         super().__init__(name, partition, limits, in_memory, sync_s=sync_s, when_full=when_full, **options)
+        partition.on_failed = self._fail
         self._in_memory = in_memory
         self._departures = Departures(self._leave_store)
         self._deadlines = self._departures
         self._capacity = capacity or 0
         self._disk_browsers: dict[DurableBrowser, None] = {}
         self._leaving_store: list[int] | None = None  # positions, while they are gathered
-        self._undeleted: list[int] = []  # positions that could not be deleted, because the disk was full
         self._failed: StoreError | None = None
         self._written = Written()
         self.comes_later = False
@@ -171,7 +171,10 @@ class DurableQueue(DurableIntake):
         """Return how many messages are stored and where, and which producers wait for room."""
         if self._failed is not None:
             return f"{self.kind} {self.name!r:.80}: {self._failed}"
-        return durable_queue_line(self.name, self.statistics(), full=self._places.places + self._room.outstanding <= 0)
+        full = self._places.places + self._room.outstanding <= 0
+        line = durable_queue_line(self.name, self.statistics(), full=full)
+        trouble = self._partition.trouble
+        return line if trouble is None else f"{line}; {trouble}"
 
     @property
     def left(self) -> int:
@@ -179,12 +182,6 @@ class DurableQueue(DurableIntake):
         return 0
 
     # from producers
-
-    def _fail_if_over(self) -> None:
-        """Stop if the store cannot go on; after a full disk it can."""
-        failed = self._partition.store_error
-        if failed is not None:
-            self._fail(failed)
 
     def _on_safe(self, first: int, run: Sequence[bytes]) -> None:
         self.safe_end = first + len(run)
@@ -326,15 +323,7 @@ class DurableQueue(DurableIntake):
             self._leaving_store += positions
 
     def _delete(self, positions: list[int]) -> None:
-        if self._undeleted:
-            positions += self._undeleted
-            self._undeleted = []
-        self._partition.delete(positions, partial(self._on_deleted, positions), sync_s=self._sync_s)
-
-    def _on_deleted(self, positions: list[int], error: StoreError | None) -> None:
-        if error is not None:
-            self._undeleted += positions
-            self._fail_if_over()
+        self._partition.delete(positions, sync_s=self._sync_s)
 
     def _note_failure(self, message: Stored, consumer: Consumer, error: BaseException | None) -> None:
         super()._note_failure(message, consumer, error)
@@ -362,23 +351,26 @@ class DurableQueue(DurableIntake):
     def _send_away(self, message: Durable) -> None:
         """Send a message to the dead letters; it stays in the store until it has arrived there."""
         assert self._outlet is not None, "asked for before"
-        told = {} if message.failure is None else message.failure.annotations
-        encoded = dead_letter(message.encoded, message.dying, self.name, message.failures, told)
+        encoded = message.encoded
         self._departures.let_go(message)
         self._leaving += 1
-        self._outlet.put(encoded, Arrival(self._arrived, message))
+        self._outlet.bury(message, encoded, message.dying, partial(self._arrived, message))
 
-    def _arrived(self, message: Durable, error: BaseException | None) -> None:
-        if error is not None:
-            text = "%s %r: a dead letter was not taken (%s); it is tried again when the node starts again"
-            logger.error(text, self.kind, self.name, error)
-            return
+    def _arrived(self, message: Durable) -> None:
         self._departures.depart(message)
         self._buried()
 
     # the store
 
     def _fail(self, error: StoreError) -> None:
-        if self._failed is None:
+        """Hand out no more messages from the disk; the consumers hear of it."""
+        if self._failed is not None:
+            return
+        if isinstance(error, StoreDamaged) or self._partition.store_error is not None:
             self._failed = error
             logger.error("%s %r: it hands out no more messages from the disk: %s", self.kind, self.name, error)
+            text = f"the store of queue {self.name!r:.80} has failed"
+        else:  # the next request reads it again
+            text = f"the store of queue {self.name!r:.80} cannot be read now"
+        for consumer in list(self._takers.all):
+            consumer.fail(ProtocolError(Condition.INTERNAL_ERROR.value, text))

@@ -64,7 +64,6 @@ _LEAST_S: Final = 0.1
 _MOST_S: Final = 60.0
 """The shortest and the longest time between two such looks, in seconds."""
 
-
 _Parts: TypeAlias = dict[int, tuple[list[bytes], RunNumbers]]
 """The new messages of a run, and their numbers, by partition."""
 
@@ -126,7 +125,7 @@ class LogAddress(Address):
         self._compactions = [Compaction(each, self._keys, tombstones_s, self._now, self._wake_at) for each in compacted]
         self._services: NodeServices | None = None
         self._deadline = math.inf
-        self._appended = 0
+        self._appended = self._refused = 0
         self._written = Written()
 
     def begin(self, services: NodeServices) -> None:
@@ -340,6 +339,7 @@ class LogAddress(Address):
             self._room.free(len(messages))
             if stamps is not None or error is not None:
                 numbered.heard(chain, error)
+            self._refused += 0 if error is None else len(messages)
             if error is None:
                 self._appended += len(messages)
                 if self._compactions:
@@ -392,6 +392,7 @@ class LogAddress(Address):
             credit=self._room.outstanding,
             readers=len(self._readers),
             groups={name: group.statistics() for name, group in self._groups.items()},
+            refused=self._refused,
         )
 
 

@@ -100,6 +100,7 @@ class LogPartition:
     def __init__(self, name: str, kept: AnyPartition, retention: Retention, sync_s: float, *, has_gaps: bool) -> None:
         self.name = name
         self.kept = kept
+        kept.on_failed = self._on_failed
         self.sync_s = sync_s
         self.has_gaps = has_gaps
         self.safe_end = kept.next
@@ -149,6 +150,12 @@ class LogPartition:
                 break
             found = run
         return found
+
+    def _on_failed(self, error: StoreError) -> None:
+        """Have the cursors tell their readers that the store cannot go on."""
+        for cursor in list(self._cursors):
+            cursor.error = error
+            cursor.wake()
 
     def expire(self, today_s: float) -> None:
         """Delete messages that are older than the log keeps them."""

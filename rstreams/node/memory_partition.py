@@ -24,6 +24,8 @@ class MemoryPartition:
         chain: As for `Partition`; nothing fails here.
     """
 
+    on_failed: Callable[[StoreError], None] | None = None  # nothing fails here
+
     def __init__(self, today: Callable[[], float] = time.time) -> None:
         """Have no messages; `today` returns the seconds since 1970."""
         self.next = 0
@@ -145,6 +147,7 @@ class MemoryPartition:
         *,
         most_bytes: int = 256 * 1024,
         cut: Cut | None = None,  # noqa: ARG002 - they are messages already
+        patience_s: float = 0.0,  # noqa: ARG002 - there is no disk
     ) -> None:
         """Read messages from a position on."""
         runs: list[Run] = []

@@ -22,6 +22,7 @@ class UnstoredPartition(MemoryPartition):
     """The partition of a backlog in memory: it gives out positions, and keeps nothing. The queue has the messages."""
 
     store_error = None
+    trouble = None
 
     def append(
         self,
@@ -63,6 +64,7 @@ class UnstoredPartition(MemoryPartition):
         *,
         most_bytes: int = 256 * 1024,  # noqa: ARG002 - there are no messages here
         cut: Cut | None = None,  # noqa: ARG002
+        patience_s: float = 0.0,  # noqa: ARG002
     ) -> None:
         """Answer with nothing."""
         answer(Chunk([], position))

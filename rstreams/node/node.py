@@ -106,6 +106,7 @@ class Node(NodeAddresses, AdministeredNode):
             pack ahead of the room at its address; these items wait in its link, unsettled.
         container_id: The node's name for its peers; a random one by default.
         store: The directory of durable addresses, made if it is missing. `StoreError` if it cannot be used.
+        secure_delete: Whether deleted messages are overwritten in the store. It costs a deletion as much as an arrival.
 
     Errors: An exception leaves the block unwrapped. The failure of a connection is logged, and the others go on.
     Cancels: At the end of the block every connection is closed in order, within 3 seconds.
@@ -134,6 +135,7 @@ class Node(NodeAddresses, AdministeredNode):
         pack_items: int = 1,
         container_id: str | None = None,
         store: str | os.PathLike[str] | None = None,
+        secure_delete: bool = False,
     ) -> None:
         require_container_id(container_id)
         unsettled = require_unsettled(max_unsettled, max_unsettled_bytes)
@@ -176,7 +178,7 @@ class Node(NodeAddresses, AdministeredNode):
             rates=Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call)),
         )
         self._listeners = []
-        self._storage = Storage(store)
+        self._storage = Storage(store, secure_delete=secure_delete)
         self._deadlines = Deadlines(self._addresses)
         self._services = NodeServices(
             now=trio.current_time,

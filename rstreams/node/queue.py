@@ -18,7 +18,7 @@ from rstreams.node.consumer import Consumer, HeldMessage, HeldRun, Subscribing
 from rstreams.node.emptying import purge
 from rstreams.node.failure import TOLD, Failure
 from rstreams.node.handover import end_raised, hand_over
-from rstreams.node.lifetime import QueueClock, annotated, dead_letter
+from rstreams.node.lifetime import QueueClock, annotated
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.outlet import DeadLetterOutlet
 from rstreams.node.producer import Producer
@@ -101,7 +101,7 @@ class Queue(Address):
         self._max_failures = require_max_deliveries(name, max_deliveries)
         self._redelivery = (redelivery or RedeliveryDelay()).check(name)
         self._expose_errors = expose_errors
-        self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self._buried)
+        self._outlet = None if dead_letters is None else DeadLetterOutlet(dead_letters, self)
         self.sends_to = () if dead_letters is None else (dead_letters,)
         self._clock = clock or QueueClock()
         self._on_deadline = on_deadline
@@ -138,8 +138,7 @@ class Queue(Address):
     def browse(self, subscriber: Subscriber[bytes]) -> None:
         """Add a browser; it gets copies of the messages here and of later ones, in order, as it requests them.
 
-        It gets a message before a consumer does, if both wait for it. It does not get a message that is at a consumer
-        when its turn comes.
+        It gets a message before a consumer does, if both wait for it, and none that is at a consumer at its turn.
 
         Errors: As `subscribe`.
         """
@@ -220,7 +219,7 @@ class Queue(Address):
     @property
     def next_deadline(self) -> float:
         """The time by the clock at which `expire` is to be called next; infinity for never."""
-        return min(self._deadlines.next, self._delayed.next_due)
+        return min(self._deadlines.next, self._delayed.next_due, self._outlet.due if self._outlet else math.inf)
 
     def expire(self) -> None:
         """Let go of messages that are too old, and hand over those that have waited long enough.
@@ -228,6 +227,8 @@ class Queue(Address):
         A message at a consumer stays the consumer's.
         """
         now = self._clock.now()
+        if self._outlet is not None:
+            self._outlet.send_again(now)
         for message in self._deadlines.take_due(now):
             if message.delayed:
                 self._delayed.forget(message)
@@ -490,8 +491,7 @@ class Queue(Address):
             self._room.free(1)
         else:
             self._leaving += 1
-            told = {} if message.failure is None else message.failure.annotations
-            self._outlet.bury(dead_letter(encoded, reason, self.name, message.failures, told))
+            self._outlet.bury(message, encoded, reason, self._buried)
 
     def _buried(self) -> None:
         self._leaving -= 1

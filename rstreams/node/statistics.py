@@ -73,7 +73,7 @@ class QueueStatistics(AddressStatistics):
         consumers: Consumers subscribed.
         browsers: Browsers subscribed.
         dropped: Messages dropped because the queue was full. Of a queue that drops the newest, they were not enqueued.
-        refused: Messages rejected because the queue was full; they were not enqueued.
+        refused: Messages rejected because the queue was full, or could not be stored; they were not enqueued.
         durable: Whether its messages are in the node's store.
         on_disk: The part of `ready` that is not in memory.
         unsafe: Messages received whose commit to the store is on the way.
@@ -153,6 +153,7 @@ class MulticastStatistics(AddressStatistics):
         credit: Items that the producers may send now.
         subscribers: The numbers of each subscriber, in the order in which they subscribed.
         named: The numbers of each named subscription.
+        refused: Items rejected because a named subscription could not store them.
     """
 
     group: ClassVar[str] = "multicasts"
@@ -171,6 +172,7 @@ class MulticastStatistics(AddressStatistics):
     subscribers: tuple[SubscriberStatistics, ...] = ()
     duplicates: int = 0
     named: tuple[NamedSubscriptionInfo, ...] = ()
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,7 @@ class LogStatistics(AddressStatistics):
         credit: Messages that the producers may send now.
         readers: Readers attached that are in no group.
         groups: Consumer groups, by name.
+        refused: Messages rejected because they could not be stored.
     """
 
     group: ClassVar[str] = "logs"
@@ -263,6 +266,7 @@ class LogStatistics(AddressStatistics):
     credit: int
     readers: int
     groups: Mapping[str, GroupStatistics]
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from contextvars import Context, copy_context
 
 import trio
 
+from rstreams._checks.choices import require_flag
 from rstreams.errors import ConfigError
 from rstreams.store import Store
 
@@ -17,20 +18,22 @@ class Storage:
 
     Args:
         path: The directory of the store; None: the node remembers nothing.
+        secure_delete: As for `Store`.
 
     Errors: `ConfigError` for a path that is not a path; `StoreError` as for `Store`.
     Context: The constructor waits for the disk. The rest belongs to the node's trio run.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, *, secure_delete: bool = False) -> None:
         if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
             msg = f"store={path!r:.80}: it must be the path of a directory, or None"
             raise ConfigError(msg)
+        require_flag("", "secure_delete", secure_delete)
         self._token: trio.lowlevel.TrioToken | None = None
         self._context: Context | None = None  # that of `run`, while it runs
         self._failed: BaseException | None = None
         self._bell = trio.Event()
-        self._store = None if path is None else Store(path, self._notify)
+        self._store = None if path is None else Store(path, self._notify, secure_delete=secure_delete)
 
     @property
     def store(self) -> Store | None:

@@ -14,7 +14,8 @@ When the commit is as safe as the changes ask for, their functions `done` are ca
 
 from rstreams.store.changes import Chain
 from rstreams.store.entries import Chunk, Cut, Done, Run, split
+from rstreams.store.failures import StoreDamaged, StoreFull
 from rstreams.store.partition import Partition
 from rstreams.store.store import Store
 
-__all__ = ["Chain", "Chunk", "Cut", "Done", "Partition", "Run", "Store", "split"]
+__all__ = ["Chain", "Chunk", "Cut", "Done", "Partition", "Run", "Store", "StoreDamaged", "StoreFull", "split"]

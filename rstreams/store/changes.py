@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from rstreams.errors import StoreError
-from rstreams.store.entries import Chunk, Cut, Done
+from rstreams.store.entries import Chunk, Cut, Done, as_ranges
 from rstreams.store.ledger import Ledger
 
 A = TypeVar("A")
+
+PATIENCE_S: Final = 10.0
+"""How long a read is tried again before its reader gets the error, in seconds."""
 
 
 class Chain:
@@ -49,6 +52,9 @@ class _Chains:
 class _Changing:
     """A change of a partition.
 
+    A change may be refused if its owner waits for the outcome and can do without it. Any other one tells of something
+    that has happened already: it is kept until it can be made.
+
     Attributes:
         partition: The account of the partition, as the owner sees it.
         done: Called when the change is safe.
@@ -61,6 +67,11 @@ class _Changing:
     sync_s: float
     chain: Chain | None = field(default=None, kw_only=True)
 
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether it may be refused when it cannot be made now."""
+        return False
+
 
 @dataclass(slots=True)
 class Append(_Changing):
@@ -70,12 +81,49 @@ class Append(_Changing):
     messages: Sequence[bytes]
     records: Mapping[str, bytes]
 
+    @property
+    def may_be_refused(self) -> bool:
+        """Return True: the producer sends the messages again."""
+        return True
+
 
 @dataclass(slots=True)
 class Delete(_Changing):
-    """Delete the messages at some positions."""
+    """Delete the messages at some positions; without any, it only has its place among the other changes."""
 
     positions: Iterable[int]
+    parts: Sequence[range] | None = None
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Whether it deletes nothing."""
+        return not self.ranges()
+
+    def ranges(self) -> Sequence[range]:
+        """Return the positions, in rising order."""
+        if self.parts is None:
+            self.parts = [each for each in as_ranges(self.positions) if each]
+            self.positions = ()
+        return self.parts
+
+    def halves(self) -> tuple[Delete, Delete] | None:
+        """Return two deletions that are the same together; None if it is a single position."""
+        parts = self.ranges()
+        room = sum(map(len, parts)) // 2
+        if not room:
+            return None
+        first: list[range] = []
+        second: list[range] = []
+        for part in parts:
+            if part[:room]:
+                first.append(part[:room])
+            if part[room:]:
+                second.append(part[room:])
+            room -= min(room, len(part))
+        return (
+            Delete(self.partition, None, self.sync_s, (), first),
+            Delete(self.partition, self.done, self.sync_s, (), second),
+        )
 
 
 @dataclass(slots=True)
@@ -89,6 +137,11 @@ class Shrink(_Changing):
 
     parts: Sequence[range]
     done_below: int = 0
+
+    @property
+    def may_be_refused(self) -> bool:
+        """Return True: it is done when the store is opened again."""
+        return True
 
 
 @dataclass(slots=True)
@@ -154,10 +207,12 @@ class _Asking(Generic[A]):
     Attributes:
         partition: The account of the partition, as the owner sees it.
         answer: Called with the answer.
+        patience_s: How long it is tried again if the disk cannot be read.
     """
 
     partition: Ledger
     answer: Callable[[A | StoreError], None]
+    patience_s: float = field(default=PATIENCE_S, kw_only=True)
 
 
 @dataclass(slots=True)

@@ -120,3 +120,14 @@ def as_ranges(positions: Iterable[int]) -> list[range]:
     if end > begin:
         found.append(range(begin, end))
     return found
+
+
+def merged(parts: Iterable[range]) -> list[range]:
+    """Return the ranges in rising order, those that touch as one."""
+    found: list[range] = []
+    for each in sorted((each for each in parts if each), key=lambda each: each.start):
+        if found and each.start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
+        else:
+            found.append(each)
+    return found

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from rstreams.errors import StoreError
 from rstreams.store.changes import (
+    PATIENCE_S,
     Append,
     Chain,
     Change,
@@ -34,6 +35,11 @@ class Takes(Protocol):
     @property
     def error(self) -> StoreError | None:
         """Why the store cannot go on; None while it can."""
+        ...
+
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why the store cannot be written now; None while it can."""
         ...
 
     def take(self, change: Change) -> None:
@@ -65,15 +71,17 @@ class Partition:
         next: The position that the next message gets.
         records: The small records, by key. `put` changes them.
         chain: The chain of the next append. A failure begins a new one, before `done` is called.
+        on_failed: Called when the store cannot go on; None: nothing is called.
 
     Context: The owner's thread. No method waits for the disk. The functions `done` are called by `Store.finish`, in the
-        order of the calls that they belong to.
-    Errors: `done` gets a `StoreError` if the change could not be made; for instance the disk is full. Nothing of the
-        change is in the store then. All changes that waited behind it fail with the same error, so that the order of
-        the messages stays. Later changes are tried again.
+        order of the calls that they belong to; while the disk cannot be written, those of appends come first.
+    Errors: If messages cannot be appended, for instance because the disk is full, `done` gets a `StoreError`
+        (`StoreFull`). Nothing of the change is in the store then. All appends to the partition that waited behind it
+        fail with the same error. Later ones are tried again. All other changes are made later, when they can be. Their
+        `done` gets an error only if the store is closed before, or has failed for good.
     """
 
-    __slots__ = ("_committed", "_store", "chain", "name", "next", "records")
+    __slots__ = ("_committed", "_store", "chain", "name", "next", "on_failed", "records")
 
     def __init__(self, store: Takes, name: str, ledger: Ledger, records: dict[str, bytes]) -> None:
         self._store = store
@@ -82,6 +90,7 @@ class Partition:
         self.next = ledger.next
         self.records = records
         self.chain = Chain()
+        self.on_failed: Callable[[StoreError], None] | None = None
 
     @property
     def first(self) -> int:
@@ -102,6 +111,11 @@ class Partition:
     def store_error(self) -> StoreError | None:
         """Why the store cannot go on; None while it can."""
         return self._store.error
+
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why the store cannot be written now; None while it can."""
+        return self._store.trouble
 
     def append(
         self,
@@ -245,17 +259,20 @@ class Partition:
         *,
         most_bytes: int = 256 * 1024,
         cut: Cut | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         """Read messages that are safe, from a position.
 
         Args:
             position: The position; messages that are gone are passed over.
-            answer: Called in the owner's thread with the messages, or with an error if the store is damaged.
+            answer: Called in the owner's thread with the messages, or with an error: `StoreDamaged` if the first ones
+                are damaged.
             most_bytes: The most bytes read, except that one run on disk (at most 128 KiB, or a single message) is
                 always read.
             cut: Makes the messages of a run, in the store's thread; None: they are as they were appended.
+            patience_s: How long it is tried again if the disk cannot be read.
         """
-        self._store.take(Read(self._committed, answer, position, most_bytes, cut))
+        self._store.take(Read(self._committed, answer, position, most_bytes, cut, patience_s=patience_s))
 
     def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
         """Find the position of the first run that was appended at a time or later; `next` if there is none."""

@@ -3,6 +3,7 @@
     lock       locked by the process that uses the store; has its process id
     store.db   the tables (SQLite, with `store.db-wal`, and `store.db-shm` while it is used)
     mark       the number of the last commit that was synced
+    reserve    room on the disk, for when there is no other (`disk_room`)
 
 The mark is written when a commit has been synced. Tables with fewer commits than the mark says have lost some that were
 promised to be safe, for instance because `store.db-wal` was cut off or removed.
@@ -61,25 +62,37 @@ class StorePlace:
             msg = f"store {shown!r} is in use by the process {owner or '(unknown)'}"
             raise StoreError(msg) from None
         try:
-            os.pwrite(self._lock, f"{os.getpid():<20}".encode(), 0)
+            os.pwrite(self._lock, f"{os.getpid():<20}".encode(), 0)  # it has that room already, if it is not new
         except OSError as error:
             os.close(self._lock)
             msg = f"store {shown!r} cannot be written: {error.strerror or error}"
             raise StoreError(msg) from error
         self._mark = -1
+        self._identity = b""
 
     @property
     def tables(self) -> Path:
         """The file of the tables."""
         return self.path / TABLES
 
-    def begin_marks(self) -> None:
-        """Open the mark for writing."""
-        self._mark = os.open(self.path / MARK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def begin_marks(self, identity: bytes, commits: int) -> None:
+        """Open the mark for writing.
 
-    def mark(self, identity: bytes, commits: int) -> None:
-        """Note that so many commits have been synced."""
-        os.pwrite(self._mark, _MARK.pack(identity, commits, checksum((commits,), identity)), 0)
+        Args:
+            identity: The store's own number.
+            commits: How many commits there are.
+        """
+        self._identity = identity
+        if self._mark < 0:
+            self._mark = os.open(self.path / MARK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.mark(commits)
+
+    def mark(self, commits: int) -> None:
+        """Note that so many commits have been synced.
+
+        Errors: `OSError`.
+        """
+        os.pwrite(self._mark, _MARK.pack(self._identity, commits, checksum((commits,), self._identity)), 0)
 
     def close(self) -> None:
         """Unlock the store."""

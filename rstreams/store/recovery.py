@@ -13,12 +13,14 @@ A store of up to `SMALL` bytes is read whole. In a larger one, the bodies and no
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from rstreams.errors import StoreError
 from rstreams.store.entries import checksum
+from rstreams.store.failures import StoreDamaged, is_of_disk
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.place import TABLES, read_mark
 from rstreams.store.tables import UNREADABLE, account_checksum
@@ -28,6 +30,9 @@ APPLICATION: Final = 0x72737472
 
 VERSION: Final = 1
 """The version of the format."""
+
+LOCK_S: Final = 10.0
+"""The longest time that the opening of a store waits for another program's lock on its tables, in seconds."""
 
 SMALL: Final = 32 * 1024 * 1024
 """The size of the files up to which a store is read whole when it is opened."""
@@ -53,21 +58,27 @@ class StoreState:
 def recover(path: Path) -> StoreState:
     """Return the state of the store in the directory `path`.
 
-    Errors: `StoreError` if it is damaged, of a newer version, or the file is not a store's.
+    Errors: `StoreError` if it is damaged, of a newer version, or the file is not a store's; `sqlite3.Error` or
+        `OSError` if it cannot be read now.
     """
     _check_header(path)
-    try:
-        connection = sqlite3.connect(f"{(path / TABLES).absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    with closing(open_to_read(path)) as connection:
         try:
             return _Recovery(path, connection).run()
-        finally:
-            connection.close()
-    except (*UNREADABLE, OSError) as error:
-        raise _damaged(path, str(error)) from error
+        except UNREADABLE as error:
+            if is_of_disk(error):
+                raise
+            raise _damaged(path, str(error)) from error
 
 
-def _damaged(path: Path, text: str) -> StoreError:
-    return StoreError(f"store {str(path)!r} is damaged: {text}")
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Open the tables of a store; nothing is written to them."""
+    place = f"{(path / TABLES).absolute().as_uri()}?mode=ro"
+    return sqlite3.connect(place, timeout=LOCK_S, uri=True, isolation_level=None)
+
+
+def _damaged(path: Path, text: str) -> StoreDamaged:
+    return StoreDamaged(f"store {str(path)!r} is damaged: {text}")
 
 
 def _check_header(path: Path) -> None:

@@ -10,34 +10,26 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Delete, Modification, Note, Put, Read, Seek, Together
+from rstreams.store.disk_room import DiskRoom, let_go
+from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
 from rstreams.store.place import StorePlace
-from rstreams.store.recovery import APPLICATION, VERSION, StoreState, recover
-from rstreams.store.tables import SCHEMA, UNREADABLE, Tables, account_checksum
+from rstreams.store.recovery import APPLICATION, LOCK_S, VERSION, StoreState, recover
+from rstreams.store.tables import PAGE_BYTES, SCHEMA, UNREADABLE, Tables, account_checksum
+from rstreams.store.writer import LOCKED_S, LOG_BYTES, RETRY_S, Writer
 
 _COMMIT_BYTES: Final = 8 * 1024 * 1024
 """The size of a commit's messages at which it takes no further changes."""
-
-_LOG_BYTES: Final = 16 * 1024 * 1024
-"""The size of SQLite's log (`store.db-wal`) from which it is moved into the tables, when nothing waits."""
-
-_MOST_LOG_BYTES: Final = 64 * 1024 * 1024
-"""The size from which that is done even if something waits."""
-
-_A_CHANGE: Final = 16 * 1024
-"""What a commit adds to the log besides the messages, about."""
-
-_RETRY_S: Final = 1.0
-"""The time after which a sync is tried again that found the disk full."""
 
 logger = logging.getLogger("rstreams.store")
 
@@ -81,6 +73,7 @@ class Store:
     Args:
         path: The directory; it is made if it is missing.
         notify: Called in the store's thread when `finish` has something to do. It must return at once.
+        secure_delete: Whether deleted messages are overwritten with zeros.
 
     Errors: `StoreError` if the store is used by another process, damaged, of another version, or cannot be written, or
         if the directory is not a store's. No file has been changed then.
@@ -88,40 +81,30 @@ class Store:
         one thread.
     """
 
-    def __init__(self, path: str | os.PathLike[str], notify: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], notify: Callable[[], None] = lambda: None, *, secure_delete: bool = False
+    ) -> None:
         self.path = os.fspath(path)
         self._notify = notify
+        self._secure_delete = secure_delete
         self._place = StorePlace(path)
         try:
-            if not self._place.tables.exists():
-                _create(self._place)
-            state = recover(self._place.path)
-            self._tables = _open(self._place, state)
-            self._place.begin_marks()
-            self._place.mark(state.identity, state.commits)
-        except sqlite3.Error as error:
-            self._place.close()
-            msg = f"store {self.path!r} cannot be used: {error}"
-            raise StoreError(msg) from error
-        except OSError as error:
-            self._place.close()
-            msg = f"store {self.path!r} cannot be used: {error.strerror or error}"
-            raise StoreError(msg) from error
+            state = self._recover()
         except BaseException:
             self._place.close()
             raise
-        self._identity = state.identity
         self._records = state.records
         self._partitions: dict[str, Partition] = {}
         self._known = dict(state.ledgers.items())
         self._inbox: SimpleQueue[Change | threading.Event | None] = SimpleQueue()
         self._finished: deque[Callable[[], None]] = deque()
         self._gathered: list[Append | Delete | Put | Note] | None = None
-        self._sync_at = math.inf
-        self._log_bytes = 0
         self._error: StoreError | None = None  # it cannot go on
-        self._behind: deque[Modification] = deque()  # what is to be done in this turn behind the commit
-        self._has_failed = False  # whether a chain may be broken
+        self._batch = _Work()
+        self._unread: list[tuple[float, Read | Seek]] = []  # questions that could not be answered, and since when
+        self._unread_at = math.inf
+        self._unreadable = ""  # why, while they cannot
+        self._damages: set[str] = set()  # which the log has told
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"rstreams store {self.path}", daemon=True)
         self._thread.start()
@@ -135,6 +118,11 @@ class Store:
     def error(self) -> StoreError | None:
         """Why the store cannot go on; None while it can."""
         return self._error
+
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why it cannot be written now; None while it can. What may not be refused is written later."""
+        return self._error or self._writer.trouble
 
     def partition(self, name: str) -> Partition:
         """Return the partition of that name; it is made by its first change if it is not there."""
@@ -157,10 +145,13 @@ class Store:
         """Carry out a change soon, or refuse it if the store is closed; a part of `Partition`."""
         if self._gathered is not None and isinstance(change, Append | Delete | Put | Note):
             self._gathered.append(change)
-        elif self._closed:
-            self._refuse([change], StoreError(f"store {self.path!r} is closed"))
-        else:
+            return
+        if not self._closed:
             self._inbox.put(change)
+            return
+        work = _Work()
+        work.add(change)
+        self._give_up(work, StoreError(f"store {self.path!r} is closed"))
 
     @contextmanager
     def together(self) -> Iterator[Sequence[Modification]]:
@@ -197,153 +188,170 @@ class Store:
             self._inbox.put(None)
             self._thread.join()
 
+    def _recover(self) -> StoreState:
+        """Open the files; on a disk that is full with the room of the reserve.
+
+        Errors: As for `Store`.
+        """
+        try:
+            try:
+                return self._open()
+            except (sqlite3.Error, OSError) as error:
+                if not is_of_disk(error) or not let_go(self._place.path):
+                    raise
+                return self._open()
+        except (sqlite3.Error, OSError) as error:
+            what = f"store {self.path!r} cannot be used"
+            raise failure(what, error) from error
+
+    def _open(self) -> StoreState:
+        place = self._place
+        if not place.tables.exists():
+            _create(place)
+        state = recover(place.path)
+        place.begin_marks(state.identity, state.commits)
+        connection = _connect(place, secure_delete=self._secure_delete)
+        try:
+            self._room = DiskRoom(place.tables)
+        except BaseException:
+            connection.close()
+            raise
+        self._tables = Tables(
+            connection,
+            self.path,
+            identity=state.identity,
+            commits=state.commits,
+            ledgers=dict(state.ledgers),
+            cover=self._room.cover,
+        )
+        self._writer = Writer(
+            self.path, self._tables, self._room, mark=place.mark, tell=self._tell, waiting=self._waiting
+        )
+        return state
+
     # the store's thread
 
     def _run(self) -> None:
         try:
-            while self._turn():
-                pass
+            while not self._batch.ends:
+                try:
+                    self._turn()
+                except BaseException:
+                    logger.exception("store %r: its thread has failed", self.path)
+                    self._error = StoreError(f"store {self.path!r} has failed; the log says how")
+                    self._batch.changes = []
+                    self._writer.give_up(self._error)
+                    self._give_up(self._batch, self._error)
+                    self._finished.append(partial(self._tell_all, self._error))
+                    self._notify()
+            self._writer.close()
         except BaseException:
-            logger.exception("store %r: its thread has failed", self.path)
-            self._error = StoreError(f"store {self.path!r} has failed; the log says how")
-            self._refuse(self._waiting())
+            logger.exception("store %r: it was not closed in order", self.path)
         finally:
+            for _, question in self._unread:
+                self._tell_answer(question, StoreError(f"store {self.path!r} is closed"))
             try:
                 self._tables.connection.close()
             except sqlite3.Error:
                 logger.exception("store %r: the tables cannot be closed", self.path)
+            self._room.close()
             self._place.close()
 
-    def _turn(self) -> bool:
-        """Wait for changes and make one commit of them; return False at the end."""
-        wait = self._sync_at - time.monotonic()
-        try:
+    def _turn(self) -> None:
+        """Wait for changes and make one commit of them, or do what is due."""
+        batch = self._batch = _Work()
+        wait = math.inf if self._error else min(self._writer.due, self._unread_at) - time.monotonic()
+        with suppress(Empty):
             change = self._inbox.get(timeout=None if wait == math.inf else max(wait, 0.0))
-        except Empty:
-            self._commit([], sync=True)
-            return True
-        batch = _Work()
-        try:
             while batch.add(change):
                 change = self._inbox.get_nowait()
-        except Empty:
-            pass
-        self._log_bytes += batch.size
-        if batch.changes:
-            self._carry_out(batch.changes)
-        for question in batch.questions:
-            self._answer(question)
+        if self._error is not None:
+            self._give_up(batch, self._error)
+            return
+        if batch.changes or time.monotonic() >= self._writer.due:
+            self._writer.write(batch.changes, is_idle=self._inbox.empty())
+        if self._unread and time.monotonic() >= self._unread_at:
+            unread, self._unread = self._unread, []
+            self._unread_at = math.inf
+            for since, question in unread:
+                self._answer(question, since)
+        while batch.questions:
+            self._answer(batch.questions[0], time.monotonic())
+            del batch.questions[0]
         for each in batch.waiting:
             each.set()
-        return not batch.ends
 
-    def _carry_out(self, changes: list[Modification]) -> None:
-        """Commit changes, and refuse those of broken chains; their owner hears of all of them in their order."""
-        sync = any(not change.sync_s for change in changes) or time.monotonic() >= self._sync_at
-        if not self._has_failed:
-            self._commit(changes, sync=sync)
-            return
-        behind = self._behind = deque(changes)
-        while behind:
-            change = behind[0]
-            if change.chain is not None and change.chain.error is not None:
-                self._refuse([behind.popleft()], change.chain.error)
-                continue
-            run = []
-            while behind and (behind[0].chain is None or behind[0].chain.error is None):
-                run.append(behind.popleft())
-            self._commit(run, sync=sync)
+    def _waiting(self) -> list[Modification]:
+        """Take out the changes that wait; the rest of what waits belongs to this turn."""
+        batch = self._batch
+        batch.changes = []
+        with suppress(Empty):
+            while not batch.ends:
+                batch.add(self._inbox.get_nowait())
+        return batch.changes
 
-    def _commit(self, changes: list[Modification], *, sync: bool) -> None:
-        """Make commits of the changes, until none is left over."""
-        if self._error is not None:
-            self._refuse(changes)
-            return
-        left = changes
-        try:
-            while True:
-                unfinished, changed = self._tables.commit(left, sync=sync)
-                if sync:
-                    self._place.mark(self._identity, self._tables.commits)
-                    self._sync_at = math.inf
-                else:
-                    soon = min((change.sync_s for change in left), default=math.inf)
-                    self._sync_at = min(self._sync_at, time.monotonic() + soon)
-                remain = {id(change) for change in unfinished}
-                self._tell(changed, [change for change in left if id(change) not in remain], None)
-                left = unfinished
-                self._log_bytes += _A_CHANGE * (1 + len(changed))
-                self._checkpoint()
-                if not unfinished:
-                    return
-        except Exception as error:
-            failed = StoreError(f"store {self.path!r} cannot be written: {str(error) or type(error).__name__}")
-            failed.__cause__ = error
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_FULL:
-                self._error = failed  # what the disk has then is not known
-                self._sync_at = math.inf
-            elif self._sync_at < math.inf:
-                self._sync_at = time.monotonic() + _RETRY_S
-            logger.error("%s", failed)  # noqa: TRY400 - the reason is in the text
-            self._refuse([*left, *self._waiting()], failed)
+    def _give_up(self, batch: _Work, reason: StoreError) -> None:
+        """Refuse everything: the store cannot go on."""
+        for change in batch.changes:
+            if change.chain is not None and change.chain.error is None:
+                change.chain.error = reason
+        self._tell([], batch.changes, reason)
+        for question in [*batch.questions, *(question for _, question in self._unread)]:
+            self._tell_answer(question, reason)
+        self._unread = []
+        for each in batch.waiting:
+            each.set()
 
-    def _checkpoint(self) -> None:
-        """Move SQLite's log into the tables, if it is large."""
-        if self._log_bytes >= (_LOG_BYTES if self._inbox.empty() else _MOST_LOG_BYTES):
-            self._log_bytes = 0
-            self._tables.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    def _tell_all(self, error: StoreError) -> None:
+        for partition in tuple(self._partitions.values()):
+            if partition.on_failed is not None:
+                partition.on_failed(error)
 
-    def _answer(self, question: Read | Seek) -> None:
-        answer: Any
+    def _answer(self, question: Read | Seek, since: float) -> None:
+        """Answer a question; if the disk cannot be read now, later."""
         name = question.partition.name
         try:
-            if self._error is not None:
-                answer = self._error
-            elif isinstance(question, Read):
-                answer = self._tables.read(name, question.position, question.most_bytes, question.cut)
+            if isinstance(question, Read):
+                self._tell_answer(
+                    question, self._tables.read(name, question.position, question.most_bytes, question.cut)
+                )
             else:
-                answer = self._tables.seek(name, question.time_s)
+                self._tell_answer(question, self._tables.seek(name, question.time_s))
         except StoreError as error:
-            logger.error("%s", error)  # noqa: TRY400 - the reason is in the text
-            answer = error
-        except UNREADABLE as error:
-            answer = self._tables.damaged(str(error))
-            logger.error("%s", answer)  # noqa: TRY400
+            self._tell_of_damage(question, error)
+        except (*UNREADABLE, *PASSING) as error:
+            if is_of_disk(error):
+                self._answer_later(question, since, error)
+            else:
+                self._tell_of_damage(question, self._tables.damaged(str(error)))
+        else:
+            if self._unreadable and not self._unread:
+                self._unreadable = ""
+                logger.warning("store %r can be read again", self.path)
+
+    def _tell_of_damage(self, question: Read | Seek, damage: StoreError) -> None:
+        if str(damage) not in self._damages:
+            self._damages.add(str(damage))
+            logger.error("%s", damage)
+        self._tell_answer(question, damage)
+
+    def _answer_later(self, question: Read | Seek, since: float, error: BaseException) -> None:
+        """Keep a question that the disk does not answer now; its reader gets the error when it has waited long."""
+        now = time.monotonic()
+        reason = failure(f"store {self.path!r} cannot be read", error)
+        if not is_lock(error) and str(reason) != self._unreadable:
+            self._unreadable = str(reason)
+            logger.error("%s; it is tried again", reason)
+        if is_lock(error) or now - since < question.patience_s:
+            self._unread.append((since, question))
+            self._unread_at = min(self._unread_at, now + (LOCKED_S if is_lock(error) else RETRY_S))
+        else:
+            self._tell_answer(question, reason)
+
+    def _tell_answer(self, question: Read | Seek, answer: Any) -> None:  # noqa: ANN401 - of the question
         tell: Callable[[Any], None] = question.answer
         self._finished.append(lambda: tell(answer))
         self._notify()
-
-    def _waiting(self) -> list[Change]:
-        """Take out all changes that wait."""
-        waiting: list[Change] = [*self._behind]
-        self._behind.clear()
-        try:
-            while True:
-                change = self._inbox.get_nowait()
-                if change is None:
-                    self._inbox.put(None)
-                    return waiting
-                if isinstance(change, threading.Event):
-                    change.set()
-                else:
-                    waiting.append(change)
-        except Empty:
-            return waiting
-
-    def _refuse(self, changes: Iterable[Change], error: StoreError | None = None) -> None:
-        reason = error or self._error
-        assert reason is not None, "there is a reason to refuse them"
-        refused: list[Modification] = []
-        for change in changes:
-            if isinstance(change, Read | Seek):
-                tell: Callable[[Any], None] = change.answer
-                self._finished.append(lambda tell=tell: tell(reason))  # type: ignore[misc]
-            else:
-                refused.append(change)
-                if change.chain is not None and change.chain.error is None:
-                    change.chain.error = reason
-        self._has_failed = True
-        self._tell([], refused, reason)
 
     def _tell(self, changed: list[Ledger], changes: list[Modification], error: StoreError | None) -> None:
         """Have the owner hear of changes that are through."""
@@ -370,7 +378,7 @@ def _create(place: StorePlace) -> None:
     connection = sqlite3.connect(fresh, isolation_level=None)
     try:
         connection.executescript(
-            f"PRAGMA page_size = 8192; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
+            f"PRAGMA page_size = {PAGE_BYTES}; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
             f"PRAGMA synchronous = FULL; BEGIN; {SCHEMA} COMMIT;"
         )
         identity = uuid.uuid4().bytes
@@ -385,23 +393,26 @@ def _create(place: StorePlace) -> None:
         os.close(directory)
 
 
-def _open(place: StorePlace, state: StoreState) -> Tables:
+def _connect(place: StorePlace, *, secure_delete: bool) -> sqlite3.Connection:
     """Open the tables for writing."""
-    connection = sqlite3.connect(place.tables, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(place.tables, timeout=LOCK_S, isolation_level=None, check_same_thread=False)
     try:
         for option in (
             "journal_mode = WAL",
             "wal_autocheckpoint = 0",
             "cache_size = -8192",
-            f"journal_size_limit = {_LOG_BYTES}",
+            f"journal_size_limit = {LOG_BYTES}",
             "synchronous = FULL",
-            "wal_checkpoint(TRUNCATE)",  # what a killed process had not synced is synced now
+            f"secure_delete = {'ON' if secure_delete else 'OFF'}",  # the default is that of who has built SQLite
         ):
             connection.execute(f"PRAGMA {option}").fetchall()
+        with suppress(sqlite3.Error):  # a full disk may have no room for that; then it is done later
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute("BEGIN IMMEDIATE")  # a place that cannot be written is found here
         connection.execute("UPDATE store SET commits = commits")
         connection.execute("ROLLBACK")
+        connection.execute("PRAGMA busy_timeout = 0")  # the thread does other work while it waits
     except BaseException:
         connection.close()
         raise
-    return Tables(connection, str(place.path), state.identity, state.commits, dict(state.ledgers))
+    return connection

@@ -16,14 +16,15 @@ from __future__ import annotations
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Final
 
-from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Together, Trim
-from rstreams.store.entries import Chunk, Cut, Run, as_ranges, checksum, cut, join, split
+from rstreams.store.entries import Chunk, Cut, Run, checksum, cut, join, merged, split
+from rstreams.store.failures import StoreDamaged
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.sparse_runs import smaller_parts
 
@@ -39,6 +40,9 @@ SCHEMA: Final = """
     CREATE TABLE records(partition INTEGER, key TEXT, value BLOB, crc INTEGER,
         PRIMARY KEY(partition, key)) WITHOUT ROWID;
 """
+
+PAGE_BYTES: Final = 8192
+"""The size of a page of the tables."""
 
 UNREADABLE: Final = (sqlite3.Error, struct.error, AttributeError, OverflowError, TypeError, ValueError)
 """The exceptions of reading damaged tables: a number may have become a text."""
@@ -84,18 +88,27 @@ class Tables:
         identity: The store's own number.
         commits: How many commits there were.
         ledgers: The accounts by name.
+        cover: Called in a transaction with the number of pages that the tables will have; raises if there is no room.
 
     Context: The store's thread.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, path: str, identity: bytes, commits: int, ledgers: dict[str, Ledger]
+        self,
+        connection: sqlite3.Connection,
+        path: str,
+        *,
+        identity: bytes,
+        commits: int,
+        ledgers: dict[str, Ledger],
+        cover: Callable[[int], None],
     ) -> None:
         self.connection = connection
         self.commits = commits
         self.ledgers = ledgers
         self._path = path
         self._identity = identity
+        self._cover = cover
         self._last = max((ledger.number for ledger in ledgers.values()), default=0)
         self._synchronous = ""
         self._times_ms: dict[str, int] = {}  # of the newest run of each partition; those that are known
@@ -105,9 +118,11 @@ class Tables:
 
         Returns: The changes that need a further commit, and the accounts that have changed.
 
-        Errors: `sqlite3.Error`; nothing has changed then.
+        Errors: `sqlite3.Error`, or `OSError` if there is no room; nothing has changed then.
         """
         execute = self.connection.execute
+        if self.connection.in_transaction:  # the last one failed, and could not be rolled back
+            execute("ROLLBACK")
         wanted = "FULL" if sync else "NORMAL"
         if wanted != self._synchronous:
             execute(f"PRAGMA synchronous = {wanted}")
@@ -122,6 +137,8 @@ class Tables:
             commits, partitions = self.commits + 1, len(self.ledgers)
             crc = account_checksum(self._identity, commits, partitions)
             execute("UPDATE store SET commits = ?, partitions = ?, crc = ?", (commits, partitions, crc))
+            [(pages,)] = execute("PRAGMA page_count").fetchall()
+            self._cover(pages)
             execute("COMMIT")
         except BaseException:
             self.ledgers, self._last = before, last
@@ -130,6 +147,14 @@ class Tables:
             raise
         self.commits = commits
         return unfinished, changed
+
+    def move_log(self) -> bool:
+        """Write what is in SQLite's log into the tables, and sync them; return whether that is all.
+
+        Errors: `sqlite3.Error`.
+        """
+        [(_, pages, moved)] = self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        return bool(pages == moved)
 
     def make(self, name: str) -> Ledger:
         """Make a partition."""
@@ -144,31 +169,32 @@ class Tables:
     def read(self, name: str, position: int, most_bytes: int, cut: Cut | None = None) -> Chunk:
         """Return the messages from a position on; see `Partition.read`.
 
-        Errors: `StoreError` if they are damaged.
+        Errors: `StoreDamaged` if the first ones are damaged; `sqlite3.Error` if they cannot be read.
         """
         ledger = self.ledgers.get(name)
         if ledger is None:
             return Chunk((), position)
         found: list[Run] = []
         following, size = position, 0
-        rows = self.connection.execute(_READ, (ledger.number, position))
-        for first, count, time_ms, crc, gone, body in rows:
-            if body is None or checksum((ledger.number, first, count), body) != crc:
-                msg = f"the messages {first} to {first + count - 1} of {name!r} are not readable"
-                raise self.damaged(msg)
-            following = max(following, first + count)
-            messages = split(body, count) if cut is None else cut(body, count, first)
-            positions: Sequence[int] = range(first, first + count)
-            if gone is not None or first < position:
-                mask = int.from_bytes(gone or b"", "little")
-                positions = [at for at in positions if at >= position and not mask >> (at - first) & 1]
-                messages = [messages[at - first] for at in positions]
-            if messages:
-                found.append(Run(positions, messages, time_ms / 1000))
-                size += len(body)
-                if size >= most_bytes:
-                    break
-        rows.close()
+        with closing(self.connection.execute(_READ, (ledger.number, position))) as rows:
+            for first, count, time_ms, crc, gone, body in rows:
+                if body is None or checksum((ledger.number, first, count), body) != crc:
+                    if found:
+                        break  # the next read tells of it
+                    msg = f"the messages {first} to {first + count - 1} of {name!r} are not readable"
+                    raise self.damaged(msg)
+                following = max(following, first + count)
+                messages = split(body, count) if cut is None else cut(body, count, first)
+                positions: Sequence[int] = range(first, first + count)
+                if gone is not None or first < position:
+                    mask = int.from_bytes(gone or b"", "little")
+                    positions = [at for at in positions if at >= position and not mask >> (at - first) & 1]
+                    messages = [messages[at - first] for at in positions]
+                if messages:
+                    found.append(Run(positions, messages, time_ms / 1000))
+                    size += len(body)
+                    if size >= most_bytes:
+                        break
         notes = self._notes(ledger, position, following) if ledger.notes else {}
         return Chunk(found, following, size, cut is not None, notes)
 
@@ -201,15 +227,15 @@ class Tables:
         self._times_ms[ledger.name] = time_ms = max(last, now_ms)
         return time_ms
 
-    def damaged(self, text: str) -> StoreError:
+    def damaged(self, text: str) -> StoreDamaged:
         """Return the error that says what is damaged."""
-        return StoreError(f"store {self._path!r} is damaged: {text}")
+        return StoreDamaged(f"store {self._path!r} is damaged: {text}")
 
     def _notes(self, ledger: Ledger, begin: int, end: int) -> dict[int, bytes]:
         rows = self.connection.execute(
             "SELECT position, value, crc FROM notes WHERE partition = ? AND position >= ? AND position < ?",
             (ledger.number, begin, end),
-        )
+        ).fetchall()
         notes: dict[int, bytes] = {}
         for position, value, crc in rows:
             if checksum((ledger.number, position), value) != crc:
@@ -271,7 +297,7 @@ class _Transaction:
             for key, value in change.records.items():
                 self._put(ledger, key, value)
         elif isinstance(change, Delete):
-            self._deleted.setdefault(name, []).extend(as_ranges(change.positions))
+            self._deleted.setdefault(name, []).extend(change.ranges())
         elif isinstance(change, Put):
             self._put(ledger, change.key, change.value)
         elif isinstance(change, Note):
@@ -304,7 +330,7 @@ class _Transaction:
         self._write_runs(ledger)
         deleted = self._deleted.pop(ledger.name, None)
         if deleted:
-            for found in deleted if len(deleted) == 1 else _merged(deleted):
+            for found in deleted if len(deleted) == 1 else merged(deleted):
                 self._delete(ledger, found)
         if not ledger.rows:
             ledger.first = ledger.next
@@ -466,14 +492,3 @@ class _Transaction:
 def _as_blob(mask: int, count: int) -> bytes:
     """Return the bits of the messages of a run that are deleted, as they are stored."""
     return mask.to_bytes(-(-count // 8), "little")
-
-
-def _merged(found: Iterable[range]) -> list[range]:
-    """Return the ranges in rising order, those that touch as one."""
-    merged: list[range] = []
-    for each in sorted((each for each in found if each), key=lambda each: each.start):
-        if merged and each.start <= merged[-1].stop:
-            merged[-1] = range(merged[-1].start, max(merged[-1].stop, each.stop))
-        else:
-            merged.append(each)
-    return merged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -13,6 +13,9 @@ import trio
 import rstreams
 from rstreams import Connection, Node, Stream
 from rstreams.errors import DeliveryFailed, StoreError
+from rstreams.node import outlet
+from rstreams.store import store, writer
+from tests.net.over_tcp import until
 
 ADDRESSES = ("queue", "log")
 
@@ -32,11 +35,38 @@ def succeeds(*command: str) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def node_on(disk: Path) -> Node:
-    node = Node(store=disk / "store")
-    node.queue("queue", durable=True, capacity=None)
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have everything be tried again soon."""
+    for module in (store, writer, outlet):
+        monkeypatch.setattr(module, "RETRY_S", 0.05)
+
+
+def node_on(disk: Path, *, secure_delete: bool = False) -> Node:
+    node = Node(store=disk / "store", secure_delete=secure_delete)
+    node.queue("dead", durable=True, capacity=None)
+    node.queue("queue", durable=True, capacity=None, dead_letters="dead")
+    node.queue("memory", dead_letters="dead")
+    node.multicast("multicast", durable=True, backlog=None)
     node.log("log")
     return node
+
+
+def trouble(node: Node) -> str:
+    found = node._storage.store
+    assert found is not None
+    return str(found.trouble or "")
+
+
+def fill_up(ballast: Path) -> None:
+    """Use all the room that is left."""
+    with ballast.open("wb", buffering=0) as file:
+        for size in (65536, 4096):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
 
 
 async def publish(connection: Connection, address: str, begin: int) -> None:
@@ -97,3 +127,93 @@ async def test_a_store_that_cannot_be_written_is_refused_and_comes_back(disk: Pa
         async with rstreams.connect(listener.url) as connection:
             for address in ADDRESSES:
                 assert await numbers(connection, address, 10) == list(range(10))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("address", ["queue", "multicast", "log"])
+async def test_what_is_settled_while_the_disk_is_full_does_not_come_again(disk: Path, address: str) -> None:
+    shared: dict[str, Any] = {"multicast": {"subscription": "s"}, "log": {"group": "g"}}.get(address, {})
+    async with node_on(disk) as node:
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url, container_id="c") as connection:
+            if address == "multicast":
+                await connection.stream(address, subscription="s").take(0).to_list()
+                async with connection.stream(address, subscription="s").open():
+                    pass
+            await connection.publish(address, Stream.range(100))
+            fill_up(disk / "ballast")
+            got = await connection.stream(address, **shared).take(100).to_list()
+            assert got == list(range(100))
+            with pytest.raises(DeliveryFailed, match="full"):
+                await connection.publish(address, Stream.of(bytes(3_000_000)))
+            assert "the disk is full" in trouble(node)
+            (disk / "ballast").unlink()
+            await until(lambda: not trouble(node))  # by the clock, without any traffic
+    async with node_on(disk) as node:
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url, container_id="c") as connection:
+            await connection.publish(address, Stream.of("next"))
+            again = await connection.stream(address, **shared).take(1).to_list()
+            assert again == ["next"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("secure_delete", [False, True])
+@pytest.mark.parametrize("start_again", [False, True])
+async def test_a_disk_that_the_store_has_filled_is_drained_and_used_again(
+    disk: Path, *, start_again: bool, secure_delete: bool
+) -> None:
+    (disk / "ballast").write_bytes(bytes(6_000_000))
+    node = node_on(disk, secure_delete=secure_delete)
+    accepted = refused = 0
+    async with node:
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            accepted, _ = await fill(connection, "queue", 0)
+            refused = node.statistics().queues["queue"].refused
+            assert refused
+            if not start_again:
+                await drain_and_refill(node, connection, accepted)
+    if start_again:
+        fill_up(disk / "more ballast")
+        async with node_on(disk, secure_delete=secure_delete) as node:
+            listener = await node.listen("127.0.0.1:0")
+            async with rstreams.connect(listener.url) as connection:
+                await drain_and_refill(node, connection, accepted)
+
+
+async def drain_and_refill(node: Node, connection: Connection, accepted: int) -> None:
+    """Have consumers empty the queue; there is room then, though nobody else has made any."""
+    left = node.statistics().queues["queue"].ready
+    with trio.fail_after(20):
+        found = await numbers(connection, "queue", left)
+    assert found[:accepted] == list(range(accepted))
+    await until(lambda: node._storage.store.partition("queue/queue").count == 0)  # type: ignore[union-attr]
+    for begin in range(10_000, 10_000 + accepted // 2, 10):
+        await publish(connection, "queue", begin)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("address", ["queue", "memory"])
+async def test_dead_letters_arrive_when_there_is_room_again(
+    disk: Path, address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with node_on(disk) as node:
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            await connection.publish(address, Stream.range(20).map(lambda at: bytes([at]) * 100_000))
+            fill_up(disk / "ballast")
+            async with connection.stream(address, settlement="manual").take(20).open() as deliveries:
+                async for delivery in deliveries:
+                    delivery.reject()
+            await until(lambda: node.statistics().queues[address].leaving > 0)
+            await until(lambda: "its dead letters are not taken" in caplog.text)
+            (disk / "ballast").unlink()
+            await until(lambda: node.statistics().queues["dead"].ready == 20)
+            assert node.statistics().queues[address].leaving == 0
+    assert caplog.text.count("its dead letters are not taken") == 1
+    async with node_on(disk) as node:
+        assert (node.statistics().queues["dead"].ready, node.statistics().queues[address].ready) == (20, 0)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from rstreams.errors import DeliveryFailed, ProtocolError
 from rstreams.message import Message, decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
+from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.lifetime import QueueClock
+from rstreams.store import Chunk, Partition
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.durable import Bench, bench, bodies, check_laws, consumer, send
 
@@ -353,3 +358,107 @@ def test_a_damaged_store_stops_the_queue_and_says_so(first: Bench, caplog: pytes
     assert "is damaged" in caplog.text
     with pytest.raises(ProtocolError, match="has failed"):
         queue.producer()
+    error = probe.error
+    assert str(error) == "the store of queue 'q' has failed (amqp:internal-error)", "consumers hear of it"
+
+
+def on_disk(first: Bench) -> DurableQueue:
+    """Return a queue with two messages, of which the second one is on disk only."""
+    queue = first.queue(in_memory=1)
+    for at in range(2):
+        send(queue, at)
+        first.run()
+    return queue
+
+
+def test_consumers_hear_of_a_disk_that_cannot_be_read_for_long_and_the_next_one_has_it_read_again(
+    first: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read = partial(first.store.partition("queue/q").read, patience_s=0.0)
+    monkeypatch.setattr(Partition, "read", lambda _, *arguments: read(*arguments))
+    monkeypatch.setattr("rstreams.store.store.RETRY_S", 0.001)
+    queue = on_disk(first)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+
+    def fails(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(first.store._tables, "read", fails)
+    probe = consumer(queue, 10)
+    while probe.error is None:
+        first.run()
+    assert bodies(probe) == [0]
+    assert str(probe.error) == "the store of queue 'q' cannot be read now (amqp:internal-error)"
+    assert caplog.text.count("cannot be read") == 1, "one line a state"
+    monkeypatch.undo()
+    probe.holds[0].done()
+    later = consumer(queue, 10)
+    first.run()
+    assert bodies(later) == [1]
+    check_laws(queue)
+
+
+def test_a_read_that_fails_is_tried_again(first: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rstreams.store.store.RETRY_S", 0.001)
+    queue, read, left = on_disk(first), first.store._tables.read, [1, 2, 3]
+
+    def fails_first(*arguments: Any) -> Chunk:  # noqa: ANN401 - those of `read`
+        if left:
+            left.pop()
+            raise OSError(5, "Input/output error")
+        return read(*arguments)
+
+    monkeypatch.setattr(first.store._tables, "read", fails_first)
+    probe = consumer(queue, 10)
+    first.run()
+    assert (bodies(probe), probe.error, left) == ([0, 1], None, [])
+
+
+def test_everybody_hears_of_a_store_that_cannot_go_on(first: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = first.queue("idle")
+    probe = consumer(idle, 10)
+    monkeypatch.setattr(first.store._tables, "commit", lambda *_, **__: 1 / 0)
+    link = send(first.queue("busy"), "a")
+    while probe.error is None:
+        first.run()
+    assert link.outcomes == ["failed"]
+    for queue in first.queues:
+        with pytest.raises(ProtocolError, match="has failed"):
+            queue.producer()
+
+
+def test_what_is_settled_while_the_disk_is_full_is_written_by_the_clock(
+    first: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rstreams.store.writer.RETRY_S", 0.001)
+    queue = first.queue(max_deliveries=5)
+    send(queue, "a", "b", "c")
+    first.run()
+    probe = consumer(queue, 2)
+    commit, go_on = first.store._tables.commit, threading.Event()
+
+    def full(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - those of `commit`
+        if go_on.is_set():
+            return commit(*arguments, **options)
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(first.store._tables, "commit", full)
+    probe.holds[0].done()
+    probe.holds[1].fail(ValueError("it fails"))
+    link = send(queue, "d")
+    first.run()
+    assert (link.outcomes, queue.statistics().refused) == (["failed"], 1)
+    assert "cannot be written: the disk is full" in queue.explain()
+    check_laws(queue)
+    go_on.set()
+    while first.store.trouble is not None:
+        first.store.flush()
+    assert "cannot be written" not in queue.explain()
+    again = first.killed(tmp_path / "again")
+    probe = consumer(again.queue(), 10)
+    again.run()
+    assert [(each.body, each.delivery_count) for each in map(decode_message, probe.items)] == [("b", 1), ("c", 0)]
+    again.close()

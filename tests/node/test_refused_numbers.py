@@ -126,11 +126,14 @@ def numbered(begin: int, end: int) -> list[bytes]:
 
 
 def fail_once(place: Bench) -> None:
-    """Have the next commit find that the disk is full."""
+    """Have the next commit find that the disk is full, also when it is tried again."""
     commit = place.store._tables.commit
+    tried: list[None] = []
 
     def full(*_: object, **__: object) -> None:
-        place.store._tables.commit = commit  # type: ignore[method-assign]
+        tried.append(None)
+        if len(tried) == 2:
+            place.store._tables.commit = commit  # type: ignore[method-assign]
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error

@@ -1,6 +1,5 @@
 """Recovery from damaged copies: what is opened is whole, or an error says that it is not. Nothing is changed then."""
 
-import math
 import os
 import random
 import shutil
@@ -167,7 +166,7 @@ def _error_of_sqlite(code: int) -> sqlite3.Error:
 
 
 @pytest.mark.parametrize("error", [_error_of_sqlite(sqlite3.SQLITE_IOERR), OSError("it fails"), MemoryError()])
-def test_a_commit_that_fails_refuses_its_changes_and_all_later_ones(
+def test_a_commit_that_fails_refuses_what_is_appended_and_is_not_final(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with opened(tmp_path / "s") as used:
@@ -177,9 +176,26 @@ def test_a_commit_that_fails_refuses_its_changes_and_all_later_ones(
             refused = used.wait(lambda done: used.partition().append([b"x"], done))
             assert isinstance(refused, StoreError)
             assert "cannot be written" in str(refused)
-            assert used.store.error is refused
-        assert used.store._sync_at == math.inf, "a store that cannot go on has nothing to sync"
+            assert str(used.store.trouble) == str(refused)
         monkeypatch.undo()
+        used.append([b"again"])
+        assert [body for _, body in used.all()] == [b"first", b"again"]
+
+
+def test_a_mistake_in_the_thread_is_final_and_everybody_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path / "s") as used:
+        used.append([b"first"])
+        monkeypatch.setattr(used.store._tables, "commit", _fails_with(ValueError("a mistake")))
+        for _ in range(2):
+            refused = used.wait(lambda done: used.partition().delete([0], done))
+            assert isinstance(refused, StoreError)
+            assert "has failed; the log says how" in str(refused)
+            assert used.store.error is refused
+        answer = used.wait(lambda answer: used.partition().read(0, answer))
+        assert answer is used.store.error
+        used.store.flush()
 
 
 def test_a_sync_that_found_the_disk_full_is_tried_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +207,7 @@ def test_a_sync_that_found_the_disk_full_is_tried_again_later(tmp_path: Path, mo
         def fails_to_sync(changes: Sequence[Modification], *, sync: bool) -> object:
             if not sync:
                 return commit(changes, sync=sync)
-            tried.append(used.store._sync_at)
+            tried.append(used.store._writer.due)
             failed.set()
             raise _error_of_sqlite(sqlite3.SQLITE_FULL)
 
@@ -199,7 +215,7 @@ def test_a_sync_that_found_the_disk_full_is_tried_again_later(tmp_path: Path, mo
         used.append([b"first"], sync_s=0.001)
         assert failed.wait(30)
         used.store.flush()
-        assert used.store._sync_at > tried[0], "it is not tried in the next turn"
+        assert used.store._writer.due > tried[0], "it is not tried in the next turn"
         assert used.store.error is None
         monkeypatch.undo()
 
@@ -209,7 +225,8 @@ def test_a_failed_checkpoint_is_not_the_failure_of_a_commit_that_was_told(
 ) -> None:
     with opened(tmp_path / "s") as used:
         told: list[StoreError | None] = []
-        monkeypatch.setattr(used.store, "_checkpoint", _fails_with(_error_of_sqlite(sqlite3.SQLITE_FULL)))
+        monkeypatch.setattr(used.store._tables, "move_log", _fails_with(_error_of_sqlite(sqlite3.SQLITE_FULL)))
+        monkeypatch.setattr("rstreams.store.writer.LOG_BYTES", 0)
         used.partition().append([b"a"], told.append)
         used.store.flush()
         used.store.finish()
@@ -225,7 +242,9 @@ def test_only_the_owner_of_a_store_can_read_its_files(tmp_path: Path) -> None:
         with opened(tmp_path / "s") as used:
             used.append([b"a secret"])
             modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "s").iterdir()}
-            assert modes == dict.fromkeys(("lock", "mark", "store.db", "store.db-shm", "store.db-wal"), 0o600)
+            assert modes == dict.fromkeys(
+                ("lock", "mark", "reserve", "store.db", "store.db-shm", "store.db-wal"), 0o600
+            )
             assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(before)

@@ -1,0 +1,365 @@
+"""The commits of a store: what cannot be written now is refused, or kept and written later.
+
+Theory of operation. All changes that wait make one commit. If that fails, for instance because the disk is full:
+
+    messages that are appended    are refused, and their producers hear of it
+    everything else               is kept, and is in the next commits until one of them succeeds: after `RETRY_S`, with
+                                  the next changes, and at the close
+
+Before anything is refused, the log is moved into the tables, so that its room can be used again, and the commit is
+tried once more. Then the changes that may not be refused are tried alone, with the room of the reserve (`disk_room`).
+
+If another program has locked the tables, nothing is refused: everything waits until the lock is let go.
+
+A sync that failed may have lost what was written before it, although the next one succeeds. Therefore no commit is made
+behind it before the whole log has been written anew, into the tables.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from rstreams.errors import StoreError
+from rstreams.store.changes import Delete, Modification
+from rstreams.store.disk_room import DiskRoom
+from rstreams.store.failures import PASSING, StoreFull, failure, is_lock, is_of_disk, is_of_sync
+from rstreams.store.kept_changes import KeptChanges
+from rstreams.store.ledger import Ledger
+from rstreams.store.tables import Tables
+
+LOG_BYTES: Final = 16 * 1024 * 1024
+"""The size of SQLite's log (`store.db-wal`) from which it is moved into the tables, when nothing waits."""
+
+_MOST_LOG_BYTES: Final = 64 * 1024 * 1024
+"""The size from which that is done even if something waits."""
+
+RETRY_S: Final = 1.0
+"""The time after which a commit, a sync or a read is tried again."""
+
+LOCKED_S: Final = 0.05
+"""The time after which it is tried again if another program has locked the tables."""
+
+_PATIENCE_S: Final = 1.0
+"""The time after which the log tells of a lock."""
+
+_CLOSE_S: Final = 10.0
+"""The longest time that a close waits for a lock."""
+
+logger = logging.getLogger("rstreams.store")
+
+
+class Tells(Protocol):
+    """Has the owner hear of changes that are through."""
+
+    def __call__(self, changed: list[Ledger], changes: list[Modification], error: StoreError | None) -> None:
+        """Tell of accounts that have changed, and of changes; `error` is why they were not made."""
+        ...
+
+
+class Writer:
+    """Makes the commits of a store.
+
+    Args:
+        path: The store, for messages.
+        tables: Its tables.
+        room: Its room on the disk.
+        mark: Called with the number of commits when they have been synced.
+        tell: Has the owner hear of changes that are through.
+        waiting: Takes out the changes that wait for the next commit.
+
+    Attributes:
+        trouble: Why it cannot be written now; None while it can. It ends when the disk has room for the reserve.
+
+    Context: The store's thread.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        tables: Tables,
+        room: DiskRoom,
+        *,
+        mark: Callable[[int], None],
+        tell: Tells,
+        waiting: Callable[[], list[Modification]],
+    ) -> None:
+        self._what = f"store {path!r}"
+        self._tables = tables
+        self._room = room
+        self._mark = mark
+        self._tell = tell
+        self._waiting = waiting
+        self._kept = KeptChanges()
+        self._late: list[Modification] = []  # what waited behind changes that were refused, and may not be refused
+        self._sync_at = self._retry_at = math.inf
+        self._locked_at = math.inf
+        self._told_of_lock = False
+        self._unsure = False  # whether a sync has failed
+        self._has_refused = False  # whether a chain may be broken
+        self.trouble: StoreError | None = None
+        self._troubled_at = 0.0
+        self._end_trouble()
+
+    @property
+    def due(self) -> float:
+        """When `write` is to be called, also without changes; by `time.monotonic`."""
+        return min(self._sync_at, self._retry_at)
+
+    def write(self, changes: list[Modification], *, is_idle: bool = True) -> None:
+        """Make commits of changes, and of those that were kept.
+
+        Args:
+            changes: The changes.
+            is_idle: Whether nothing else waits, so that there is time to move the log into the tables.
+        """
+        work = [*self._kept.take(), *changes]
+        try:
+            self._write(work, is_idle=is_idle)
+        except BaseException:
+            self._kept.add_all(work)
+            raise
+        self._kept.add(self._late)
+        self._late = []
+
+    def give_up(self, reason: StoreError) -> None:
+        """Refuse what is kept."""
+        self._refuse(self._kept.take(), reason)
+
+    def _write(self, work: list[Modification], *, is_idle: bool) -> None:
+        now = time.monotonic()
+        error = self._commit_unbroken(work)
+        if error is None:
+            self._succeeded(now, is_idle=is_idle)
+        elif is_lock(error):
+            self._kept.add_all(work)
+            self._wait_for_lock(now, error)
+        elif now < self._retry_at < math.inf and is_of_disk(error) and not self._room.log_bytes:
+            self._kept.add(self._turn_away(work, self._note(error)))  # all means were tried just now
+        else:
+            self._try_apart(work, error, self._note(error))
+            self._try_later(RETRY_S)
+
+    def close(self) -> None:
+        """Write what is kept. What cannot be written is refused, and the log says so."""
+        end = time.monotonic() + _CLOSE_S
+        while self._kept:
+            self._retry_at = -math.inf
+            self.write([])
+            if self._locked_at == math.inf or time.monotonic() >= end:
+                break
+            time.sleep(LOCKED_S)
+        left = self._kept.take()
+        if left:
+            reason = self.trouble or StoreError(
+                f"{self._what} cannot be written: another program has locked its tables"
+            )
+            text = "%s; %d changes are given up: settled messages may come again when the store is opened"
+            logger.error(text, reason, len(left))
+            self._refuse(left, reason)
+
+    # commits
+
+    def _commit_unbroken(self, work: list[Modification]) -> BaseException | None:
+        """Make commits of changes, and refuse those of broken chains, in their order; take out those that are through.
+
+        Returns: Why some could not be made; None if all are through.
+        """
+        if not self._has_refused or not work:
+            return self._commit(work)
+        while work:
+            broken = _is_broken(work[0])
+            end = next((at for at, each in enumerate(work) if _is_broken(each) is not broken), len(work))
+            run = work[:end]
+            error = None
+            if broken:
+                for change in run:
+                    assert change.chain is not None, "it is broken"
+                    self._refuse([change], change.chain.error)
+                run = []
+            else:
+                error = self._commit(run)
+            work[:end] = run
+            if error is not None:
+                return error
+        return None
+
+    def _commit(self, work: list[Modification]) -> BaseException | None:
+        """Make commits of changes until none is left over; see `_commit_unbroken`."""
+        try:
+            while True:
+                if self._unsure:
+                    self._write_log_anew()
+                sync = any(not change.sync_s for change in work) or time.monotonic() >= self._sync_at
+                unfinished, changed = self._tables.commit(work, sync=sync or self.trouble is not None)
+                soon = min((change.sync_s for change in work), default=math.inf)
+                self._sync_at = math.inf if sync else min(self._sync_at, time.monotonic() + soon)
+                if sync:
+                    self._set_mark()
+                left = {id(change) for change in unfinished}
+                through = [change for change in work if id(change) not in left]
+                work[:] = unfinished
+                self._tell(changed, through, None)
+                if not unfinished:
+                    return None
+                self._move_log(_MOST_LOG_BYTES)
+        except PASSING as error:
+            self._unsure = self._unsure or is_of_sync(error)
+            return error.with_traceback(None)  # it would keep cursors open
+
+    def _set_mark(self) -> None:
+        try:
+            self._mark(self._tables.commits)
+        except OSError as error:  # what is synced is safe without it; it is set with a later sync
+            self._note(error)
+            self._sync_at = self._retry_at = time.monotonic() + RETRY_S
+
+    def _try_apart(self, work: list[Modification], error: BaseException, reason: StoreError) -> None:
+        """Try again with the room of the log, and of the reserve.
+
+        If it is not the disk, the changes of one partition may be what cannot be made: each is tried by itself.
+        """
+        self._move_log(0)
+        for group in [work] if is_of_disk(error) else _by_partition(work):
+            if self._commit_unbroken(group) is not None:
+                lasting = self._turn_away(group, reason)
+                self._room.let_go()
+                if lasting and self._commit(lasting) is not None:
+                    self._kept.add(self._write_parts(lasting) if isinstance(reason, StoreFull) else lasting)
+
+    def _write_parts(self, lasting: list[Modification]) -> list[Modification]:
+        """Make one change after the other, and large deletions in parts, as long as there is room; return the rest.
+
+        A deletion may need as much of the log as the messages that it overwrites. Each part uses the log anew.
+        """
+        left = lasting[::-1]
+        while left:
+            change = left.pop()
+            self._move_log(0)
+            if self._commit([change]) is None:
+                continue
+            halves = change.halves() if isinstance(change, Delete) else None
+            if halves is None:
+                left.append(change)
+                break
+            left += reversed(halves)
+        return left[::-1]
+
+    def _turn_away(self, work: list[Modification], reason: StoreError) -> list[Modification]:
+        """Refuse the changes that may be refused, also those that wait: the order of the messages stays.
+
+        Returns: The other ones of `work`; those that waited are kept.
+        """
+        refused, lasting = _divided(work)
+        if refused:
+            behind, late = _divided(self._waiting())
+            self._late += late
+            self._refuse([*refused, *behind], reason)
+        return lasting
+
+    def _refuse(self, changes: list[Modification], reason: StoreError | None) -> None:
+        self._has_refused = True
+        for change in changes:
+            if change.chain is not None and change.chain.error is None:
+                change.chain.error = reason
+        self._tell([], changes, reason)
+
+    # SQLite's log
+
+    def _move_log(self, most: int) -> None:
+        """Move the log into the tables, if it has `most` bytes; if that cannot be done, it is tried again later."""
+        try:
+            if self._room.log_bytes >= most:
+                self._tables.move_log()
+                self._room.moved()
+        except PASSING as error:
+            self._unsure = self._unsure or is_of_sync(error)
+            if not is_lock(error):
+                self._note(error)
+                self._retry_at = min(self._retry_at, time.monotonic() + RETRY_S)
+
+    def _write_log_anew(self) -> None:
+        """Move the whole log into the tables: a sync has failed, and the disk may not have what the log says.
+
+        Errors: As `Tables.move_log`.
+        """
+        if self._tables.move_log():
+            self._unsure = False
+        self._room.moved()
+
+    # the states
+
+    def _note(self, error: BaseException) -> StoreError:
+        """Note why it cannot be written; the log tells of each new reason once."""
+        found = self._room.lack() if isinstance(error, sqlite3.Error) else None
+        reason = failure(f"{self._what} cannot be written", error, found)
+        if self.trouble is None:
+            self._troubled_at = time.monotonic()
+        if self.trouble is None or str(self.trouble) != str(reason):
+            logger.error("%s; new messages are refused, and everything else is written later", reason)
+            self.trouble = reason
+        return reason
+
+    def _succeeded(self, now: float, *, is_idle: bool) -> None:
+        """Note that everything is written."""
+        self._locked(math.inf)
+        if self.trouble is None:
+            self._retry_at = math.inf
+        elif now >= self._retry_at:
+            self._end_trouble()
+        self._move_log(LOG_BYTES if is_idle else _MOST_LOG_BYTES)
+
+    def _end_trouble(self) -> None:
+        """Take the reserve; if the disk has room for it, it can be written again."""
+        self._retry_at = math.inf
+        lack = self._room.take()
+        if lack is not None:
+            self._note(lack)
+            self._try_later(RETRY_S)
+        elif self.trouble is not None:
+            logger.warning("%s can be written again after %.0f s", self._what, time.monotonic() - self._troubled_at)
+            self.trouble = None
+
+    def _try_later(self, delay_s: float) -> None:
+        self._retry_at = time.monotonic() + delay_s
+        if self._sync_at < math.inf:
+            self._sync_at = max(self._sync_at, self._retry_at)
+
+    def _wait_for_lock(self, now: float, error: BaseException) -> None:
+        self._try_later(LOCKED_S)
+        self._locked(min(self._locked_at, now))
+        if now - self._locked_at >= _PATIENCE_S and not self._told_of_lock:
+            self._told_of_lock = True
+            logger.warning(
+                "%s; it waits until that program is through", failure(f"{self._what} cannot be written", error)
+            )
+
+    def _locked(self, since: float) -> None:
+        """Note since when another program has locked the tables; infinity: none has."""
+        self._locked_at = since
+        if self._told_of_lock and since == math.inf:
+            self._told_of_lock = False
+            logger.warning("%s is not locked any more", self._what)
+
+
+def _is_broken(change: Modification) -> bool:
+    return change.chain is not None and change.chain.error is not None
+
+
+def _divided(changes: Iterable[Modification]) -> tuple[list[Modification], list[Modification]]:
+    """Return the changes that may be refused, and the others."""
+    parts: tuple[list[Modification], list[Modification]] = ([], [])
+    for change in changes:
+        parts[not change.may_be_refused].append(change)
+    return parts
+
+
+def _by_partition(changes: list[Modification]) -> list[list[Modification]]:
+    parts: dict[str, list[Modification]] = {}
+    for change in changes:
+        parts.setdefault(change.partition.name, []).append(change)
+    return list(parts.values())
