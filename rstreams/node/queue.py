@@ -15,12 +15,12 @@ from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, re
 from rstreams.node.backlog import Backlog
 from rstreams.node.browser import Browser
 from rstreams.node.consumer import Consumer, HeldMessage, HeldRun, Subscribing
+from rstreams.node.dead_letter_outlet import DeadLetterOutlet
 from rstreams.node.emptying import purge
 from rstreams.node.failure import TOLD, Failure
 from rstreams.node.handover import end_raised, hand_over
 from rstreams.node.lifetime import QueueClock, annotated
 from rstreams.node.message_deadlines import MessageDeadlines
-from rstreams.node.outlet import DeadLetterOutlet
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Delayed, RedeliveryDelay, require_max_deliveries
 from rstreams.node.room import Room

@@ -13,7 +13,7 @@ import trio
 import rstreams
 from rstreams import Connection, Node, Stream
 from rstreams.errors import DeliveryFailed, StoreError
-from rstreams.node import outlet
+from rstreams.node import dead_letter_outlet
 from rstreams.store import store, writer
 from tests.net.over_tcp import until
 
@@ -38,7 +38,7 @@ def succeeds(*command: str) -> bool:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have everything be tried again soon."""
-    for module in (store, writer, outlet):
+    for module in (store, writer, dead_letter_outlet):
         monkeypatch.setattr(module, "RETRY_S", 0.05)
 
 
