@@ -224,9 +224,7 @@ class Store:
             ledgers=dict(state.ledgers),
             cover=self._room.cover,
         )
-        self._writer = Writer(
-            self.path, self._tables, self._room, mark=place.mark, tell=self._tell, waiting=self._waiting
-        )
+        self._writer = Writer(self.path, self._tables, self._room, mark=place.mark, tell=self._tell)
         return state
 
     # the store's thread
@@ -280,15 +278,6 @@ class Store:
             del batch.questions[0]
         for each in batch.waiting:
             each.set()
-
-    def _waiting(self) -> list[Modification]:
-        """Take out the changes that wait; the rest of what waits belongs to this turn."""
-        batch = self._batch
-        batch.changes = []
-        with suppress(Empty):
-            while not batch.ends:
-                batch.add(self._inbox.get_nowait())
-        return batch.changes
 
     def _give_up(self, batch: _Work, reason: StoreError) -> None:
         """Refuse everything: the store cannot go on."""

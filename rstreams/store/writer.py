@@ -21,7 +21,7 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from rstreams.errors import StoreError
@@ -70,7 +70,6 @@ class Writer:
         room: Its room on the disk.
         mark: Called with the number of commits when they have been synced.
         tell: Has the owner hear of changes that are through.
-        waiting: Takes out the changes that wait for the next commit.
 
     Attributes:
         trouble: Why it cannot be written now; None while it can. It ends when the disk has room for the reserve.
@@ -86,16 +85,13 @@ class Writer:
         *,
         mark: Callable[[int], None],
         tell: Tells,
-        waiting: Callable[[], list[Modification]],
     ) -> None:
         self._what = f"store {path!r}"
         self._tables = tables
         self._room = room
         self._mark = mark
         self._tell = tell
-        self._waiting = waiting
         self._kept = KeptChanges()
-        self._late: list[Modification] = []  # what waited behind changes that were refused, and may not be refused
         self._sync_at = self._retry_at = math.inf
         self._locked_at = math.inf
         self._told_of_lock = False
@@ -123,8 +119,6 @@ class Writer:
         except BaseException:
             self._kept.add_all(work)
             raise
-        self._kept.add(self._late)
-        self._late = []
 
     def give_up(self, reason: StoreError) -> None:
         """Refuse what is kept."""
@@ -250,19 +244,12 @@ class Writer:
         return left[::-1]
 
     def _turn_away(self, work: list[Modification], reason: StoreError) -> list[Modification]:
-        """Refuse the changes that may be refused, also those that wait: the order of the messages stays.
-
-        Returns: The other ones of `work`; those that waited are kept.
-        """
-        refused, lasting = _divided(work)
-        if refused:
-            behind, late = _divided(self._waiting())
-            self._late += late
-            self._refuse([*refused, *behind], reason)
-        return lasting
+        """Refuse the changes that may be refused; return the other ones."""
+        self._refuse([change for change in work if change.may_be_refused], reason)
+        return [change for change in work if not change.may_be_refused]
 
     def _refuse(self, changes: list[Modification], reason: StoreError | None) -> None:
-        self._has_refused = True
+        self._has_refused = self._has_refused or bool(changes)
         for change in changes:
             if change.chain is not None and change.chain.error is None:
                 change.chain.error = reason
@@ -348,14 +335,6 @@ class Writer:
 
 def _is_broken(change: Modification) -> bool:
     return change.chain is not None and change.chain.error is not None
-
-
-def _divided(changes: Iterable[Modification]) -> tuple[list[Modification], list[Modification]]:
-    """Return the changes that may be refused, and the others."""
-    parts: tuple[list[Modification], list[Modification]] = ([], [])
-    for change in changes:
-        parts[not change.may_be_refused].append(change)
-    return parts
 
 
 def _by_partition(changes: list[Modification]) -> list[list[Modification]]:
