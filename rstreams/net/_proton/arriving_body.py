@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import BytesIO
 from typing import Final
+
+from cproton_ffi import ffi
 
 from rstreams._codec.section_heads import body_at
 
@@ -33,10 +34,15 @@ class ArrivingBody:
     __slots__ = ("_bytes", "_head", "_size", "head_bytes", "room")
 
     def __init__(self, head: bytes | memoryview, size: int, memory: Callable[[int], bytes]) -> None:
-        """Make a body of `size` bytes in memory that `memory` returns; `head` is what the message has before it."""
+        """Make a body of `size` bytes in memory that `memory` returns; `head` is what the message has before it.
+
+        Nobody else has these bytes yet, therefore they are written to, and not copied. The view of them keeps them
+        alive. It is not that of a file such as `BytesIO`: the garbage collector closes a file that is lost in a cycle,
+        which fails as long as there is a view of its bytes.
+        """
         self._size = size
-        self._bytes = BytesIO(memory(size))  # nobody else has these bytes, therefore they are used, and not copied
-        self.room = self._bytes.getbuffer()
+        self._bytes = memory(size)
+        self.room = memoryview(ffi.buffer(ffi.from_buffer(self._bytes)))
         self._head = bytes(head)
         self.head_bytes = len(head)
 
@@ -66,6 +72,5 @@ class ArrivingBody:
     def pieces(self) -> list[bytes]:
         """Return the message as far as it has come: what is before the body, and the body. The room is no more."""
         left = len(self.room)
-        self.room.release()  # with a view of its bytes left, `getvalue` would copy them
-        body = self._bytes.getvalue()
-        return [self._head, body[: self._size - left] if left else body]
+        self.room.release()  # nobody may write to the bytes any more
+        return [self._head, self._bytes[: self._size - left] if left else self._bytes]
