@@ -371,18 +371,19 @@ def test_a_checkpoint_of_a_queue_and_one_of_a_log_are_refused_by_the_other(
     assert "the checkpoint belongs to a query that reads a queue, 'in', and 'one' is a log" in told
 
 
+@pytest.mark.parametrize("new", [30, 45], ids=["as long", "longer"])
 def test_a_log_that_was_made_anew(
-    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path
+    spark: SparkSession, node: LogNode, log: Callable[..., DataFrame], tmp_path: Path, new: int
 ) -> None:
     node.append("one", 0, 30)
     run_now(log(address="one"), tmp_path)
     node.make("one", 1)
-    node.append("one", 100, 110)
+    node.append("one", 100, 100 + new)
     told = failure_of(log(address="one"), tmp_path)
-    assert "one/0 ends at 10, and the checkpoint is at 30" in told
+    assert "one/0 was made anew, and the checkpoint is at 30 of the earlier one" in told
     run_now(log(address="one", failOnDataLoss="false"), tmp_path)
     rows = spark.read.parquet(str(tmp_path / "table")).collect()
-    assert sorted(int(row.body) for row in rows) == [*range(30), *range(100, 110)]
+    assert sorted(int(row.body) for row in rows) == [*range(30), *range(100, 100 + new)]
 
 
 def test_filters_on_a_batch_are_of_one_action_alone(spark: SparkSession, node: LogNode) -> None:

@@ -1,6 +1,7 @@
 """The partitions of an event hub of Azure, written after its documentation: there was no server to test against.
 
-The hub tells its partitions at its address `$management`. A partition is read at
+The hub tells its partitions at its address `$management`, and the time when it was made, which tells it from another
+hub of its name. A partition is read at
 `hub/ConsumerGroups/group/Partitions/number`. The offset of a message here is its sequence number, which goes up by one.
 The offset that Event Hubs itself gives is text whose form it does not promise.
 """
@@ -50,14 +51,14 @@ class EventHubLogs(Logs):
                 for partition in () if hub is None else hub["partition_ids"]:
                     part = await _read(requester, "partition", name, partition=partition)
                     if part is not None:
-                        made.append(self._tail(name, str(partition), part))
+                        made.append(self._tail(name, str(partition), part, str((hub or {}).get("created_at", ""))))
         return made
 
-    def _tail(self, name: str, partition: str, part: Mapping[str, Any]) -> Tail:
+    def _tail(self, name: str, partition: str, part: Mapping[str, Any], created: str) -> Tail:
         address = f"{name}/ConsumerGroups/{self._group}/Partitions/{partition}"
         last = int(part["last_enqueued_sequence_number"])
         first = last + 1 if part.get("is_partition_empty") else int(part["begin_sequence_number"])
-        return Tail(name, int(partition), address, max(first, 0), last + 1)
+        return Tail(name, int(partition), address, max(first, 0), last + 1, incarnation=created)
 
 
 async def _read(requester: Any, kind: str, name: str, **more: object) -> Mapping[str, Any] | None:  # noqa: ANN401

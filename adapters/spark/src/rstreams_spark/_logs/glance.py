@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
@@ -9,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import trio
 
 from rstreams import Connection
-from rstreams.message import decode_message
+from rstreams.message import Message, decode_message
 
 _MOST: Final = 1_000
 
@@ -22,12 +23,14 @@ class SeenOffsets(NamedTuple):
         last: The offset of the last one.
         messages: How many there were.
         bytes: Their bytes.
+        digest: Tells the first one from other messages: of what its sender has written, but for annotations.
     """
 
     first: int | None = None
     last: int | None = None
     messages: int = 0
     bytes: int = 0
+    digest: str = ""
 
 
 class _Drains(Protocol):
@@ -96,12 +99,14 @@ class _Looker:
         subscription.drain(lambda: self._on_drained(subscription))
 
     def on_next(self, item: bytes) -> None:
-        offset = decode_message(item).annotations.get(self._annotation)
+        message = decode_message(item)
+        offset = message.annotations.get(self._annotation)
         if not isinstance(offset, int):
             return
         seen = self.seen
         first = offset if seen.first is None else seen.first
-        self.seen = SeenOffsets(first, offset, seen.messages + 1, seen.bytes + len(item))
+        digest = seen.digest or _digest(message)
+        self.seen = SeenOffsets(first, offset, seen.messages + 1, seen.bytes + len(item), digest)
 
     def _on_drained(self, subscription: _Drains) -> None:
         came = self.seen.messages - self._before
@@ -116,3 +121,9 @@ class _Looker:
 
     def on_complete(self) -> None:
         self.done.set()
+
+
+def _digest(message: Message) -> str:
+    """Return a digest of a message; brokers of other versions add other annotations, which have no effect."""
+    written = (message.id, message.creation_time, message.subject, message.properties, message.body)
+    return hashlib.blake2b(repr(written).encode(), digest_size=8).hexdigest()

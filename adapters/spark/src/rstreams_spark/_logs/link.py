@@ -41,6 +41,9 @@ PACK_ITEMS: Final = 64
 """The most messages in a delivery, from a peer that knows packs. The last delivery of a range may have messages behind
 the range. They wait in the link for the next range."""
 
+INCARNATION: Final = "rstreams:incarnation"
+"""The filter by which a node refuses a link to another log than the one with an id."""
+
 QUIET_S: Final = 0.05
 """How long to wait for requested messages before a drain."""
 
@@ -104,7 +107,9 @@ class LogLink:
         skipped: The number of messages that could not become rows.
     """
 
-    def __init__(self, address: str, position: int, options: LinkOptions, mean_bytes: int = 0) -> None:
+    def __init__(
+        self, address: str, position: int, options: LinkOptions, mean_bytes: int = 0, incarnation: str = ""
+    ) -> None:
         """Make a link that is not attached yet.
 
         Args:
@@ -112,8 +117,10 @@ class LogLink:
             position: The offset of the first message.
             options: How messages become rows.
             mean_bytes: The mean size of the messages, as far as the driver knows it.
+            incarnation: The id of the log that a node compares; "": any log will do.
         """
         self.address = address
+        self.incarnation = incarnation
         self.position = position
         self.options = options
         self.skipped = 0
@@ -139,7 +146,10 @@ class LogLink:
             settlement="at_most_once",
             window=WINDOW,
             pack_items=PACK_ITEMS,
-            filters=connection.dialect.offset(self.position),
+            filters={
+                **connection.dialect.offset(self.position),
+                **({INCARNATION: self.incarnation} if self.incarnation else {}),
+            },
         ).subscribe(self)
 
     @property

@@ -36,6 +36,7 @@ class Tail(NamedTuple):
         first: The offset of the oldest message.
         end: The offset behind the newest message.
         mean_bytes: The mean size of a message, about; 0 if it is not known.
+        incarnation: Tells the log from an earlier or a later one with its name; "" if the peer does not tell it.
     """
 
     log: str
@@ -44,6 +45,7 @@ class Tail(NamedTuple):
     first: int
     end: int
     mean_bytes: int = 0
+    incarnation: str = ""
 
     @property
     def key(self) -> str:
@@ -87,6 +89,10 @@ class Logs(ABC):
     async def tail(self, asked: Tail) -> Tail | None:
         """Return one partition as it is now; None if it is not there."""
         return next((each for each in await self.tails([asked.log]) if each.number == asked.number), None)
+
+    async def is_anew(self, tail: Tail, known: str) -> bool:
+        """Return whether this is another log than the one with the incarnation `known`."""
+        return bool(tail.incarnation) and tail.incarnation != known
 
     async def has_lost(self, tail: Tail, at: int) -> bool:
         """Return whether messages from the offset `at` on are gone, which is before the first one."""

@@ -9,9 +9,10 @@ batch that ends there:
 
 - the options by which it is split,
 - `firsts`: where it begins in partitions where the offset before does not tell it, such as `{"events/2": 700}`.
+- `incarnations`: which log each offset is of, such as `{"events/2": "552c771a935a44ff"}`, as far as the peer tells it.
 
 In the first batch these are all partitions: Spark does not keep the start of that batch, and asks for it again. Later
-they are new partitions, and partitions of which messages were deleted before they were read.
+they are new partitions, and partitions of which messages were deleted before they were read, or that were made anew.
 
 Therefore the tasks of a batch follow from the two offsets of the batch alone. A batch that is run again, also with
 other options, has the same rows in the same tasks in the same order.
@@ -31,8 +32,9 @@ Positions: TypeAlias = dict[str, int]
 MIN_PARTITIONS: Final = "minPartitions"
 MAX_RECORDS: Final = "maxRecordsPerPartition"
 FIRSTS: Final = "firsts"
+INCARNATIONS: Final = "incarnations"
 _SPLITS: Final = (MIN_PARTITIONS, MAX_RECORDS)
-_OF_BATCH: Final = (*_SPLITS, FIRSTS)
+_OF_BATCH: Final = (*_SPLITS, FIRSTS, INCARNATIONS)
 
 
 class Split(NamedTuple):
@@ -66,16 +68,24 @@ class Range(NamedTuple):
         return self.end - self.first
 
 
-def made_offset(positions: Mapping[str, int], split: Split, firsts: Mapping[str, int] = {}) -> dict[str, Any]:
+def made_offset(
+    positions: Mapping[str, int],
+    split: Split,
+    firsts: Mapping[str, int] = {},
+    incarnations: Mapping[str, str] = {},
+) -> dict[str, Any]:
     """Return the offset for Spark's checkpoint: of a batch that ends at `positions`.
 
     Args:
         positions: Where it ends.
         split: How it is split.
         firsts: Where it begins in partitions where the offset before does not tell it.
+        incarnations: Which log each position is of; "" where the peer does not tell it.
     """
     options = {name: value for name, value in zip(_SPLITS, split, strict=True) if value is not None}
-    return {**positions, **options, **({FIRSTS: dict(firsts)} if firsts else {})}
+    told = {key: each for key, each in incarnations.items() if each and key in positions}
+    maps = {FIRSTS: dict(firsts), INCARNATIONS: told}
+    return {**positions, **options, **{name: each for name, each in maps.items() if each}}
 
 
 def is_log_offset(offset: object) -> bool:
@@ -84,7 +94,9 @@ def is_log_offset(offset: object) -> bool:
         return False
     splits = all(type(offset.get(name, 1)) is int for name in _SPLITS)
     places = {name: value for name, value in offset.items() if name not in _OF_BATCH}
-    return splits and bool(places) and _are_places(places) and _are_places(offset.get(FIRSTS, {}))
+    incarnations = offset.get(INCARNATIONS, {})
+    known = isinstance(incarnations, dict) and all(type(each) is str for each in incarnations.values())
+    return splits and known and bool(places) and _are_places(places) and _are_places(offset.get(FIRSTS, {}))
 
 
 def _are_places(places: object) -> bool:
@@ -124,6 +136,11 @@ def read_firsts(offset: Mapping[str, Any]) -> Positions:
     A checkpoint of an older version does not tell it. Such a batch begins at its start, or at 0 in a new partition.
     """
     return dict(offset.get(FIRSTS, {}))
+
+
+def read_incarnations(offset: Mapping[str, Any]) -> dict[str, str]:
+    """Return which log each position of an offset is of; a checkpoint of an older version does not tell it."""
+    return dict(offset.get(INCARNATIONS, {}))
 
 
 def ranges_between(start: Mapping[str, int], end: Mapping[str, int]) -> list[Range]:

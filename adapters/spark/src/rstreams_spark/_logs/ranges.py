@@ -16,7 +16,7 @@ import pyarrow as pa
 import trio
 from pyspark.sql.datasource import InputPartition
 
-from rstreams.errors import Condition, PeerClosed, RStreamsError
+from rstreams.errors import MADE_ANEW, Condition, PeerClosed, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
 from rstreams_spark._log import say
 from rstreams_spark._logs.jumps import Jump
@@ -48,6 +48,7 @@ class LogRange(InputPartition):
         end: The offset behind the last message.
         mean_bytes: The mean size of a message, about; 0 if it is not known.
         peer: The peer, with the credentials that the executor needs.
+        incarnation: Tells the log from another one with its name; "" if it is not known.
     """
 
     log: str
@@ -57,6 +58,7 @@ class LogRange(InputPartition):
     end: int
     mean_bytes: int
     peer: Peer
+    incarnation: str = ""
 
 
 _kept: WeakKeyDictionary[SendingConnection, list[LogLink]] = WeakKeyDictionary()
@@ -143,7 +145,8 @@ class _RangeReader:
             if self._logs.refuses_for_a_moment(error):
                 await self._patience.wait(error)
                 return []
-            if error.condition != Condition.NOT_FOUND.value or not self._skips_lost(await self._logs.tail(self._tail)):
+            gone = error.condition in (Condition.NOT_FOUND.value, MADE_ANEW)
+            if not gone or not self._skips_lost(await self._logs.tail(self._tail)):
                 raise
             return []
         self._patience.renew()
@@ -206,15 +209,24 @@ class _RangeReader:
                 self._tell_lost(jump.first, jump.end if tail is None else min(jump.end, tail.first), tail)
 
     def _tell_lost(self, first: int, end: int, tail: Tail | None) -> None:
-        text = f"offsets {first} to {end - 1} are gone; there are {_shown(tail)}"
+        anew = "the log was made anew: " if tail is not None and self._is_anew(tail) else ""
+        text = f"{anew}offsets {first} to {end - 1} are gone; there are {_shown(tail)}"
         if self._fails:
             msg = f"{text}. With option failOnDataLoss=false the query goes on without them"
             raise SourceFailed(msg)
         say(f"{self._where}: {text}. The query goes on without them (option failOnDataLoss=false)")
 
     def _is_anew(self, tail: Tail) -> bool:
-        """Whether the log was deleted and made anew: it ends before the range begins."""
-        return self._logs.refuses_lost and tail.end < self._position
+        """Whether the log was deleted and made anew: it has another id, or ends before the range begins."""
+        if not self._logs.refuses_lost:
+            return False
+        known = self._part.incarnation
+        return tail.end < self._position or (bool(known and tail.incarnation) and tail.incarnation != known)
+
+    @property
+    def _incarnation(self) -> str:
+        """The id of the log for a node, which compares it; the driver has compared it for other peers."""
+        return self._part.incarnation if self._logs.refuses_lost else ""
 
     @property
     def _tail(self) -> Tail:
@@ -229,7 +241,8 @@ class _RangeReader:
                     kept.remove(link)
                     self._link = link
                     return link
-            self._link = LogLink(self._part.address, self._position, self._link_options, self._part.mean_bytes)
+            place = self._part.address, self._position
+            self._link = LogLink(*place, self._link_options, self._part.mean_bytes, self._incarnation)
             self._link.attach(self._connection.connection)
         return self._link
 
@@ -239,6 +252,7 @@ class _RangeReader:
             and link.address == self._part.address
             and link.position == self._position
             and link.options == self._link_options
+            and link.incarnation == self._incarnation
         )
 
     def _drop(self) -> None:

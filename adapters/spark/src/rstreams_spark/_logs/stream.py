@@ -29,6 +29,7 @@ from rstreams_spark._logs.plan import (
     made_offset,
     ranges_between,
     read_firsts,
+    read_incarnations,
     read_offset,
     shared_out,
     tasks_of,
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
     from rstreams_spark._logs.logs import Tail
 
-_Gap: TypeAlias = tuple[int, int | None]
-"""A position of the query and the first offset of its partition, with messages between that may be gone."""
+_Gap: TypeAlias = tuple[int, int | None, str]
+"""A position of the query, and the first offset and the incarnation of its partition: messages may be gone."""
 
 _ROW_BYTES: Final = 64
 """How many bytes a row has about beyond those of its message."""
@@ -96,7 +97,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starting = self._options.log.starting or "latest"
             positions = self._survey.places(starting, "starting")
             self._must_name_all = isinstance(starting, Mapping)
-            return made_offset(positions, self._split, positions)
+            return made_offset(positions, self._split, positions, self._survey.incarnations())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the batch limit; none if no option gives one."""
@@ -122,14 +123,19 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 tails = self._target = self._survey.caught_up(self._target, begin)
             self._latest = {key: tail.end for key, tail in tails.items()}
-            self._check(begin, tails)
+            known = read_incarnations(start)
+            anew = self._survey.anew(known, tails)
+            self._check(begin, tails, anew)
             firsts = {key: first for key, first in read_firsts(start).items() if begin[key] == first}
-            firsts |= {key: tail.first for key, tail in tails.items() if self._begins_anew(begin.get(key), tail)}
+            firsts |= {
+                key: tail.first for key, tail in tails.items() if key in anew or self._begins_anew(begin.get(key), tail)
+            }
             end = self._next(begin | firsts, tails, limit)
             if end is None:
                 return start
             self._batch_at = time.monotonic()
-            return made_offset(end, self._split, firsts)
+            told = {key: tail.incarnation for key, tail in tails.items() if tail.incarnation}
+            return made_offset(end, self._split, firsts, known | told)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges of a batch; they follow from its two offsets alone."""
@@ -137,7 +143,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with reason_first():
             (begin, _), (until, split) = read_offset(start), read_offset(end)
             tasks = tasks_of(ranges_between(begin | read_firsts(end), until), split)
-            return self._survey.ranges(tasks)
+            return self._survey.ranges(tasks, read_incarnations(end))
 
     def rows_with_plan(self, part: InputPartition) -> Iterator[pa.RecordBatch] | None:
         """Return the rows of a small batch with one range; None if its task reads it.
@@ -199,10 +205,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most = min(most, max(1, total * most_bytes // size))
         return most
 
-    def _check(self, begin: Positions, tails: Mapping[str, Tail]) -> None:
+    def _check(self, begin: Positions, tails: Mapping[str, Tail], anew: set[str]) -> None:
         """Check that the logs have the messages that the query has not read.
 
-        A partition is checked when it is first seen, when it is gone, and when it ends before the query's position.
+        A partition is checked when it is first seen, when it is gone or was made anew, and when it ends before the
+        query's position.
         With failOnDataLoss=false also when it begins behind that position. Otherwise the executors find messages that
         retention deletes while a query runs.
 
@@ -212,9 +219,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._survey.require_names(begin)
         places = dict.fromkeys(tails, 0) | begin
         fails = self._options.log.fail_on_data_loss
-        gaps = {key: _gap(at, tails.get(key), deleted=not fails or key not in self._gaps) for key, at in places.items()}
+        gaps = {
+            key: _gap(at, tails.get(key), deleted=not fails or key not in self._gaps, anew=key in anew)
+            for key, at in places.items()
+        }
         changed = {key: places[key] for key, gap in gaps.items() if gap is not None and gap != self._gaps.get(key)}
-        lost = self._survey.lost(changed, tails)
+        lost = self._survey.lost(changed, tails, anew)
         self._gaps = gaps
         if not lost:
             return
@@ -240,14 +250,16 @@ def read_rows(options: SourceOptions, schema: StructType | None, part: LogRange)
             yield shape.rows_of(with_log_columns(batch, names, part.number))
 
 
-def _gap(at: int, tail: Tail | None, *, deleted: bool) -> _Gap | None:
+def _gap(at: int, tail: Tail | None, *, deleted: bool, anew: bool) -> _Gap | None:
     """Return the gap between a position and a partition; None if there is none.
 
     Args:
         at: The position.
         tail: The partition; None if it is gone.
         deleted: Whether a first message behind the position counts.
+        anew: Whether the partition was made anew.
     """
     if tail is None:
-        return at, None
-    return (at, tail.first) if tail.end < at or (deleted and at < tail.first) else None
+        return at, None, ""
+    gap = anew or tail.end < at or (deleted and at < tail.first)
+    return (at, tail.first, tail.incarnation) if gap else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar
@@ -11,6 +11,7 @@ import trio
 
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for
+from rstreams_spark._log import say
 from rstreams_spark._logs.bounds import Bound, Place
 from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.plan import Positions, Range, order
@@ -164,13 +165,35 @@ class Survey:
             wrong.append(f"{tail.key} has no offset {place}, there are {tail.first} to {tail.end}")
         return place
 
-    def lost(self, begin: Positions, tails: Mapping[str, Tail]) -> list[str]:
-        """Return what is gone of the messages from `begin` on, in words."""
+    def incarnations(self) -> dict[str, str]:
+        """Return the incarnation of each partition, as the peer last told them."""
+        return {key: tail.incarnation for key, tail in self._tails.items()}
+
+    def anew(self, known: Mapping[str, str], tails: Mapping[str, Tail]) -> set[str]:
+        """Return the partitions that are others than those whose incarnations are known."""
+        differ = {key for key, tail in tails.items() if known.get(key, tail.incarnation) != tail.incarnation}
+
+        async def ask(logs: Logs) -> set[str]:
+            return {key for key in differ if await logs.is_anew(tails[key], known[key])}
+
+        return self._run(ask) if differ else set()
+
+    def lost(self, begin: Positions, tails: Mapping[str, Tail], anew: Collection[str] = ()) -> list[str]:
+        """Return what is gone of the messages from `begin` on, in words.
+
+        Args:
+            begin: The positions.
+            tails: The partitions as they are now.
+            anew: Those that were made anew.
+        """
         lost = []
         for key, at in begin.items():
             tail = tails.get(key)
             if tail is None:
                 lost.append(f"{key} is not there")
+            elif key in anew:
+                there = f"the new one has {tail.first} to {tail.end - 1}" if tail.end > tail.first else "it is empty"
+                lost.append(f"{key} was made anew, and the checkpoint is at {at} of the earlier one; {there}")
             elif tail.end < at:
                 lost.append(f"{key} ends at {tail.end}, and the checkpoint is at {at}")
             elif at < tail.first and self._is_lost(tail, at):
@@ -215,26 +238,37 @@ class Survey:
             )
             raise ConfigError(msg)
 
-    def ranges(self, tasks: list[Range]) -> list[LogRange]:
+    def ranges(self, tasks: list[Range], incarnations: Mapping[str, str] | None = None) -> list[LogRange]:
         """Return ranges with all that an executor needs to read them.
 
-        Errors: `SourceFailed` for a partition that is not there, with failOnDataLoss=true.
+        Args:
+            tasks: The ranges.
+            incarnations: Which log each range is of, as far as it is known; None: the one that is there.
+
+        Errors: `SourceFailed` for a partition that is not there, or was made anew, with failOnDataLoss=true.
         """
         if any(task.key not in self._tails for task in tasks):
             self.tails()
-        return [self._range(task) for task in tasks]
+        there = {each.key: self._tails[each.key] for each in tasks if each.key in self._tails}
+        anew = self.anew(incarnations or {}, there)
+        known = self.incarnations() if incarnations is None else incarnations
+        return [self._range(task, known.get(task.key, ""), task.key in anew) for task in tasks]
 
-    def _range(self, task: Range) -> LogRange:
+    def _range(self, task: Range, incarnation: str, is_anew: bool) -> LogRange:  # noqa: FBT001 - of this class alone
         tail = self._tails.get(task.key)
-        if tail is not None:
+        if tail is not None and not is_anew:
             place = tail.log, tail.number, tail.address
-            return LogRange(*place, task.first, task.end, tail.mean_bytes, self._peer)
+            return LogRange(*place, task.first, task.end, tail.mean_bytes, self._peer, incarnation)
+        what = "was made anew" if is_anew else "is not there"
+        text = f"{task.key} {what}, and with it offsets {task.first} to {task.end - 1} are gone"
         if self._options.log.fail_on_data_loss:
             msg = (
-                f"{self.where}: {task.key} is not there, and with it offsets {task.first} to {task.end - 1} are gone; "
-                f"there are {_listed(self._tails)}. With option failOnDataLoss=false the query goes on without them"
+                f"{self.where}: {text}; there are {_listed(self._tails)}. With option failOnDataLoss=false the query "
+                "goes on without them"
             )
             raise SourceFailed(msg)
+        if is_anew:
+            say(f"{self.where}: {text}. The query goes on without them (option failOnDataLoss=false)")
         log, number = order(task.key)
         return LogRange(log, number, "", task.first, task.end, 0, self._peer)  # its task has no rows
 

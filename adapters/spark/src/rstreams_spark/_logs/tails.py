@@ -26,6 +26,7 @@ V = TypeVar("V")
 STATISTICS: Final = "$statistics"
 _QUEUES: Final = "/queues/"
 _NOT_FOUND: Final = 404
+_AT: Final = ":"
 
 
 class NodeLogs(Logs):
@@ -66,7 +67,8 @@ class NodeLogs(Logs):
         for name in names:
             for number, (address, part) in enumerate(_parts(logs, name)):
                 mean = part["bytes"] // part["messages"] if part["messages"] else 0
-                made.append(Tail(name, number, address, part["first"], part["next"], mean))
+                incarnation = str(part.get("incarnation", ""))
+                made.append(Tail(name, number, address, part["first"], part["next"], mean, incarnation))
         return made
 
     async def _statistics(self) -> Mapping[str, Any]:
@@ -77,7 +79,7 @@ class NodeLogs(Logs):
         return statistics
 
 
-def _parts(logs: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, int]]]:
+def _parts(logs: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the address and the statistics of each partition of a log, or of the one partition that has this name."""
     if name in logs:
         parts = logs[name]["partitions"]
@@ -87,7 +89,10 @@ def _parts(logs: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, i
 
 
 class RabbitMQStreams(Logs):
-    """The streams of RabbitMQ 4, and its super streams, whose partitions are `name-0`, `name-1` and so on."""
+    """The streams of RabbitMQ 4, and its super streams, whose partitions are `name-0`, `name-1` and so on.
+
+    RabbitMQ tells no id of a stream. The first message takes its place: its offset, and a digest of it.
+    """
 
     has_replicas = True
 
@@ -155,7 +160,22 @@ class RabbitMQStreams(Logs):
             raise
         if first.first is None or last.last is None:
             return Tail(name, number, address, 0, 0)
-        return Tail(name, number, address, first.first, last.last + 1, last.bytes // max(1, last.messages))
+        mean = last.bytes // max(1, last.messages)
+        incarnation = f"{first.first}{_AT}{first.digest}" if first.digest else ""
+        return Tail(name, number, address, first.first, last.last + 1, mean, incarnation)
+
+    async def is_anew(self, tail: Tail, known: str) -> bool:
+        """Return whether another message is where the first one was, when `known` was noted.
+
+        Retention may have deleted the first one. Then the streams cannot be told apart.
+        """
+        offset = known.partition(_AT)[0]
+        if not tail.incarnation or tail.incarnation == known or not offset.isdecimal():
+            return False
+        if not tail.first <= int(offset) < tail.end:
+            return False
+        seen = await self.patiently(lambda: self.glance(tail.address, int(offset), 1))
+        return seen.first == int(offset) and f"{offset}{_AT}{seen.digest}" != known
 
     async def _parts(self, name: str) -> list[str]:
         """Return the streams of a stream or a super stream; those of a super stream may become more."""
