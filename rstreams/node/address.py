@@ -315,6 +315,9 @@ class Address:
         """How many messages would be lost with the node."""
         return 0
 
+    def on_drain(self) -> None:
+        """Hear that the node is drained: no further consumer comes."""
+
     # time
 
     @property

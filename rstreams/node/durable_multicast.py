@@ -119,7 +119,16 @@ class DurableMulticast(MulticastAddress):
     @property
     def _safe(self) -> int:
         """The number of the first message that may not be in all named subscriptions."""
-        return min((named.safe for named in self.named.all), default=self._enqueued)
+        return min((named.safe for named in self.named.all), default=self._through)
+
+    def _release_kept(self) -> None:
+        """Give back the items that wait for a subscriber; see `MulticastAddress`."""
+        if len(self._kept) > self._kept_accepted:
+            for arrived in self._unsafe:
+                if arrived.end > self._safe:
+                    arrived.error = arrived.error or DeliveryFailed("released")
+        super()._release_kept()
+        self._on_outcomes()
 
     def _on_outcomes(self) -> None:
         """Tell producers which messages are in all named subscriptions, or are not."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.holds import NoHolds
-from rstreams.abc import Subscriber
+from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, LinkDetached
 from rstreams.node.address import (
     Address,
@@ -35,15 +36,17 @@ class MulticastAddress(Address):
     - A copy needs no acknowledgement. It has left the address when its subscriber has it. A copy that is given back is
       not sent again.
     - A new subscriber gets the items that come in from then on.
-    - Items that wait for a subscriber when it leaves are thrown away and counted.
+    - Items that wait for a subscriber when it leaves are thrown away and counted. If it is the last one, and producers
+      block, those that no other has got wait for the next subscriber.
     - A named subscription keeps its items while its subscriber is away; see `named_subscriptions`. An item for it is
       there until the subscriber has settled it.
 
     Args:
         name: The address.
         overflow: "block": producers get credit as the slowest subscriber asks for items, and none while there is no
-            subscriber; nothing is dropped. "drop_oldest": producers always have credit; a slow subscriber loses its
-            oldest waiting items, which are counted.
+            subscriber; nothing is dropped. Items that come when the last subscriber has left, with credit granted
+            before, are not accepted, and wait for the next subscriber. "drop_oldest": producers always have credit; a
+            slow subscriber loses its oldest waiting items, which are counted.
         capacity: The most items granted to producers and the most that wait for one subscriber.
         backlogs: The options of named subscriptions.
 
@@ -85,6 +88,12 @@ class MulticastAddress(Address):
         self._subscribers: tuple[_Copies, ...] = ()
         self._producers: dict[Producer, None] = {}
         self._arrived: list[bytes] = []  # to be passed on
+        self._kept: list[bytes] = []  # they wait for the next subscriber
+        self._kept_accepted = 0  # how many of them, the first ones, have been accepted
+        self._kept_holds: list[Hold] = []  # on the others
+        self._passed = 0  # items passed on
+        self._handed_end = 0  # the first of them that nobody has got who has left
+        self._draining = False
         self._passing = False
         self._granting = False
         self._grant_due = False
@@ -96,7 +105,7 @@ class MulticastAddress(Address):
         self._delivered = 0  # to subscribers that have left
         self._dropped = 0
         self._abandoned = 0
-        self.named = NamedSubscriptions(self, backlogs, lambda: self._enqueued - len(self._arrived))
+        self.named = NamedSubscriptions(self, backlogs, lambda: self._through)
 
     def begin(self, services: NodeServices) -> None:
         """Begin to live in a node, with the named subscriptions that are in its store."""
@@ -128,6 +137,8 @@ class MulticastAddress(Address):
         copies = _Copies(self, subscriber)
         self._subscribers = (*self._subscribers, copies)
         subscriber.on_subscribe(copies)
+        if self._kept:
+            self._pass_on()
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link, to be subscribed to that link's items.
@@ -137,7 +148,7 @@ class MulticastAddress(Address):
 
         Credit: The subscriber's demand is the link's credit; the class says how much it is.
         """
-        producer = Producer(self, self.capacity)
+        producer = MulticastProducer(self, self.capacity)
         return DropSeen(self.seen, producer) if once else producer
 
     def supply(self, link: LinkRequest) -> Supply:
@@ -174,8 +185,13 @@ class MulticastAddress(Address):
 
     @property
     def left(self) -> int:
-        """How many messages of named subscriptions would be lost with the node."""
-        return sum(each.backlog.left for each in self.named.all)
+        """How many messages of named subscriptions, and for the next subscriber, would be lost with the node."""
+        return sum(each.backlog.left for each in self.named.all) + self._kept_accepted
+
+    def on_drain(self) -> None:
+        """Give back the items that nobody is there for."""
+        self._draining = True
+        self._release_kept()
 
     def explain(self) -> str:
         """Return how many copies wait, and whether the slowest subscriber holds the producers back."""
@@ -189,6 +205,7 @@ class MulticastAddress(Address):
             capacity=self.capacity,
             enqueued=self._enqueued,
             unrouted=self._unrouted,
+            held=len(self._kept),
             copies=self._copies,
             delivered=self._delivered + sum(each.delivered for each in subscribers),
             dropped=self._dropped,
@@ -230,6 +247,8 @@ class MulticastAddress(Address):
     # subscribers call these
 
     def _requested(self) -> None:
+        if self._kept:
+            self._pass_on()
         if self.overflow == "block" or self.named.all:
             self._grant()
 
@@ -243,10 +262,25 @@ class MulticastAddress(Address):
         self._subscribers = tuple(each for each in self._subscribers if each is not copies)
         self._delivered += copies.delivered
         self._abandoned += len(copies.pending)
+        self._handed_end = max(self._handed_end, copies.end)
+        if self._holds_items:
+            missed = min(len(copies.pending), self._passed - self._handed_end)
+            self._kept = [*copies.pending][len(copies.pending) - missed :] + self._kept
+            self._kept_accepted += missed
         copies.pending.clear()
         self._requested()  # there is one subscriber less to wait for
 
     # passing on
+
+    @property
+    def _holds_items(self) -> bool:
+        """Whether items that come wait for the next subscriber: there is none, and producers block."""
+        return self.overflow == "block" and not self._subscribers and not self.named.all
+
+    @property
+    def _through(self) -> int:
+        """How many items have come and been passed on."""
+        return self._enqueued - len(self._arrived) - len(self._kept)
 
     def _pass_on(self) -> None:
         """Give each subscriber its copies; a nested call does nothing: all get the same order."""
@@ -254,20 +288,52 @@ class MulticastAddress(Address):
             return
         self._passing = True
         try:
-            while self._arrived:
-                run, self._arrived = self._arrived, []
-                if not self._subscribers and not self.named.all:
-                    self._unrouted += len(run)
-                for copies in self._subscribers:
-                    if not copies.ended:
-                        self._copies += len(run)
-                        copies.offer(run)
-                for named in self.named.all:
-                    named.offer(run)
+            while self._arrived or (self._kept and not self._holds_items):
+                if self._holds_items:
+                    self._kept += self._arrived
+                    self._arrived = []
+                elif self._kept:
+                    self._pass_kept()
+                else:
+                    run, self._arrived = self._arrived, []
+                    self._pass_run(run)
         finally:
             self._passing = False
+        if self._draining:
+            self._release_kept()
         if self._grant_due:
             self._grant()
+
+    def _pass_kept(self) -> None:
+        """Pass on what has waited for a subscriber, and accept it."""
+        run, self._kept, self._kept_accepted = self._kept, [], 0
+        holds, self._kept_holds = self._kept_holds, []
+        self._pass_run(run)
+        for hold in holds:
+            hold.done()
+        self._on_outcomes()
+
+    def _pass_run(self, run: list[bytes]) -> None:
+        self._passed += len(run)
+        if not self._subscribers and not self.named.all:
+            self._unrouted += len(run)
+        for copies in self._subscribers:
+            if not copies.ended:
+                self._copies += len(run)
+                copies.offer(run)
+        for named in self.named.all:
+            named.offer(run)
+
+    def _hold(self, hold: Hold) -> None:
+        """Have a hold on an item that is about to come, and that waits for the next subscriber."""
+        self._kept_holds.append(hold)
+
+    def _release_kept(self) -> None:
+        """Give back the items that wait for a subscriber and have not been accepted."""
+        del self._kept[self._kept_accepted :]
+        holds, self._kept_holds = self._kept_holds, []
+        for hold in holds:
+            hold.release()
 
     def _grant(self) -> None:
         """Grant producers the items they lack, in turns; not in a nested call, and not while an item is passed on."""
@@ -326,19 +392,54 @@ class MulticastAddress(Address):
         return max(1, limit // len(self._producers))
 
 
+class MulticastProducer(Producer):
+    """The end of one producer link; an item that nobody is there for is held until it has been passed on.
+
+    Args:
+        address: The multicast.
+        window: As for `Producer`.
+    """
+
+    __slots__ = ("_multicast",)
+
+    def __init__(self, address: MulticastAddress, window: int) -> None:
+        super().__init__(address, window)
+        self._multicast = address
+
+    def on_next(self, item: bytes) -> None:
+        """Pass an item to the address."""
+        if self._multicast._holds_items and self.stores:  # noqa: SLF001 - a part of the address
+            self._multicast._hold(self._subscription.hold())  # noqa: SLF001
+        super().on_next(item)
+
+    def on_run(self, items: Iterator[bytes]) -> None:
+        """Pass many items to the address; see `TakesRuns`."""
+        if self._multicast._holds_items:  # noqa: SLF001
+            for item in islice(items, self.outstanding):  # each is held as it is taken out
+                self.on_next(item)
+        else:
+            super().on_run(items)
+
+
 class _Copies(OwnDemand):
     """One subscription of a multicast address, and the copies that wait for it."""
 
-    __slots__ = ("_of", "arrived", "dropped", "pending")
+    __slots__ = ("_begin", "_of", "arrived", "dropped", "pending")
 
     operator = "multicast"
 
     def __init__(self, address: MulticastAddress, subscriber: Subscriber[bytes]) -> None:
         super().__init__(address.name, subscriber)
         self._of = address
+        self._begin = address._passed  # noqa: SLF001 - a part of the address
         self.pending: deque[bytes] = deque()
         self.arrived = 0
         self.dropped = 0
+
+    @property
+    def end(self) -> int:
+        """The number of the first item that it has not got, counted from the first item of the address."""
+        return self._begin + self.delivered + self.dropped
 
     def statistics(self) -> SubscriberStatistics:
         return SubscriberStatistics(

@@ -359,6 +359,7 @@ class NamedSubscriptions:
             named.backlog.begin(self._services)
         self._by_owner[owner] = named
         self.all = tuple(self._by_owner.values())
+        self._multicast._requested()  # noqa: SLF001 - a part of the multicast
         return named
 
     def _new_partition(self, owner: SubscriptionOwner) -> Partition | None:

@@ -170,8 +170,9 @@ class NodeAddresses:
 
         Args:
             name: The name that publishers and subscribers attach to.
-            overflow: "block": the publishers' credit is the slowest subscriber's. "drop_oldest": they always have
-                credit, and a slow subscriber loses its oldest items, which are counted.
+            overflow: "block": the publishers' credit is the slowest subscriber's, and what comes when the last one has
+                left waits for the next one. "drop_oldest": they always have credit, and a slow subscriber loses its
+                oldest items, which are counted.
             capacity: The most items granted to publishers, or kept for one subscriber without a name.
             durable: Whether named subscriptions and their items are in the node's store, and come back when the node
                 starts again. An item is accepted when it is as safe there as `fsync` says.

@@ -119,6 +119,8 @@ class NodeLinks:
         self.closing = True
         for producer in list(self.producers):
             producer.suspend()
+        for address in self._addresses.values():
+            address.on_drain()
         self._relay.drain(lambda name: self._temporaries.get(name) is not None, CLOSING)
         goodbye = Detach(condition=Condition.CONNECTION_FORCED.value, description=CLOSING)
         self.kept.end_all(ConnectionLost(CLOSING))

@@ -43,6 +43,8 @@ def multicast_line(name: str, numbers: MulticastStatistics) -> str:
         waiting = _number(sum(each.waiting for each in numbers.named), "item")
         named = _number(len(numbers.named), "named subscription")
         text += f", {named} ({away} away) with {waiting}"
+    if numbers.held:
+        text += f", {_number(numbers.held, 'item')} held for the next subscriber"
     if numbers.overflow == "drop_oldest" or numbers.credit or not numbers.subscribers:
         return text
     asked = min(each.demand for each in numbers.subscribers)

@@ -143,11 +143,13 @@ class MulticastStatistics(AddressStatistics):
         capacity: The most items it grants, and the most that wait for one subscriber.
         enqueued: Items accepted from producers.
         duplicates: Items accepted from producers and not passed on, because they were passed on before.
-        unrouted: Accepted items that found no subscriber.
+        unrouted: Accepted items that found no subscriber; always 0 with "block".
+        held: Items that came when the last subscriber had left, with "block"; they wait for the next one.
         copies: Copies made, one for each subscriber at that time.
         delivered: Copies handed over.
         dropped: Copies that slow subscribers lost.
-        abandoned: Copies that were waiting for a subscriber when it left.
+        abandoned: Copies that were waiting for a subscriber when it left. With "block", items that nobody else has got
+            wait for the next subscriber.
         pending: Copies waiting for demand.
         producers: Producers attached.
         credit: Items that the producers may send now.
@@ -171,6 +173,7 @@ class MulticastStatistics(AddressStatistics):
     credit: int
     subscribers: tuple[SubscriberStatistics, ...] = ()
     duplicates: int = 0
+    held: int = 0
     named: tuple[NamedSubscriptionInfo, ...] = ()
     refused: int = 0
 

@@ -128,16 +128,34 @@ def test_who_leaves_is_no_longer_waited_for() -> None:
     assert (len(address.statistics().subscribers), link.outstanding) == (0, 10)
 
 
-def test_what_arrives_after_the_last_subscriber_left_is_counted_as_unrouted() -> None:
+def test_what_arrives_after_the_last_subscriber_left_waits_for_the_next_one() -> None:
     address = MulticastAddress("m")
     link = produced(address)
-    probe = subscribed(address, 2)
+    probe = subscribed(address, 3)
     probe.cancel()
     link.next(b"a", b"b")
-    assert link.outcomes == ["done", "done"]
-    assert link.outstanding == 0
+    assert link.outcomes == [None, None], "nobody has got them"
     now = address.statistics()
-    assert (now.enqueued, now.unrouted, now.copies) == (2, 2, 0)
+    assert (now.enqueued, now.unrouted, now.held, now.copies, now.credit) == (2, 0, 2, 0, 1)
+    assert address.explain() == "multicast 'm': 0 subscribers, 0 items pending, 2 items held for the next subscriber"
+    subscribed(address).cancel()
+    assert address.statistics().held == 2, "it has not got them either"
+    later = subscribed(address, 10)
+    assert (later.items, link.outcomes) == ([b"a", b"b"], ["done", "done"])
+    link.next(b"c")
+    assert later.items == [b"a", b"b", b"c"]
+    assert address.statistics().unrouted == 0
+
+
+def test_a_node_that_is_drained_gives_back_what_nobody_is_there_for() -> None:
+    address = MulticastAddress("m")
+    link = produced(address)
+    subscribed(address, 3).cancel()
+    link.next(b"a")
+    address.on_drain()
+    link.next(b"b")
+    assert link.outcomes == ["released", "released"]
+    assert address.statistics().held == 0
 
 
 def test_what_waits_for_one_that_leaves_is_counted() -> None:

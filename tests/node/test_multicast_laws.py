@@ -26,6 +26,7 @@ class Subscriber:
         self.arrived = 0
         self.delivered = 0
         self.dropped = 0
+        self.highest = 0
 
     def request(self, n: int) -> None:
         assert self.subscription is not None
@@ -40,6 +41,7 @@ class Subscriber:
         if self.demand != UNBOUNDED:
             self.demand -= 1
         self.delivered += 1
+        self.highest = int(item)
         assert self.waiting.pop(0) == item, "each gets all that came since it joined, in one order"
         if self.asks_again and self.delivered % 3:
             self.request(1)
@@ -60,6 +62,8 @@ class MulticastLaws(RuleBasedStateMachine):
         self.subscribers: list[Subscriber] = []
         self.sent = 0
         self.unrouted = 0
+        self.kept: list[bytes] = []  # nobody was there
+        self.highest = 0  # the number of the last item that some subscriber got
         self.abandoned = 0
         self.left_with: list[Subscriber] = []
         self.was_full = False
@@ -113,7 +117,11 @@ class MulticastLaws(RuleBasedStateMachine):
     def send_one(self, link: ManualPublisher[bytes]) -> None:
         self.sent += 1
         item = b"%d" % self.sent
-        self.unrouted += not self.subscribers
+        nobody = not self.subscribers
+        if nobody and self.blocks:
+            self.kept.append(item)
+        else:
+            self.unrouted += nobody
         for each in self.subscribers:
             each.arrived += 1
             each.waiting.append(item)
@@ -122,7 +130,7 @@ class MulticastLaws(RuleBasedStateMachine):
                 del each.waiting[0]
                 each.dropped += 1
         link.next(item)
-        assert link.outcomes[-1] == "done"
+        assert link.outcomes[-1] == (None if nobody and self.blocks else "done")
 
     @precondition(lambda self: self.producers)
     @rule(data=st.data())
@@ -137,7 +145,12 @@ class MulticastLaws(RuleBasedStateMachine):
     def subscribe(self, kind: str) -> None:
         each = Subscriber(asks_again=kind == "asks again")
         self.subscribers.append(each)
+        each.waiting, self.kept = self.kept, []
+        each.arrived = len(each.waiting)
         self.address.subscribe(each)
+        assert all(outcome == "done" for link in self.producers for outcome in link.outcomes), (
+            "they have been passed on"
+        )
 
     @precondition(lambda self: self.subscribers)
     @rule(data=st.data(), n=st.one_of(st.integers(1, 20), st.just(UNBOUNDED)))
@@ -156,6 +169,9 @@ class MulticastLaws(RuleBasedStateMachine):
         self.subscribers.remove(each)
         self.left_with.append(each)
         self.abandoned += len(each.waiting)
+        self.highest = max(self.highest, each.highest)
+        if self.blocks and not self.subscribers:
+            self.kept = [item for item in each.waiting if int(item) > self.highest]
         assert each.subscription is not None
         each.subscription.cancel()
 
@@ -170,7 +186,7 @@ class MulticastLaws(RuleBasedStateMachine):
     def the_counters_are_exact(self) -> None:
         now = self.address.statistics()
         everyone = self.subscribers + self.left_with
-        assert (now.enqueued, now.unrouted) == (self.sent, self.unrouted)
+        assert (now.enqueued, now.unrouted, now.held) == (self.sent, self.unrouted, len(self.kept))
         assert (now.producers, now.credit) == (len(self.producers), self.credit)
         assert self.address._waiting == [link.outstanding for link in self.producers].count(0)
         assert now.copies == sum(each.arrived for each in everyone)
