@@ -28,6 +28,7 @@ NO_LOSS = {
         *("container", "name", "user", "attached", "durable", "arrived", "waiting", "unsettled", "accepted"),
         *("size_bytes",),
     },
+    "log": {"partitions", "appended", "duplicates", "producers", "credit", "readers", "groups"},
     "group of a log": {"members", "committed", "lag", "unsettled", "waiting_to_move"},
     "served stream": {"subscriptions", "subscribers", "delivered", "completed", "cancelled", "away", "incarnation"},
 }
@@ -38,6 +39,7 @@ CLASSES: dict[str, type] = {
     "multicast": statistics.MulticastStatistics,
     "subscriber of a multicast": statistics.SubscriberStatistics,
     "named subscription": NamedSubscriptionInfo,
+    "log": statistics.LogStatistics,
     "group of a log": statistics.GroupStatistics,
     "served stream": statistics.ServedStatistics,
 }
