@@ -28,6 +28,7 @@ from rstreams.net.links.offsets import GROUP, INCARNATION, read_group, read_star
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.durable_producer import ClaimingProducer, RunOutcome
+from rstreams.node.incarnations import require_incarnation
 from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
@@ -179,10 +180,13 @@ class LogAddress(Address):
         except ValueError as error:
             raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
         used = {name: filters[name] for name in (GROUP, START_AT) if name in filters}
-        if group is not None:
-            self._admit(group, "first" if start is None else start)
-            return Supply(Subscribing(partial(self._join_group, group, start)), encoded=True, filters=used)
         first = self.partitions[0]
+        if group is not None:
+            used |= require_incarnation(filters, first.incarnation.id, f"log {self.name!r:.80}")
+            self._admit(group, "first" if start is None else start)
+            told = {INCARNATION: first.incarnation.id}
+            member = Subscribing(partial(self._join_group, group, start))
+            return Supply(member, encoded=True, filters=used, properties=told)
         if len(self.partitions) > 1:
             names = f"{first.name!r} to {self.partitions[-1].name!r}"
             text = f"log {self.name!r:.80} has {len(self.partitions)} partitions: read {names}, or join a group"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +61,7 @@ async def filled(make: Callable[[Node], object], address: str, items: int, **opt
 async def receive(place: str, address: str, probe: ProbeSubscriber[int], **options: Any) -> None:  # noqa: ANN401 - of `stream`
     """Read an address over a connection that is opened again."""
     async with rstreams.connect(f"amqp://{place}", reconnect=AT_ONCE) as connection:
-        connection.stream(address, start="first", **options).subscribe(probe)
+        connection.stream(address, **{"start": "first", **options}).subscribe(probe)
         await until(lambda: probe.ended)
 
 
@@ -71,6 +72,7 @@ async def go_on(
     *,
     settlement: SettlementName = "at_least_once",
     gets: int = 0,
+    stream: Mapping[str, Any] = {},
     **options: Any,  # noqa: ANN401 - of `Node`
 ) -> ProbeSubscriber[int]:
     """Read `OLD` items, let another node take the place with `new` more; return the reader, with an error or `gets`."""
@@ -78,7 +80,7 @@ async def go_on(
     async with trio.open_nursery() as nursery:
         async with filled(make, address, OLD, **options) as node:
             place = (await node.listen("127.0.0.1:0")).url.removeprefix("amqp://")
-            nursery.start_soon(partial(receive, place, address, probe, settlement=settlement))
+            nursery.start_soon(partial(receive, place, address, probe, settlement=settlement, **stream))
             await until(lambda: len(probe.items) == OLD)
         async with filled(make, address, new, **options) as node:
             await node.listen(place)
@@ -98,6 +100,31 @@ async def test_a_reader_that_goes_on_in_another_log_is_told(kind: str, settlemen
     assert probe.error.condition == MADE_ANEW
     assert f"{address}' was made anew: the position that the link goes on from is of incarnation" in str(probe.error)
     assert probe.items == list(range(OLD)), "no item of the new one came before"
+
+
+@pytest.mark.parametrize("new", [OLD // 2, OLD, 2 * OLD], ids=["shorter", "as long", "longer"])
+@pytest.mark.parametrize("start", [None, "first", 0, datetime(2020, 1, 1, tzinfo=UTC)], ids=str)
+@pytest.mark.parametrize("make", [memory, partitioned])
+async def test_a_member_of_a_group_gets_all_of_the_new_log_or_is_told(
+    make: Callable[[Node], object],
+    start: object,
+    new: int,
+) -> None:
+    """A new group begins at its start, and the log may have got messages before that."""
+    stream = {"group": "billing", "start": start}
+    if start in (None, "first"):
+        probe = await go_on(make, "events", new, gets=OLD + new, stream=stream)
+        assert sorted(probe.items) == sorted([*range(OLD), *range(new)])
+    else:
+        probe = await go_on(make, "events", new, stream=stream)
+        assert isinstance(probe.error, LinkDetached)
+        assert probe.error.condition == MADE_ANEW
+
+
+async def test_a_group_of_a_log_in_a_store_goes_on(tmp_path: Path) -> None:
+    stream = {"group": "billing", "start": 0}
+    probe = await go_on(lambda node: node.log("events"), "events", 5, gets=OLD + 5, stream=stream, store=tmp_path)
+    assert probe.items == [*range(OLD), *range(5)]
 
 
 async def test_a_log_in_a_store_stays_the_same(tmp_path: Path) -> None:

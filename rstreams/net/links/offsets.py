@@ -11,7 +11,7 @@ Both sides of a link use this module.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -181,35 +181,48 @@ def read_incarnation(filters: Mapping[str, Any]) -> str | None:
 class Position:
     """The place in a log that a receiver has got to: it notes the offset of the last message of each run.
 
+    Args:
+        in_group: Whether the receiver is a member of a consumer group. The log then knows the place itself.
+
     Attributes:
         following: The offset behind the last message that was handed over. Before the first one it is the offset at
             which the peer says that the link begins, or None.
         incarnation: The id of the log that the offset is of; None if the peer does not tell it.
     """
 
-    __slots__ = ("following", "incarnation")
+    __slots__ = ("_in_group", "following", "incarnation")
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_group: bool = False) -> None:
         """Have no messages yet."""
+        self._in_group = in_group
         self.following: int | None = None
         self.incarnation: str | None = None
 
     def begin(self, filters: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
         """Note the log, and the offset at which the link begins, if the peer's attach tells them."""
         told = properties.get(INCARNATION)
-        if isinstance(told, str) and (self.following is None or self.incarnation is None):
+        begins = self.following is None and not self._in_group
+        if isinstance(told, str) and (begins or self.incarnation is None):
             self.incarnation = str(told)
-        if self.following is None:
+        if begins:
             with suppress(ValueError):  # it is not of this library, and need not tell a place
                 start = read_start(filters)
                 self.following = start if isinstance(start, int) else None
 
     def note(self, encoded: bytes) -> None:
         """Note the offset of a message that was handed over, the last one so far."""
-        offset = read_offset(encoded)
+        offset = None if self._in_group else read_offset(encoded)
         if offset is not None:
             self.following = offset + 1
 
-    def same_log(self) -> dict[str, Any]:
-        """Return the filter by which the peer refuses to go on in another log."""
-        return {} if self.incarnation is None else {INCARNATION: Described(Symbol(INCARNATION), self.incarnation)}
+    def going_on(self, begin_at: Callable[[int], Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the filters of a link that goes on here; a node refuses to go on in another log.
+
+        Args:
+            begin_at: Returns the filters that begin at an offset.
+        """
+        if self.following is None and not self._in_group:
+            return {}
+        begin = {} if self.following is None else dict(begin_at(self.following))
+        known = self.incarnation
+        return begin if known is None else {**begin, INCARNATION: Described(Symbol(INCARNATION), known)}

@@ -134,9 +134,8 @@ class Resuming(LinkSubscription[T]):
         position, kept = self.position, self.last_kept
         if position is not None and kept is not None:
             position.note(kept)  # it came settled, and is handed over later
-        if position is not None and position.following is not None:
-            begin = {**self.begin_at(position.following), **position.same_log()}
-            frame = replace(frame, filters={**frame.filters, **begin})
+        if position is not None:
+            frame = replace(frame, filters={**frame.filters, **position.going_on(self.begin_at)})
         if self.once and self.counts().delivered:
             frame = replace(frame, properties={**frame.properties, RESUMES: True})
         return frame
@@ -177,7 +176,7 @@ class LinkPublisher(Watched, Generic[T]):
                 receiver, options.decode, remembered=options.remembered, losses=lambda: end.losses
             )
             decode = once.decode
-        position = None if options.start is None or options.group is not None else Position()
+        position = _position_for(options)
         resumes = position is not None or options.remembered > 0
         make = _end_for(options, resumes=resumes)
         end = make(
@@ -217,6 +216,15 @@ class LinkPublisher(Watched, Generic[T]):
 
     def _raised(self, error: BaseException) -> None:
         log_raised(self._options.address, error)
+
+
+def _position_for(options: ReceivingOptions[Any]) -> Position | None:
+    """Return the place that a link goes on from after a loss; None if it begins where a new link begins.
+
+    A member of a group that began with the first message misses nothing in a log that was made anew.
+    """
+    in_group = options.group is not None
+    return None if options.start is None or (in_group and options.start == "first") else Position(in_group=in_group)
 
 
 def _require_browsing(dialect: Dialect, address: str) -> None:
