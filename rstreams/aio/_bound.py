@@ -16,6 +16,7 @@ from rstreams.aio._scheduler import AsyncioScheduler
 from rstreams.message import ByteStream, Message
 from rstreams.net.cbs.tokens import Token, TokenSource
 from rstreams.net.request_reply.answers import Handler, refuse_plain_generator
+from rstreams.runtime.at_work import AtWork
 from rstreams.sources import from_async_iterable
 
 T = TypeVar("T")
@@ -38,8 +39,13 @@ def bound_items(items: Any, scheduler: AsyncioScheduler) -> Any:  # noqa: ANN401
     return Bound(items, scheduler) if isinstance(items, Publisher) and not isinstance(items, type) else items
 
 
-def bound_handler(handler: Handler, scheduler: Callable[[], AsyncioScheduler]) -> Handler:
+def bound_handler(handler: Handler, scheduler: Callable[[], AsyncioScheduler], at_work: AtWork) -> Handler:
     """Return a handler of requests for trio that calls `handler`, and awaits it in asyncio.
+
+    Args:
+        handler: The user's function.
+        scheduler: Returns the scheduler of its tasks.
+        at_work: Is told in which tasks it runs.
 
     Errors: `TypeError` for a value that is not a function, or for a plain generator function.
     """
@@ -58,7 +64,11 @@ def bound_handler(handler: Handler, scheduler: Callable[[], AsyncioScheduler]) -
         return awaited_result(result) if inspect.isawaitable(result) else result
 
     async def awaited_result(result: Awaitable[object]) -> object:
-        return result_of(await awaited(result, scheduler().context))
+        return result_of(await awaited(at_work_on(result), scheduler().context))
+
+    async def at_work_on(result: Awaitable[object]) -> object:
+        with at_work.here():
+            return await result
 
     return handle
 

@@ -73,6 +73,7 @@ class Connection:
     def __init__(self, guest: Guest, connection: TrioConnection) -> None:
         self._guest = guest
         self._connection = connection
+        self._at_work = connection._links.at_work  # noqa: SLF001 - the same on another ground
 
     def __repr__(self) -> str:
         return repr(self._connection)
@@ -241,7 +242,7 @@ class Connection:
         Context: Any asyncio task of the connection's loop; waits. `handler` runs in the scope of this call.
         """
         async with Scope() as scope:
-            bound = bound_handler(handler, lambda: scope.scheduler)
+            bound = bound_handler(handler, lambda: scope.scheduler, self._at_work)
             await self._guest.run(partial(self._connection.respond, address, bound, **options))
 
     async def unsubscribe(self, address: str, name: str) -> None:
@@ -254,9 +255,11 @@ class Connection:
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End all links of the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
 
-        Context: Any asyncio task of the connection's loop except those that the connection waits for, such as a handler
-            of `consume`; waits.
+        Errors: As `rstreams.Connection.drain_and_close`.
+        Context: Any asyncio task of the connection's loop except those that the connection waits for, such as a loop
+            over one of its streams; waits.
         """
+        self._at_work.refuse("drain_and_close()", "this connection")
         return await self._guest.run(partial(self._connection.drain_and_close, timeout_s=timeout_s))
 
 

@@ -59,7 +59,7 @@ class Node(TrioNode):
             handler: As for `Connection.respond`: a plain function, or an asyncio coroutine function.
             **options: As for `rstreams.Node.respond`.
         """
-        super().respond(address, bound_handler(handler, self._scheduler), **options)
+        super().respond(address, bound_handler(handler, self._scheduler, self._at_work), **options)
 
     @like_method(TrioNode.listen)
     async def listen(self, place: str, **options: Any) -> Listener:  # noqa: ANN401 - as the model
@@ -69,6 +69,7 @@ class Node(TrioNode):
     @like_method(TrioNode.drain_and_close)
     async def drain_and_close(self, **options: Any) -> Drained:  # noqa: ANN401 - as the model
         """Finish the work under way, then close every connection; see `rstreams.Node.drain_and_close`."""
+        self._at_work.refuse("drain_and_close()", "this node")
         return await self._run("is drained", "drain_and_close()").run(partial(super().drain_and_close, **options))
 
     @like_method(TrioNode.renew_access)

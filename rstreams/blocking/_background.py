@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from rstreams._checks.numbers import require_seconds
+from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.portal import Portal
 
 logger = logging.getLogger("rstreams.blocking")
@@ -23,9 +24,17 @@ class Background:
     Context: Any thread but the connection's own.
     """
 
-    def __init__(self, portal: Portal, call: str, function: Callable[[], Awaitable[None]]) -> None:
-        """Start `function` in the portal's run; `call` is the name of the user's call, for messages."""
+    def __init__(self, portal: Portal, call: str, function: Callable[[], Awaitable[None]], at_work: AtWork) -> None:
+        """Start `function` in the portal's run.
+
+        Args:
+            portal: The portal.
+            call: The name of the user's call, for messages.
+            function: The async function.
+            at_work: Where its handlers are at work.
+        """
         self._call = call
+        self._at_work = at_work
         self._waited_for = False
         self._started = portal.start(function)
         self._started.future.add_done_callback(self._ended)
@@ -59,9 +68,11 @@ class Background:
         Args:
             timeout_s: How long to wait, in seconds; None: for ever.
 
-        Errors: The error that it failed with; `TimeoutError` when the time is over.
+        Errors: The error that it failed with; `TimeoutError` when the time is over. `RuntimeError` in one of its own
+            handlers, because that would wait for itself.
         Context: Blocks its thread. Ctrl-C ends only the wait.
         """
+        self._at_work.refuse("wait()", f"this {self._call}")
         if timeout_s is not None:
             require_seconds("wait", "timeout_s", timeout_s, zero=True)
         self._waited_for = True
@@ -79,8 +90,10 @@ class Background:
 
         An earlier error is raised by `wait`, and not here.
 
-        Context: Blocks its thread until then; not to be called by a handler.
+        Errors: `RuntimeError` in one of its own handlers, because that would wait for itself.
+        Context: Blocks its thread until then.
         """
+        self._at_work.refuse("stop()", f"this {self._call}")
         self._started.stop()
 
     def when_ended(self, function: Callable[[], None]) -> None:

@@ -34,6 +34,7 @@ from rstreams.net.management import Management
 from rstreams.net.request_reply.answers import refuse_plain_generator
 from rstreams.net.request_reply.connection_methods import RequesterOptions
 from rstreams.net.request_reply.requester import Requester
+from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.context_managers import entered
 from rstreams.runtime.portal import Portal, start_portal
 from rstreams.runtime.scope import refuse_trio
@@ -80,6 +81,7 @@ class BlockingConnection:
         self._portal = portal
         self._connection = connection
         self._background: set[Background] = set()  # those that have not ended
+        self._at_work = AtWork()
 
     def __repr__(self) -> str:
         return f"<blocking {self._connection!r}>"
@@ -87,13 +89,15 @@ class BlockingConnection:
     def stop_background(self) -> None:
         """Stop all calls in the background; the end of the `with` block also does it.
 
+        Errors: `RuntimeError` in a handler of this connection, because it would wait for itself.
         Context: Blocks its thread until handlers that are at work have returned.
         """
+        self._at_work.refuse("stop_background()", "this connection")
         for background in tuple(self._background):
             background.stop()
 
-    def _in_background(self, call: str, function: Callable[[], Awaitable[None]]) -> Background:
-        background = Background(self._portal, call, function)
+    def _in_background(self, call: str, function: Callable[[], Awaitable[None]], at_work: AtWork) -> Background:
+        background = Background(self._portal, call, function, at_work)
         self._background.add(background)
         background.when_ended(lambda: self._background.discard(background))
         return background
@@ -220,7 +224,7 @@ class BlockingConnection:
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
         named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
-        self._portal.run(self._consuming(address, handler, named))
+        self._portal.run(self._consuming(address, handler, named, self._at_work))
 
     def consume_in_background(
         self,
@@ -250,15 +254,17 @@ class BlockingConnection:
         Context: Any thread but the connection's own; never blocks.
         """
         named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
-        return self._in_background(f"consume({address!r:.80})", self._consuming(address, handler, named))
+        at_work = AtWork(self._at_work)
+        consuming = self._consuming(address, handler, named, at_work)
+        return self._in_background(f"consume({address!r:.80})", consuming, at_work)
 
     def _consuming(
-        self, address: str, handler: Callable[[Any], None], options: dict[str, Any]
+        self, address: str, handler: Callable[[Any], None], options: dict[str, Any], at_work: AtWork
     ) -> Callable[[], Awaitable[None]]:
         allowed = {"concurrency", "settlement", "decode", *StreamOptions.__annotations__}
         require_argument_names("Connection.consume", options, allowed, Connection.consume, Connection.stream)
         require_effect("consume", "handler", handler, AWAITED)
-        handle = _in_thread("consume", handler)
+        handle = _in_thread("consume", handler, at_work)
 
         async def consume() -> None:
             await self._connection.consume(address, handle, **options)
@@ -298,21 +304,23 @@ class BlockingConnection:
         Errors: As `rstreams.Connection.respond`; `TypeError` for an async function.
         Context: Any thread but the connection's own; blocks it. Ctrl-C ends it when the calls under way have returned.
         """
-        self._portal.run(self._responding(address, handler, options))
+        self._portal.run(self._responding(address, handler, options, self._at_work))
 
     @like_method(Connection.respond)
     def respond_in_background(self, address: str, handler: Callable[[Any], object], **options: Any) -> Background:
         """Respond as `respond` does, but return at once; see `consume_in_background`."""
-        return self._in_background(f"respond({address!r:.80})", self._responding(address, handler, options))
+        at_work = AtWork(self._at_work)
+        responding = self._responding(address, handler, options, at_work)
+        return self._in_background(f"respond({address!r:.80})", responding, at_work)
 
     def _responding(
-        self, address: str, handler: Callable[[Any], object], options: dict[str, Any]
+        self, address: str, handler: Callable[[Any], object], options: dict[str, Any], at_work: AtWork
     ) -> Callable[[], Awaitable[None]]:
         allowed = inspect.signature(Connection.respond).parameters.keys() - {"self", "address", "handler"}
         require_argument_names("Connection.respond", options, allowed, Connection.respond)
         require_plain("respond", "handler", handler, AWAITED)
         refuse_plain_generator(handler)
-        answer = _in_thread("respond", handler)
+        answer = _in_thread("respond", handler, at_work)
 
         async def respond() -> None:
             await self._connection.respond(address, answer, **options)
@@ -333,8 +341,10 @@ class BlockingConnection:
     def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End everything on the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
 
+        Errors: As `rstreams.Connection.drain_and_close`.
         Context: Any thread but the connection's own, and not a thread that the connection waits for; blocks it.
         """
+        self._at_work.refuse("drain_and_close()", "this connection")
 
         async def drain_and_close() -> Drained:
             return await self._connection.drain_and_close(timeout_s=timeout_s)
@@ -345,12 +355,13 @@ class BlockingConnection:
         return BlockingDelivery(self._portal, delivery)
 
 
-def _in_thread(call: str, handler: Callable[[Any], object]) -> Callable[[Any], Awaitable[object]]:
+def _in_thread(call: str, handler: Callable[[Any], object], at_work: AtWork) -> Callable[[Any], Awaitable[object]]:
     """Return an async function that calls `handler` in a thread; `concurrency` bounds the number of threads."""
     limiter = trio.CapacityLimiter(math.inf)
 
     def run(item: Any) -> object:
-        result = handler(item)
+        with at_work.here():
+            result = handler(item)
         if inspect.iscoroutine(result):
             result.close()
             msg = f"{call}(handler): handler returned a coroutine, which is never awaited: {AWAITED}"

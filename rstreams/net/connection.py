@@ -330,7 +330,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)
         items = self.stream(address, decode=decode, settlement=settlement, **options)
-        await Handling(handler, address, options.get("on_failure", "fail"), ground).of(items, concurrency, window)
+        handling = Handling(handler, address, options.get("on_failure", "fail"), self._links.at_work, ground)
+        await handling.of(items, concurrency, window)
 
     async def publish(
         self,
@@ -485,10 +486,10 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Returns: The items that were not settled in time; none, if it is `complete`. Items that were not begun are
             given back unchanged, items in hand as failed. Calls that still wait fail with `ConnectionLost`.
 
-        Errors: `ConfigError` for a time that is not allowed, or in another thread.
+        Errors: `ConfigError` for a time that is not allowed, or in another thread. `RuntimeError` in a handler of
+            `consume` or `respond`, because it would wait for itself.
         Cancels: The connection is closed at the end of its block.
-        Context: Any task of the connection's trio run except those that the connection waits for, such as a handler of
-            `consume`; waits.
+        Context: Any task of the connection's trio run, but not a loop over one of its streams; waits.
         """
         require_seconds("drain_and_close", "timeout_s", timeout_s)
         error = self._links.elsewhere("drain_and_close()")

@@ -63,6 +63,7 @@ from rstreams.protocol.unsettled import (
     DEFAULT_TOTAL_UNSETTLED_BYTES,
     Budget,
 )
+from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.scope import NetworkScope
 from rstreams.runtime.service import ends_in_order
 
@@ -165,6 +166,7 @@ class Node(NodeAddresses, AdministeredNode):
         )
         self._access = Access(permissions, self._options.admission.lets_in)
         self._expose_errors = expose_errors
+        self._at_work = AtWork()  # handlers of `respond`
         statistics = StatisticsAddress(self.statistics)
         self._addresses = {statistics.name: statistics}
         self._links = NodeLinks(
@@ -297,7 +299,8 @@ class Node(NodeAddresses, AdministeredNode):
 
         Returns: The items that were not settled in time, and the messages that are left in the queues and lost.
 
-        Errors: `ConfigError` for a time that is not allowed, or in another thread.
+        Errors: `ConfigError` for a time that is not allowed, or in another thread. `RuntimeError` in a handler of
+            `respond`, because it would wait for itself.
         Cancels: The connections are closed at the end of the node's block.
         Context: A task of the node's trio run; waits.
         """
@@ -308,6 +311,7 @@ class Node(NodeAddresses, AdministeredNode):
         error = self._home.elsewhere("drain_and_close()", "the node")
         if error is not None:
             raise error
+        self._at_work.refuse("drain_and_close()", "this node")
         for listener in self._listeners:
             listener.stop()
         self._links.drain()

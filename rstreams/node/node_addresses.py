@@ -26,6 +26,7 @@ from rstreams.node.request_address import RequestAddress
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served_from import FromOffset, make_served
 from rstreams.node.storage import Storage
+from rstreams.runtime.at_work import AtWork
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Address)
@@ -36,6 +37,7 @@ class NodeAddresses:
 
     _addresses: dict[str, Address]
     _expose_errors: bool
+    _at_work: AtWork
     _services: NodeServices
     _storage: Storage
 
@@ -328,7 +330,7 @@ class NodeAddresses:
         """
         expose = self._expose_errors if expose_errors is None else expose_errors
         require_encode("respond", encode)
-        self.add(RequestAddress(Answering(address, handler, decode, expose, encode), concurrency))
+        self.add(RequestAddress(Answering(address, handler, decode, expose, encode, self._at_work), concurrency))
 
     def add(self, address: A) -> A:
         """Add an address of any kind; the other methods that add one call this. A program may add its own kind.

@@ -449,3 +449,34 @@ async def test_calls_outside_of_the_block(on: Loop) -> None:
     async with on.Scope():
         stream.subscribe(probe)
     assert probe.error is not None
+
+
+@pytest.mark.parametrize("kind", ["consume", "respond", "respond of a node"])
+@over_both_loops
+async def test_a_handler_that_would_wait_for_itself_is_told_so(on: Loop, kind: str) -> None:
+    errors: list[Exception] = []
+    async with on.connected() as (node, connection):
+        node.queue("jobs")
+        owner = node if kind == "respond of a node" else connection
+
+        async def handle(_: object) -> None:
+            await on.checkpoint()
+            try:
+                await owner.drain_and_close()
+            except Exception as error:
+                errors.append(error)
+
+        if kind == "respond of a node":
+            node.respond("shutdown", handle)
+            address, handling = "shutdown", on.start(on.sleep_forever)
+        else:
+            address, handling = "jobs", on.start(lambda: getattr(connection, kind)("jobs", handle))
+        for _ in range(2):
+            await connection.publish(address, on.Stream.of("now"))
+        await on.until(lambda: len(errors) == 2)
+        assert {type(error) for error in errors} == {RuntimeError}
+        assert "would wait for itself" in str(errors[0])
+        handling.cancel()
+        await handling.ended()
+        drained = await owner.drain_and_close(timeout_s=5)
+        assert drained.complete

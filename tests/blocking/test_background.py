@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
 from typing import Any
 
 import pytest
 
 import rstreams.blocking
-from rstreams.blocking import Background
+from rstreams.blocking import Background, BlockingConnection
 from rstreams.errors import LinkDetached
 from tests.blocking.conftest import Fixture
 
@@ -151,3 +154,61 @@ def test_the_end_of_the_connection_stops_what_goes_on_and_logs_no_failure(
     assert handled == ["one"]
     here.jobs_once(lambda now: now.accepted == 1 and now.unsettled == 0)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+WAITS: dict[str, Callable[[BlockingConnection, Background], object]] = {
+    "stop": lambda _, background: background.stop(),
+    "wait": lambda _, background: background.wait(),
+    "the end of its block": lambda _, background: background.__exit__(None, None, None),
+    "stop_background": lambda connection, _: connection.stop_background(),
+    "drain_and_close": lambda connection, _: connection.drain_and_close(),
+}
+"""What a handler must not do: it would wait for itself."""
+
+
+@pytest.mark.parametrize("call", WAITS)
+@pytest.mark.parametrize("kind", ["consume_in_background", "respond_in_background"])
+def test_a_handler_that_would_wait_for_itself_is_told_so(here: Fixture, kind: str, call: str) -> None:
+    errors: Queue[BaseException | None] = Queue()
+    known = threading.Event()
+
+    def handle(_: object) -> None:
+        known.wait(10)
+        try:
+            WAITS[call](here.connection, background)
+        except BaseException as error:
+            errors.put(error)
+            return
+        errors.put(None)
+
+    background = getattr(here.connection, kind)("jobs", handle)
+    known.set()
+    here.publish("one")
+    error = errors.get(timeout=10)
+    assert isinstance(error, RuntimeError)
+    assert re.search(r"would wait for itself: a handler of this .* calls it", str(error))
+    here.publish("two")
+    assert isinstance(errors.get(timeout=10), RuntimeError), "it goes on"
+    background.stop()
+    assert not background.running
+
+
+def test_a_handler_may_stop_another_consumer(here: Fixture) -> None:
+    stopped = threading.Event()
+    other = here.connection.consume_in_background("jobs", print)
+
+    def stop(_: object) -> None:
+        other.stop()
+        stopped.set()
+
+    with here.connection.consume_in_background("few", stop):
+        assert stopped.wait(10)
+        assert not other.running
+
+
+def test_a_handler_of_consume_cannot_drain_its_connection(here: Fixture) -> None:
+    def handle(_: object) -> None:
+        here.connection.drain_and_close()
+
+    with pytest.raises(RuntimeError, match="a handler of this connection calls it"):
+        here.connection.consume("few", handle, on_failure="fail")

@@ -24,6 +24,7 @@ from rstreams.net.transport.carrier import Carrier
 from rstreams.protocol.frames import Attach, Lost, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.unsettled import UnsettledLimits
+from rstreams.runtime.at_work import AtWork
 
 _End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
 
@@ -71,6 +72,9 @@ class Sending:
 class Links:
     """Attaches links to a peer.
 
+    Attributes:
+        at_work: Where handlers of `consume` and `respond` are at work.
+
     Context: The trio run that made it: `elsewhere` returns the error for a call from any other.
     """
 
@@ -93,6 +97,7 @@ class Links:
             has_random_id: Whether nobody has chosen `container_id`: the next connection has another one.
         """
         self.carrier = carrier
+        self.at_work = AtWork()
         self.has_random_id = has_random_id
         self.subscribed: WeakValueDictionary[str, Any] = WeakValueDictionary()  # the ends of named subscriptions
         self._dialect = dialect

@@ -53,7 +53,10 @@ async def drain(links: Links, timeout_s: float) -> Drained:
         timeout_s: How long all of it may take, in seconds; the receiving links have half of it.
 
     Returns: The items that were not through.
+
+    Errors: `RuntimeError` in a handler, because it would wait for itself.
     """
+    links.at_work.refuse("drain_and_close()", "this connection")
     deadline = trio.current_time() + timeout_s
     links.stop_receiving()
     await wait_until(lambda: links.received, deadline - timeout_s / 2)

@@ -31,6 +31,7 @@ from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.runtime import system_clock
+from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.ground import TRIO, Ground
 from rstreams.sinks.sink import Sink
 
@@ -48,9 +49,19 @@ class Handling:
         handler: Callable[[Any], Awaitable[object]] | Callable[[Any], object],
         address: str,
         on_failure: FailureName | DeadLetters,
+        at_work: AtWork,
         ground: Ground = TRIO,
     ) -> None:
-        """Handle items from `address` in the loop `ground`; go on after failures unless `on_failure` is "fail"."""
+        """Handle items from `address` in the loop `ground`; go on after failures unless `on_failure` is "fail".
+
+        Args:
+            handler: The user's function.
+            address: Where the items come from.
+            on_failure: What is done about a failure.
+            at_work: Is told in which tasks the handlers run.
+            ground: The loop.
+        """
+        self._at_work = at_work
         self._ground = ground
         self._handler = handler
         self._address = address
@@ -102,6 +113,10 @@ class Handling:
             self._scheduler.start(self._work)
 
     async def _work(self) -> None:
+        with self._at_work.here():
+            await self._work_on()
+
+    async def _work_on(self) -> None:
         inbox = self._inbox
         while True:
             self._called = False

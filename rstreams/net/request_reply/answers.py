@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncIterable, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -24,6 +24,7 @@ from rstreams.net.request_reply.properties import (
     reply_to,
     told,
 )
+from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
 
@@ -63,6 +64,7 @@ class Answering:
         decode: Returns the argument of the handler for an encoded request.
         expose_errors: Whether the text of the handler's exceptions goes to the requester.
         encode: Returns the message or value to send for a reply; None: the reply is sent as it is.
+        at_work: Is told in which tasks the handler runs.
 
     Errors: `TypeError` for a plain generator function.
     """
@@ -72,6 +74,7 @@ class Answering:
     decode: Callable[[bytes], Any]
     expose_errors: bool
     encode: Callable[[Any], object] | None = None
+    at_work: AtWork = field(default_factory=AtWork)
 
     def __post_init__(self) -> None:
         refuse_plain_generator(self.handler)
@@ -108,7 +111,8 @@ class Answering:
     async def _await(self, request: Message, result: Awaitable[Any], way: Way) -> None:
         """Answer with the result of an async handler."""
         try:
-            reply = await result
+            with self.at_work.here():
+                reply = await result
             replies = _several(reply)
             rest = None if replies is not None else self._send_result(request, reply, way)
         except Exception as error:

@@ -11,6 +11,7 @@ import trio.testing
 
 from rstreams import Stream
 from rstreams.net.links.handler_calls import Handling
+from rstreams.runtime.at_work import AtWork
 from rstreams.testing import ManualPublisher
 
 
@@ -21,7 +22,7 @@ async def handled(
     """Handle what the test sends."""
     source = ManualPublisher[int]()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Handling(handler, "work", "reject").of, source, concurrency, window)
+        nursery.start_soon(Handling(handler, "work", "reject", AtWork()).of, source, concurrency, window)
         await trio.testing.wait_all_tasks_blocked()
         yield source
         nursery.cancel_scope.cancel()
@@ -103,7 +104,7 @@ async def test_items_ahead_are_handled_where_the_stream_completes() -> None:
     got: list[int] = []
     source = ManualPublisher[int]()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Handling(got.append, "work", "fail").of, source, 1, 16)
+        nursery.start_soon(Handling(got.append, "work", "fail", AtWork()).of, source, 1, 16)
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(3):
             await send(source)
@@ -130,7 +131,9 @@ async def test_items_that_come_while_they_are_asked_for_are_handled(count: int, 
         return item
 
     with trio.fail_after(5):
-        await Handling(handle, "work", "fail").of(Stream.from_iterable(number for number in range(count)), 1, 16)
+        await Handling(handle, "work", "fail", AtWork()).of(
+            Stream.from_iterable(number for number in range(count)), 1, 16
+        )
     assert got == list(range(count))
 
 
