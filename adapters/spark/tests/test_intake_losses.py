@@ -294,6 +294,20 @@ async def test_counted_messages_that_come_again_are_counted_again(autojump_clock
     assert await collect_queued(intake, 5, 4, 25.0) == []
 
 
+async def test_an_id_that_several_known_messages_have_is_not_known(autojump_clock: trio.testing.MockClock) -> None:
+    link, intake = linked(20)
+    intake.know(["a", "b", "a"])
+    await collect(intake, 0, 20, 0.0)
+    link.next(*(encode_item(Message(body=each, id=each)) for each in "abccd"))
+    assert link.outcomes == [None, "done", None, None, None]
+    assert await collect(intake, 0, 20, 0.0) == [b"a", b"c", b"c", b"d"]
+    intake.on_away()
+    intake.on_back()
+    link.next(*(encode_item(Message(body=each, id=each)) for each in "acd"))
+    assert await collect(intake, 0, 20, 0.0) == [b"a", b"c"]
+    assert intake.counts().repeated == 2
+
+
 async def test_a_batch_that_is_lost_while_it_comes_begins_anew(autojump_clock: trio.testing.MockClock) -> None:
     link, intake = linked(6, most_rows=2)
     await collect(intake, 0, 6, 0.0)

@@ -87,7 +87,7 @@ class AssignedBatches:
         else:
             batch.holds.append(hold)
 
-    def forget_claims(self) -> dict[str, int]:
+    def forget_claims(self) -> list[tuple[str, int]]:
         """Forget the batch in the making and all claims: their link is lost.
 
         Returns: The ids of messages that may come again, and their places; none if ids are not remembered.
@@ -97,12 +97,12 @@ class AssignedBatches:
         self.making = 0
         while self._ids and self._ids[-1][0] >= self.taken:
             self._ids.pop()
-        return {
-            name: place
+        return [
+            (name, place)
             for first, ids in self._ids or ()
             for place, name in enumerate(ids.to_pylist(), first)
             if name is not None
-        }
+        ]
 
     def release(self) -> None:
         """Give messages back that came again; the claims in order are released by themselves."""

@@ -30,7 +30,8 @@ compared. The ids that are known are those of
 - after a loss, the messages of this run that are not committed, and as many of the latest committed ones as the limit
   says: their outcomes may not have reached the peer.
 
-Ids are compared as text: the number 7 is the same as the string "7". Each known id stands for one message. The first
+Ids are compared as text: the number 7 is the same as the string "7". An id that several of these messages have proves
+nothing, and is not known. Each known id stands for one message. The first
 message with that id that comes gets the place of the known one: it gets no row, and is settled with its batch, or at
 once if that has been settled. After that the id is not known any more, until the next loss. A message without an id is
 never known.
@@ -41,7 +42,7 @@ All of this lives in the trio thread of the connection, where signals come as pl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import trio
 
@@ -98,6 +99,7 @@ class IncomingRows:
         self._assigned = AssignedBatches()
         # with a write-ahead log: message ids that may come again, and their places among all taken
         self._known: dict[str, int] | None = None
+        self._shared_ids: set[str] = set()  # ids that several of them have
         self._repeated = 0  # how many of these have come
         self._restarts = False  # whether the present batch was lost
         self._first_came_at = 0.0
@@ -251,6 +253,16 @@ class IncomingRows:
         self._request_more()
         return True
 
+    def _know(self, messages: Iterable[tuple[str, int]]) -> None:
+        """Know messages by their ids, with their places, unless several have the same id."""
+        assert self._known is not None, "there is a write-ahead log"
+        for name, place in messages:
+            if name in self._known:
+                self._shared_ids.add(name)
+            self._known[name] = place
+        for name in self._shared_ids & self._known.keys():
+            del self._known[name]
+
     # the connection calls these
 
     def on_away(self) -> None:
@@ -263,7 +275,8 @@ class IncomingRows:
         may_come = self._assigned.forget_claims()
         if self._known is not None:
             kept = self._assigned.first_remembered
-            self._known = {name: place for name, place in self._known.items() if place < kept} | may_come
+            self._known = {name: place for name, place in self._known.items() if place < kept}
+            self._know(may_come)
         self._restarts = making > 0
         if self._left is not None:
             self._left += making if self._known is not None else making + self._uncommitted

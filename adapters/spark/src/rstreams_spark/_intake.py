@@ -99,9 +99,10 @@ class RowIntake(IncomingRows):
         """Know messages by their ids from now on, as with a write-ahead log; see the module's text of `_incoming`.
 
         Args:
-            ids: The ids of messages that are in batches of earlier runs.
+            ids: The ids of messages that are in batches of earlier runs; those of two messages are there twice.
         """
-        self._known = dict.fromkeys(ids, -1)
+        self._known = {}
+        self._know((name, -1) for name in ids)
         self._assigned.remember_ids()
 
     def take_only(self, count: int) -> None:

@@ -114,9 +114,9 @@ class Wal(Spool):
         if ahead and ahead[0].start != start:
             self._refuse(f"it has no batch that begins at {start}, where the checkpoint is, but later ones")
 
-    def message_ids(self) -> set[str]:
+    def message_ids(self) -> list[str]:
         """Return the ids of all messages that were in the folder when this runner or an earlier one began."""
-        return {each for path in self._place.glob(f"*{_IDS}") for each in json.loads(path.read_text("utf-8"))}
+        return [each for path in self._place.glob(f"*{_IDS}") for each in json.loads(path.read_text("utf-8"))]
 
     def is_seen(self) -> bool:
         """Return whether an executor has read a batch here."""
