@@ -265,6 +265,10 @@ class IdleTimeout(ConnectionLost):
     """The peer was silent for longer than the idle time-out."""
 
 
+class AnswerTimeout(TransportError):
+    """The peer has not answered an attach, a detach or a management request in time, although it is alive."""
+
+
 class AuthenticationFailed(TransportError):
     """The peer refused the credentials, cannot check any, or offers no mechanism that this side may use."""
 

@@ -223,6 +223,7 @@ RStreamsError
   StreamTimeout
   TooManyItems
   TransportError
+    AnswerTimeout
     AuthenticationFailed
     ConnectFailed
     ConnectionLost

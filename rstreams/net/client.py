@@ -20,6 +20,7 @@ from rstreams.net.connection import Connection
 from rstreams.net.dialects import Dialect, dialect_named
 from rstreams.net.links.connection_links import Links
 from rstreams.net.options.limits import (
+    DEFAULT_ANSWER_TIMEOUT_S,
     DEFAULT_IDLE_TIMEOUT_S,
     DEFAULT_MAX_FRAME_BYTES,
     DEFAULT_MAX_MESSAGE_BYTES,
@@ -49,6 +50,7 @@ async def connect(
     allow_plain_over_tcp: bool = False,
     idle_timeout_s: float = DEFAULT_IDLE_TIMEOUT_S,
     connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+    answer_timeout_s: float = DEFAULT_ANSWER_TIMEOUT_S,
     max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
     max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES,
     max_unsettled: int = DEFAULT_MAX_UNSETTLED,
@@ -76,6 +78,8 @@ async def connect(
             addresses of this machine it always may.
         idle_timeout_s: Seconds of silence after which the peer counts as dead; at least 0.2.
         connect_timeout_s: Seconds until the connection must be open.
+        answer_timeout_s: Seconds until the peer must have answered when a link is attached or detached, or something is
+            managed; `math.inf`: no limit. Credit, items and outcomes may take any time.
         max_frame_bytes: The largest frame this side takes; larger messages come in several.
         max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.
             None: any size.
@@ -117,7 +121,7 @@ async def connect(
         sasl=sasl,
         allow_plain_over_tcp=allow_plain_over_tcp,
         connect_timeout_s=connect_timeout_s,
-        limits=ConnectionLimits(idle_timeout_s, max_frame_bytes, max_message_bytes),
+        limits=ConnectionLimits(idle_timeout_s, max_frame_bytes, max_message_bytes, answer_timeout_s=answer_timeout_s),
         sends_tokens=cbs is not None,
     )
     for address in addresses:
@@ -130,6 +134,7 @@ async def connect(
         carrier = KeptConnection(addresses, options, reconnect, random=own, on_attach=_refuse_attach, gate=gate)
         await carrier.open(scope.nursery)
         links = Links(carrier, options.container_id, spoken, unsettled, has_random_id=not container_id)
+        links.answer_timeout_s = answer_timeout_s
         connection = Connection(links)
         forget = ends_in_order(lambda timeout_s: connection.drain_and_close(timeout_s=timeout_s))
         try:

@@ -48,7 +48,6 @@ from rstreams.stream import Stream
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
 T = TypeVar("T")
-
 DEFAULT_PACK_ITEMS = 64
 
 
@@ -381,12 +380,11 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Once: Peers other than an `rstreams.Node` ignore the numbers, and may store a message twice. A consumer with
             "effectively_once" then drops the second one. A node keeps what it knows of producers as it keeps messages.
         Demand: The peer's credit; no item is requested that could not be sent.
-        Errors: `LinkDetached` if the peer refuses or ends the link. The connection's error if it is lost and does not
-            return. `DeliveryFailed` for the first item that is not accepted. The error of `items`. `ConfigError` that
-            names the item if one cannot be encoded; the items before it are sent. `published` of an error of rstreams
-            has the result: what became of each item.
-        Cancels: The source is cancelled and the link detached; items sent before may have arrived. `on_end` tells how
-            many.
+        Errors: `LinkDetached` if the peer refuses or ends the link, `AnswerTimeout` if it does not answer. The error of
+            a connection that is lost for good. `DeliveryFailed` for the first item that is not accepted. That of
+            `items`. `ConfigError` that names an item that cannot be encoded, behind the items before it. `published` of
+            an error of rstreams has the result.
+        Cancels: The source is cancelled and the link detached; items sent before may have arrived: see `on_end`.
         Context: Any task of the connection's trio run; waits. The tasks of `items` live in the connection's scope.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """

@@ -8,6 +8,7 @@ The connection's bytes go through memory streams, so virtual time works: `await 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -410,7 +411,9 @@ Script = Callable[[Peer], Awaitable[None]]
 
 
 @asynccontextmanager
-async def scripted(script: Script, *, idle_timeout_s: float = 30.0) -> AsyncIterator[Connection]:
+async def scripted(
+    script: Script, *, idle_timeout_s: float = 30.0, answer_timeout_s: float = math.inf
+) -> AsyncIterator[Connection]:
     """Open a connection whose peer is `script`; at the end of the block it is closed, and the script must end too."""
     ours, theirs = memory_stream_pair()
     ended = trio.Event()
@@ -419,19 +422,23 @@ async def scripted(script: Script, *, idle_timeout_s: float = 30.0) -> AsyncIter
         await script(Peer(theirs))
         ended.set()
 
-    async with pumped(ours, idle_timeout_s=idle_timeout_s) as (pump, scope):
+    async with pumped(ours, idle_timeout_s=idle_timeout_s, answer_timeout_s=answer_timeout_s) as (pump, scope):
         scope.nursery.start_soon(run)
         await pump.opened.wait()
         if pump.error is not None:
             raise pump.error
-        yield Connection(Links(pump, "test"))
+        links = Links(pump, "test")
+        links.answer_timeout_s = answer_timeout_s
+        yield Connection(links)
         await pump.close()
         with trio.fail_after(60):
             await ended.wait()
 
 
 @asynccontextmanager
-async def pumped(stream: trio.abc.Stream, *, idle_timeout_s: float = 30.0) -> AsyncIterator[tuple[Pump, Scope]]:
+async def pumped(
+    stream: trio.abc.Stream, *, idle_timeout_s: float = 30.0, answer_timeout_s: float = math.inf
+) -> AsyncIterator[tuple[Pump, Scope]]:
     """Run a client's pump over `stream`, as `connect` does."""
     async with Scope() as scope:
         pump = Pump(
@@ -439,7 +446,7 @@ async def pumped(stream: trio.abc.Stream, *, idle_timeout_s: float = 30.0) -> As
             peer="the scripted peer",
             container_id="test",
             hostname="localhost",
-            limits=ConnectionLimits(idle_timeout_s=idle_timeout_s),
+            limits=ConnectionLimits(idle_timeout_s, answer_timeout_s=answer_timeout_s),
             on_attach=refuse_attach,
         )
         pump.engine.connect(None, None)

@@ -6,13 +6,16 @@ settled after its link has ended.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
+from weakref import ref
 
 from cproton_ffi import lib
 
-from rstreams.errors import RemoteProtocolError
+from rstreams.errors import AnswerTimeout, RemoteProtocolError
 from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.host_connection import HostConnection
@@ -24,6 +27,9 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import Share
+
+_ASKS: Final = {State.ATTACH_SENT: "attach", State.DETACH_SENT: "detach"}
+"""The states in which the peer owes an answer, and to what."""
 
 
 class LinkDriver(ABC):
@@ -39,6 +45,7 @@ class LinkDriver(ABC):
         deliveries_noted: How many deliveries have news that has not been handed over.
         flow_noted: Whether the link's flow has such news.
         sent_at: The number of the connection's output that had the link's last transfer.
+        unanswered: Whether the link has ended because the peer did not answer in time.
 
     Context: Only the task that owns the connection. Any task of its run may call `wake`.
     """
@@ -55,6 +62,7 @@ class LinkDriver(ABC):
         self.deliveries_noted = 0
         self.flow_noted = False
         self.sent_at = 0
+        self.unanswered = False
         self._host = host
         self._loops = host.loops
         self._session = lib.pn_link_session(pointer)
@@ -71,6 +79,28 @@ class LinkDriver(ABC):
         else:
             assert isinstance(frame, Detach), "the other frames are of one direction"
             self._send_detach(frame)
+        self._await_answer()
+
+    def _await_answer(self) -> None:
+        """Have the link end if the peer leaves the frame that has just been sent without an answer."""
+        link, limit_s = self.link, self._host.limits.answer_timeout_s
+        if link is None or link.state not in _ASKS or limit_s == math.inf:
+            return
+        state, me = link.state, ref(self)  # the call does not keep a link that has ended
+
+        def look() -> None:
+            driver = me()
+            if driver is not None and driver.link is not None and driver.link.state is state:
+                driver._give_up(driver.link, f"has not answered the {_ASKS[state]} within {limit_s:g} s")
+
+        self._host.call_after(limit_s, look)
+
+    def _give_up(self, link: Link, why: str) -> None:
+        """End a link whose peer does not answer; if it answers later, that is passed over."""
+        self.unanswered = True
+        if link.state is State.ATTACH_SENT:
+            self._send_detach(Detach())
+        link.lose(Lost(AnswerTimeout(f"{link.place or 'the peer'}: the peer {why} (answer_timeout_s)")))
 
     def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:  # noqa: ARG002 - for a sender
         """Return False: a receiver sends no deliveries."""

@@ -178,4 +178,5 @@ def _is_alive_there(driver: LinkDriver) -> bool:
 
     For the engine, a link that the peer has detached and not closed goes on. With this side's detach it is over.
     """
-    return not driver.heard_detach and bool(lib.pn_link_state(driver.pointer) & lib.PN_REMOTE_ACTIVE)
+    is_active = bool(lib.pn_link_state(driver.pointer) & lib.PN_REMOTE_ACTIVE)
+    return not driver.heard_detach and (is_active or driver.unanswered)

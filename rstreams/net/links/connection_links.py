@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
@@ -74,6 +75,7 @@ class Links:
 
     Attributes:
         at_work: Where handlers of `consume` and `respond` are at work.
+        answer_timeout_s: How long the peer may take to answer a management request, in seconds.
 
     Context: The trio run that made it: `elsewhere` returns the error for a call from any other.
     """
@@ -109,6 +111,7 @@ class Links:
         self._received: WeakSet[LinkSubscription[Any]] = WeakSet()
         self._ends: WeakKeyDictionary[_End, tuple[int, str]] = WeakKeyDictionary()  # in their order, and as shown
         self._sendings: set[Sending] = set()
+        self.answer_timeout_s = math.inf
         self._receives = self._sends = True
         self._producers: set[tuple[str, str]] = set()  # producers that stamp their messages, with their addresses
         self._dead_letters: dict[str, DeadLetterQueue] = {}

@@ -16,6 +16,7 @@ from weakref import ref
 
 import trio
 
+from rstreams.errors import AnswerTimeout
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost
 from rstreams.protocol.link import Link
@@ -101,8 +102,10 @@ class PublishingEnd(LinkSubscriber[T]):
         super().on_detach(frame)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is lost: the connection logs that itself."""
+        """The link is lost: the connection logs that itself, or it lives, and does not answer."""
         self._forget()
+        if isinstance(frame.error, AnswerTimeout):
+            logger.warning("%s", frame.error)  # the end of a publisher whose items are all settled is no failure
         super().on_lost(frame)
 
     def work(self) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import trio
 
 from rstreams.abc import Subscription
-from rstreams.errors import Condition, LinkDetached, RStreamsError
+from rstreams.errors import AnswerTimeout, Condition, LinkDetached, RStreamsError
 from rstreams.message import Message, decode_message
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.sender import SenderPublisher
@@ -43,12 +43,13 @@ class ManagementRefused(RStreamsError):
 class ManagementRequests:
     """Sends requests, and waits for their replies; made by `paired_requests`.
 
-    Errors: `ManagementRefused`, or the error that ended the links or the connection.
+    Errors: `ManagementRefused`, `AnswerTimeout`, or the error that ended the links or the connection.
     """
 
-    def __init__(self, peer: str, sender: SenderPublisher, replies: _ManagementReplies) -> None:
-        """Send requests by `sender`."""
+    def __init__(self, peer: str, sender: SenderPublisher, replies: _ManagementReplies, limit_s: float) -> None:
+        """Send requests by `sender`; `limit_s` is how long an answer may take, in seconds."""
         self._peer = peer
+        self._limit_s = limit_s
         self._sender = sender
         self._replies = replies
         self._numbers = itertools.count(1)
@@ -59,8 +60,15 @@ class ManagementRequests:
         # A request without a body must have a null body: the broker ends the session otherwise.
         request = Message(body=body, id=number, subject=method, address=path, reply_to="$me")
         waiting = self._replies.expect(number)
-        await self._sender.submit(request)
-        reply = await waiting.wait()
+        reply: Message | None = None
+        with trio.move_on_after(self._limit_s):
+            await self._sender.submit(request)
+            reply = await waiting.wait()
+        if reply is None:
+            self._replies.forget(number)
+            told = f"has not answered {method} {path} within {self._limit_s:g} s (answer_timeout_s)"
+            msg = f"{self._peer} {told}; it may still do it"
+            raise AnswerTimeout(msg)
         status = int(reply.subject) if reply.subject is not None and reply.subject.isdigit() else 0
         if not 200 <= status < 300:
             request_line, why = f"{method} {path}", "" if reply.body is None else str(reply.body)
@@ -111,6 +119,10 @@ class _ManagementReplies:
         self._subscription.request(1)
         reply = self._waiting[number] = _AwaitedReply()
         return reply
+
+    def forget(self, number: int) -> None:
+        """Do not wait for a reply any more."""
+        self._waiting.pop(number, None)
 
     def cancel(self) -> None:
         """Request no more replies."""
@@ -209,7 +221,7 @@ async def paired_requests(links: Links, call: str, address: str, peer: str) -> A
     sending.outlives_detach = receiving.outlives_detach = False  # a reply that was on its way would never come
     try:
         await replies.started()
-        yield ManagementRequests(peer, sender, replies)
+        yield ManagementRequests(peer, sender, replies, links.answer_timeout_s)
     finally:
         sender.complete()
         replies.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ MIN_IDLE_TIMEOUT_S: Final = 0.2
 """The shortest: the peer is told half of it, and a peer that is rstreams takes no idle time-out below 100 ms."""
 
 DEFAULT_IDLE_TIMEOUT_S: Final = 30.0
+DEFAULT_ANSWER_TIMEOUT_S: Final = 60.0
 DEFAULT_MAX_FRAME_BYTES: Final = 128 * 1024
 DEFAULT_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_MAX_UNSETTLED: Final = unsettled.DEFAULT_MAX_UNSETTLED
@@ -48,6 +50,8 @@ class ConnectionLimits:
         max_sessions: The most sessions of both sides together.
         window_bytes: The most bytes that may be on hand of one link that the peer attaches; None: any number.
         max_unfinished_bytes: The most bytes of messages that have not come whole. A client does not count them.
+        answer_timeout_s: Seconds until the peer must have answered an attach or a detach; infinite: no limit. A node
+            has none: its clients may settle what they have before they answer.
 
     Errors: `ConfigError` naming the limit.
     """
@@ -59,6 +63,7 @@ class ConnectionLimits:
     max_sessions: int = DEFAULT_MAX_SESSIONS
     window_bytes: int | None = None
     max_unfinished_bytes: int = DEFAULT_MAX_UNFINISHED_BYTES
+    answer_timeout_s: float = math.inf
 
     def __post_init__(self) -> None:
         """Check each limit by itself."""
@@ -72,6 +77,7 @@ class ConnectionLimits:
         require_count("", "max_sessions", self.max_sessions, 1, 65536, unit=" sessions")
         require_window_bytes(self.window_bytes)
         require_count("", "max_unfinished_bytes", self.max_unfinished_bytes, 1, 2**63 - 1, unit=" bytes")
+        require_time_limit("answer_timeout_s", self.answer_timeout_s)
 
 
 def require_time_limit(option: str, seconds: float) -> float:
