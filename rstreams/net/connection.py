@@ -439,8 +439,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Errors: `ConfigError` for a bad option. The error of the link, from the calls of the sender, and at the end of
             the block if a message's outcome never came.
         Cancels: As an exception in the block: the link is detached at once; messages sent before may arrive.
-        Context: One task of the connection's trio run enters and leaves the block; at its end it waits until all sent
-            messages are settled.
+        Context: One task of the connection's trio run enters and leaves the block, which ends when all is settled.
         """
         require_name("", "address", address)
         message_of = message_encoder("sender", encode, self.dialect, durable=durable)
