@@ -24,6 +24,7 @@ __all__ = [
     "HoldRun",
     "Processor",
     "Publisher",
+    "RunScheduler",
     "Scheduler",
     "Subscriber",
     "Subscription",
@@ -175,4 +176,35 @@ class Scheduler(Protocol):
 
     async def in_thread(self, function: Callable[[], R]) -> R:
         """Call a function that blocks in a worker thread; a cancelled call goes on there, and its result is dropped."""
+        ...
+
+    def at_end(self, function: Callable[[], None]) -> Cancellable:
+        """Call `function` when the scope ends, before its tasks are cancelled, unless cancelled before."""
+        ...
+
+    def for_run(self, failed: Callable[[BaseException], None]) -> RunScheduler:
+        """Return a scheduler for a run that subscribers of several scopes share: its tasks belong to no scope.
+
+        They live as long as the event loop, until `RunScheduler.end` is called.
+
+        Args:
+            failed: Called with an error that leaves a task or a timer, in place of the end of a scope.
+        """
+        ...
+
+
+class RunScheduler(Scheduler, Protocol):
+    """Time and tasks for a run that subscribers of several scopes share; made by `Scheduler.for_run`."""
+
+    @property
+    def over(self) -> bool:
+        """Whether its event loop has ended, and all tasks and timers with it."""
+        ...
+
+    def end(self, last: Scheduler | None) -> None:
+        """Cancel all tasks and timers, because the run has ended. New ones can be started afterwards.
+
+        Args:
+            last: The scope of the subscriber that was there last. Its end waits for the end of the tasks.
+        """
         ...

@@ -15,7 +15,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import pytest
@@ -88,6 +88,10 @@ class Loop(ABC):
     async def sleep_forever(self) -> None: ...
 
     @abstractmethod
+    async def shielded(self, function: Callable[[], Awaitable[object]]) -> None:
+        """Call an async function that goes on when its task has been cancelled."""
+
+    @abstractmethod
     async def in_thread(self, function: Callable[[], T]) -> T: ...
 
     @asynccontextmanager
@@ -147,6 +151,10 @@ class OnTrio(Loop):
 
     async def sleep_forever(self) -> None:
         await trio.sleep_forever()
+
+    async def shielded(self, function: Callable[[], Awaitable[object]]) -> None:
+        with trio.CancelScope(shield=True):
+            await function()
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
@@ -223,6 +231,12 @@ class OnAsyncio(Loop):
 
     async def sleep_forever(self) -> None:
         await asyncio.get_running_loop().create_future()
+
+    async def shielded(self, function: Callable[[], Awaitable[object]]) -> None:
+        task = asyncio.ensure_future(function())
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.to_thread(function)

@@ -13,10 +13,11 @@ from typing import TypeVar
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.gathering import Gathering, Holds
+from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Stage, suspend
-from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 class Arbiter(Stage[T, T]):
     """A stage that emits the items of one source after the other; the operator chooses the sources and the times."""
 
-    __slots__ = ("_awaiting", "_emissions", "_introduced", "_suspended")
+    __slots__ = ("_awaiting", "_emissions", "_introduced", "_scheduler", "_suspended")
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
@@ -32,6 +33,7 @@ class Arbiter(Stage[T, T]):
         self._awaiting = False  # the `on_subscribe` of a source switched to is due
         self._introduced = False  # `on_subscribe` has gone downstream; this happens once (1.9)
         self._suspended = False
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
@@ -83,4 +85,4 @@ class Arbiter(Stage[T, T]):
         """Go on with `source`, and pass it the demand that earlier sources have left unmet."""
         self._upstream = ENDED
         self._awaiting = True
-        source.subscribe(self)
+        call_in(self._scheduler, source.subscribe, self)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.holds import NO_HOLD
+from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.subscription import ENDED
 from rstreams._stages.cuts import Boundary, Span
 from rstreams._stages.stage import KeepingStage, window_of
@@ -193,18 +194,19 @@ class TimedBuffering(Buffering[T]):
 class BoundedBuffering(Buffering[T]):
     """A stage whose lists end with the items of another stream."""
 
-    __slots__ = ("_boundaries", "_boundary")
+    __slots__ = ("_boundaries", "_boundary", "_scheduler")
 
     def __init__(self, downstream: Subscriber[list[T]], most: int, boundaries: Publisher[object]) -> None:
         super().__init__(downstream, most, 0)
         self._boundaries = boundaries
         self._boundary = Boundary(self.cut, self.fail, self.finish)
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
 
     def upstreams(self) -> Sequence[Subscription]:
         return (*super().upstreams(), *self._boundary.upstreams())
 
     def _start(self) -> None:
-        self._boundaries.subscribe(self._boundary)
+        call_in(self._scheduler, self._boundaries.subscribe, self._boundary)
 
     def _stop(self) -> None:
         self._boundary.stop()

@@ -1,9 +1,13 @@
-"""A source whose shared run begins on a call: the result of publish and replay."""
+"""A source whose shared run begins on a call: the result of publish, replay and cache.
+
+Such a run goes on without subscribers, because another one may come. It ends when none can come any more: then nobody
+has a publisher of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
@@ -16,6 +20,26 @@ from rstreams.errors import RStreamsError
 T = TypeVar("T")
 
 
+class _Door(Generic[T]):
+    """The way into a run, which all its publishers have.
+
+    Args:
+        source: The source of the run.
+        run: The run.
+    """
+
+    def __init__(self, source: Publisher[T], run: Sharing[T, Any]) -> None:
+        self.source = source
+        self.run = run
+
+    def __del__(self) -> None:
+        self.run.forsake()
+
+    def connect(self) -> None:
+        """Begin the run, unless it has begun."""
+        self.run.connect(self.source)
+
+
 class Connectable(Watched, Generic[T]):
     """A publisher whose subscribers share one run of the source; `connect` begins the run.
 
@@ -23,28 +47,29 @@ class Connectable(Watched, Generic[T]):
     end. For a new run, call the operator again or use `ref_count`.
     """
 
-    __slots__ = ("_make_run", "_run", "_source")
+    __slots__ = ("_door", "_make_run")
 
     def __init__(self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]]) -> None:
         super().__init__()
-        self._source = source
         self._make_run = make_run
-        self._run = make_run()
-        self._run.needs = NOBODY
+        self._door = _Door(source, make_run())
+        self._door.run.needs = NOBODY
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add `subscriber` to the subscribers of the run; it may request before the run has begun."""
         require_subscriber(subscriber)
-        self._begins(self._run.join(subscriber))
+        self._begins(self._door.run.join(subscriber))
 
     def connect(self) -> Cancellable:
         """Begin the run: subscribe to the source. Further calls have no effect on the source.
 
         Returns: An object that can end the run: its `cancel()` cancels the source, and ends all present and later
             subscribers with an `RStreamsError`. It does nothing after the run has ended.
+        Context: A scope, unless a subscriber has one, or the source needs neither time nor tasks. The run outlives the
+            scope.
         """
-        self._run.connect(self._source)
-        return _Connection(self._run)
+        self._door.connect()
+        return _Connection(self._door.run)
 
     def ref_count(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that begins a run when `subscribers` are there, and cancels it when all have left.
@@ -55,7 +80,7 @@ class Connectable(Watched, Generic[T]):
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
         require_count("ref_count", "subscribers", subscribers, 1, unit="")
-        return Gathered(self._source, self._make_run, subscribers, again=True)
+        return Gathered(self._door.source, self._make_run, subscribers, again=True)
 
     def auto_connect(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that calls `connect` when `subscribers` are there, and cancels nothing when they leave.
@@ -65,7 +90,7 @@ class Connectable(Watched, Generic[T]):
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
         require_count("auto_connect", "subscribers", subscribers, 1, unit="")
-        return AutoConnected(self._source, self._run, subscribers)
+        return AutoConnected(self._door, subscribers)
 
 
 class _Connection(Generic[T]):
@@ -82,18 +107,23 @@ class _Connection(Generic[T]):
 class AutoConnected(Watched, Generic[T]):
     """A publisher whose subscribers share one run, begun when a number of them are there."""
 
-    __slots__ = ("_run", "_source", "_subscribers")
+    __slots__ = ("_door", "_subscribers")
 
-    def __init__(self, source: Publisher[T], run: Sharing[T, Any], subscribers: int) -> None:
+    def __init__(self, door: _Door[T], subscribers: int) -> None:
         super().__init__()
-        self._source = source
-        self._run = run
+        self._door = door
         self._subscribers = subscribers
+
+    @classmethod
+    def over(cls, source: Publisher[T], run: Sharing[T, Any]) -> Self:
+        """Return a publisher whose first subscriber begins `run`."""
+        return cls(_Door(source, run), 1)
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add a subscriber, and begin the run if it is the last one needed."""
         require_subscriber(subscriber)
-        self._run.needs = self._subscribers
-        self._begins(self._run.join(subscriber))
-        if len(self._run.members) >= self._subscribers:
-            self._run.connect(self._source)
+        run = self._door.run
+        run.needs = self._subscribers
+        self._begins(run.join(subscriber))
+        if len(run.members) >= self._subscribers:
+            self._door.connect()

@@ -14,11 +14,12 @@ from typing import Generic, TypeVar
 from rstreams._checks.publishers import require_returned_publisher, require_subscription
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import SEND, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.delayed_errors import Errors, all_of, note_error
 from rstreams._stages.stage import KeepingStage, resume, suspend
-from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.abc import Hold, Publisher, Scheduler, Subscriber, Subscription
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,6 +36,7 @@ class OneInner(KeepingStage[T, R], ABC):
         "_function",
         "_outer_complete",
         "_passing",
+        "_scheduler",
         "suspended",
     )
 
@@ -48,6 +50,7 @@ class OneInner(KeepingStage[T, R], ABC):
         self._passing: Inner[T, R] | None = None
         self._outer_complete = False
         self.suspended = False  # no stream may send anything
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
 
     def on_error(self, error: BaseException) -> None:
         if not self._delay_errors:
@@ -140,7 +143,7 @@ class OneInner(KeepingStage[T, R], ABC):
             outer.release()
             return
         self._current = inner = Inner(self, outer)
-        source.subscribe(inner)
+        call_in(self._scheduler, source.subscribe, inner)
 
     # inner streams call these
 

@@ -27,7 +27,8 @@ from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds, SharedHold, share_ho
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
-from rstreams._stages.shared_run import Member, Sharing
+from rstreams._stages.member import Member
+from rstreams._stages.shared_run import Sharing
 from rstreams.abc import Subscriber, Subscription
 
 T = TypeVar("T")

@@ -31,6 +31,7 @@ from typing import TypeVar
 
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.holds import SharedHold
+from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
@@ -118,7 +119,7 @@ class Merging(TurningStage[T, R]):
         self._active[inner] = None
         before, self._draining = self._draining, True
         try:
-            source.subscribe(inner)
+            call_in(self._scheduler, source.subscribe, inner)
         finally:
             self._draining = before
         self._drain()

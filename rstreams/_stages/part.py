@@ -9,9 +9,10 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import demand_error
 from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._core.subscription import subscribe_failed
-from rstreams.abc import Hold, Subscriber, Subscription
+from rstreams.abc import Hold, Scheduler, Subscriber, Subscription
 from rstreams.errors import RStreamsError
 
 T = TypeVar("T")
@@ -52,12 +53,21 @@ class Whole(Protocol[T]):
         """The most items that can be held at once."""
         ...
 
+    @property
+    def scope(self) -> Scheduler | None:
+        """The scope of the stream of parts; what was taken in it is cancelled when it ends."""
+        ...
+
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscriptions that the items come from."""
         ...
 
     def waits_for_items(self) -> Waits:
         """Return the events that must happen before an item or the end comes."""
+        ...
+
+    def watch(self, scope: Scheduler | None) -> None:
+        """Have the parts of a scope cancelled when it ends."""
         ...
 
     def require_own_thread(self, n: int | None = None) -> None:
@@ -93,6 +103,7 @@ class Part(Scannable, Generic[T]):
         complete: No more items come; some may wait, and an error.
         over: It has ended: all items are sent, or it was cancelled, or it has failed.
         taken: It has had its subscriber.
+        scheduler: The scheduler of the scope its subscriber subscribed in, if there is one.
         requested: The number of items its subscriber has requested in all.
         delivered: The number of items sent there; `send` must be set to None with the item that makes it equal to
             `requested`.
@@ -109,6 +120,7 @@ class Part(Scannable, Generic[T]):
         "delivered",
         "over",
         "requested",
+        "scheduler",
         "send",
         "subscriber",
         "taken",
@@ -128,6 +140,7 @@ class Part(Scannable, Generic[T]):
         self.complete = False
         self.over = False
         self.taken = False
+        self.scheduler: Scheduler | None = None
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         require_subscriber(subscriber)
@@ -139,6 +152,9 @@ class Part(Scannable, Generic[T]):
             return
         self.taken = True
         self.subscriber = subscriber
+        self.scheduler = scope = current_scheduler.get(None)
+        if scope is not self._splitting.scope:
+            self._splitting.watch(scope)
         self._busy = True  # signals come one after the other (1.3)
         try:
             subscriber.on_subscribe(self)
@@ -328,3 +344,9 @@ class Part(Scannable, Generic[T]):
             self._emitting = None
             self._busy = False
         return sent
+
+
+def too_late(splitting: Whole[T]) -> RStreamsError:
+    """Return the error for a part that gets its subscriber when no more items come."""
+    text = f"this {splitting.part_name} of {splitting.label} was not subscribed to before its stream was cancelled"
+    return RStreamsError(text)

@@ -20,13 +20,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._core.demand import SLICE
-from rstreams._core.scheduler import current_scheduler
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
 from rstreams._stages.arbiter import Arbiter
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.stage import Stage, raised_during
-from rstreams.abc import Cancellable, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.abc import Cancellable, Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ T = TypeVar("T")
 class Resubscribing(Arbiter[T]):
     """A stage that subscribes to its source again; the operator says when."""
 
-    __slots__ = ("_due", "_endless", "_looping", "_next_at", "_next_turn", "_scheduler", "_source", "_source_over")
+    __slots__ = ("_due", "_endless", "_looping", "_next_at", "_next_turn", "_source", "_source_over")
 
     def __init__(self, downstream: Subscriber[T], source: Publisher[T], *, endless: str | None = None) -> None:
         """Make a stage.
@@ -49,7 +48,6 @@ class Resubscribing(Arbiter[T]):
         self._endless = endless
         self._source_over = False  # and the next one is not there yet
         self._source = source
-        self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._next_turn: Cancellable | None = None
         self._next_at = 0.0
         self._looping = False

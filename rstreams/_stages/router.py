@@ -14,7 +14,8 @@ from rstreams._core.demand import take_demand
 from rstreams._core.holds import SharedHold
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
-from rstreams._stages.shared_run import Member, Sharing
+from rstreams._stages.member import Member
+from rstreams._stages.shared_run import Sharing
 from rstreams.abc import Subscriber
 
 T = TypeVar("T")

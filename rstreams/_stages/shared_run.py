@@ -12,6 +12,10 @@ the other (1.3), and a member may cancel, request or add another one at any time
 A subscriber that raises in `on_next`, against rule 2.13, counts as cancelled, and its item as failed. If it was the
 last subscriber and the run ends with it, its error is raised to the source. Otherwise the error is logged, because
 raising it would end the run of all others.
+
+The tasks and timers of the source, and the turns of the loop, belong to the run (`run_tasks`), and to no subscriber's
+scope. They end with the run: when it was stopped, or when its source has ended and the last subscriber has left. The
+scope of that subscriber waits for their end. A scope that ends takes its members out.
 """
 
 from __future__ import annotations
@@ -20,19 +24,20 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
+from weakref import ref
 
 from rstreams._checks.publishers import require_subscriber, require_subscription
-from rstreams._core.demand import add_demand, demand_error
-from rstreams._core.holds import SharedHold
-from rstreams._core.scheduler import current_scheduler
+from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, CANCEL, SEND, Scannable, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._core.turn import Turn
 from rstreams._stages.lookout import LOOK_AGAIN_S, Lookout
+from rstreams._stages.member import Member
+from rstreams._stages.run_tasks import RunTasks
 from rstreams._stages.stage import window_of
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
-from rstreams.errors import DemandDeadlock
+from rstreams.errors import DemandDeadlock, RStreamsError
 
 T = TypeVar("T")
 M = TypeVar("M", bound="Member[Any]")
@@ -41,116 +46,6 @@ NOBODY: Final = -1
 """The value of `needs` for a run that begins by `connect()`, with any number of subscribers."""
 
 _logger = logging.getLogger("rstreams")
-
-_ENDLESS: Final = Turn[Scheduler](None)
-
-
-class Member(Scannable, Generic[T]):
-    """The subscription of one of several subscribers.
-
-    Attributes:
-        subscriber: The subscriber.
-        scheduler: The scheduler of the scope it subscribed in, if there is one.
-        turn: The turns that the run takes in that scope.
-        thread: The thread it subscribed in, which alone may call it.
-        requested: The number of items requested in all.
-        limit: The items requested and not yet received, or the number of the last requested item in the run's count.
-        ended: Whether it has cancelled or got the end.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_emitting",
-        "_run",
-        "ended",
-        "limit",
-        "requested",
-        "scheduler",
-        "subscriber",
-        "thread",
-        "turn",
-    )
-
-    def __init__(self, run: Sharing[T, Any], subscriber: Subscriber[T]) -> None:
-        self._run = run
-        self._emitting: SharedHold | None = None
-        self.thread = get_ident()
-        self.scheduler: Scheduler | None = current_scheduler.get(None)
-        self.turn = Turn(self.scheduler)
-        self.subscriber = subscriber
-        self.requested = 0
-        self.limit = 0
-        self.ended = False
-
-    def request(self, n: int) -> None:
-        if get_ident() != self.thread:
-            refuse_thread(f"request({n})", self.thread)
-        if self.ended:
-            return
-        error = demand_error(n)
-        if error is not None:
-            self.cancel()
-            self.subscriber.on_error(error)  # 3.9
-            return
-        self.requested += n
-        self.limit = add_demand(self.limit, n)
-        self._run.update()
-
-    def cancel(self) -> None:
-        if get_ident() != self.thread:
-            refuse_thread("cancel()", self.thread)
-        if not self.ended:
-            self.ended = True
-            self._run.leave(self)
-
-    def hold(self) -> Hold:
-        emitting = self._emitting
-        return self._run.hold() if emitting is None else emitting.hold()
-
-    @property
-    def window(self) -> int:
-        """The most items that can be held at once before no further one comes."""
-        return self._run.window
-
-    # called by `explain` and the search for a deadlock, see `_core.sight`
-
-    @property
-    def downstream(self) -> object:
-        """The subscriber."""
-        return self.subscriber
-
-    @property
-    def label(self) -> str:
-        """The operator's name."""
-        return self._run.label
-
-    def upstreams(self) -> Sequence[Subscription]:
-        """Return the subscriptions that the items come from."""
-        return self._run.upstreams()
-
-    @property
-    def waits_for(self) -> str:
-        """The reason for waiting, besides the source."""
-        return self._run.waits_for
-
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen before it sends its subscriber something."""
-        return self._run.waits_to_serve(self) if way == SEND else None
-
-    # the run calls this
-
-    def emit(self, item: T, kept: SharedHold) -> None:
-        """Send a kept item; the caller owns `kept`, the claim on it."""
-        claim = kept.hold()
-        self._emitting = kept
-        try:
-            self.subscriber.on_next(item)
-        except BaseException as error:
-            claim.fail(error)
-            self._run.refuse(self, error)
-        finally:
-            self._emitting = None
-            claim.done()
 
 
 class Sharing(Scannable, ABC, Generic[T, M]):
@@ -169,8 +64,11 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         "_busy",
         "_due",
         "_label",
+        "_last_scope",
         "_lookout",
         "_next_turn",
+        "_tasks",
+        "_turn",
         "_upstream",
         "connected",
         "error",
@@ -188,6 +86,9 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         """Start without members; `label` is the operator's name."""
         self._label = label
         self._lookout = Lookout(self)
+        self._tasks = RunTasks(self._task_failed, self._leave_with, self._a_scope)
+        self._turn: Turn[Scheduler] = Turn(None)
+        self._last_scope: ref[Scheduler] | None = None  # of the member that has left last
         self._upstream: Subscription = ENDED
         self._busy = False
         self._due = False  # something has changed since the last time members were served
@@ -207,7 +108,9 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         """Start the run, unless it has been started."""
         if not self.connected:
             self.connected = True
-            source.subscribe(self)
+            if not self.members:
+                self._open_tasks()
+            call_in(self._tasks.scheduler, source.subscribe, self)
 
     def join(self, subscriber: Subscriber[T]) -> M:
         """Add a subscriber, and return its subscription."""
@@ -218,6 +121,8 @@ class Sharing(Scannable, ABC, Generic[T, M]):
 
     def admit(self, member: M) -> None:
         """Add the member of a subscriber, unless it cancels at once."""
+        if not self.members:
+            self._open_tasks()
         self.joining += 1
         try:
             member.subscriber.on_subscribe(member)
@@ -227,23 +132,22 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         finally:
             self.joining -= 1
             if member.ended and self.connected and not self.finished:  # the others may have left in the meantime
+                self._note_last(member)
                 self._see_if_deserted()
         if not member.ended:
             self._place(member)
             self.members.append(member)
+            self._tasks.watch(member.scheduler)
             self.update()
 
     def stop(self) -> None:
         """Stop the run early: cancel the source, and give kept items back."""
         if not self.stopped:
             self.stopped = True
-            self._lookout.stop()
-            if self._next_turn is not None:
-                self._next_turn.cancel()
-                self._next_turn = None
             upstream, self._upstream = self._upstream, ENDED
             upstream.cancel()  # first: items that are given back must not come again
             self._let_go()
+            self._end_tasks(self._a_scope())
 
     def disconnect(self, error: BaseException) -> None:
         """Stop the run early; present and later members end with `error`."""
@@ -252,6 +156,12 @@ class Sharing(Scannable, ABC, Generic[T, M]):
             self.finished = True
             self.error = error
             self.update()
+
+    def forsake(self) -> None:
+        """Note that nobody can subscribe any more: a run without subscribers ends. May come from any thread."""
+        scheduler = self._tasks.scheduler
+        if scheduler is not None and self.connected and not self.finished and not self.stopped:
+            scheduler.post(self._end_with_last)
 
     # the source calls these
 
@@ -287,14 +197,17 @@ class Sharing(Scannable, ABC, Generic[T, M]):
     def leave(self, member: M) -> None:
         """Take out a member that has cancelled; its `ended` is set."""
         if member in self.members:
-            self._left(member)
-            self.members.remove(member)
-            self._lookout.stop()
-            if self._next_turn is not None:  # its scope may be closing, and the turn with it
-                self._next_turn.cancel()
-                self._next_turn = None
-            self._see_if_deserted()
-            self.update()
+            self._take_out(member)
+            self._members_left()
+
+    def _members_left(self) -> None:
+        self._lookout.stop()
+        self._see_if_deserted()
+        self.update()
+
+    def _end_with_last(self) -> None:
+        self.on_deserted = self.stop
+        self._see_if_deserted()
 
     def _see_if_deserted(self) -> None:
         """Call `on_deserted` if there are no members, and none is being added."""
@@ -305,7 +218,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         """Handle an exception raised by a member's subscriber; called while it is being handled."""
         member.cancel()
         if not isinstance(error, Exception):
-            self.stop()
+            self.disconnect(error)
             raise error
         if not self.members and self._is_over():
             raise error
@@ -469,11 +382,11 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         if not self.stopped:
             self._ask()
             if self.blocked:
-                self._lookout.begin(self.members[0].scheduler, after_s=LOOK_AGAIN_S)
+                self._lookout.begin(self._tasks.scheduler, after_s=LOOK_AGAIN_S)
 
     def _serve(self) -> bool:
         """Send kept items as far as there is demand, and the end; return False if the turn was over before."""
-        turn, steps = (self.members[0].turn if self.members else _ENDLESS).begin(), 0
+        turn, steps = self._turn.begin(), 0
         while (member := self._next()) is not None:
             if steps >= turn.look_at and turn.is_over(steps):
                 self._next_turn = turn.go_on(self._take_turn)
@@ -488,9 +401,59 @@ class Sharing(Scannable, ABC, Generic[T, M]):
 
     def _end(self, member: M) -> None:
         member.ended = True
-        self._left(member)
-        self.members.remove(member)
+        self._take_out(member)
         if self.error is None:
             member.subscriber.on_complete()
         else:
             member.subscriber.on_error(self.error)
+
+    def _take_out(self, member: M) -> None:
+        self._left(member)
+        self.members.remove(member)
+        self._note_last(member)
+        if not any(other.scheduler is member.scheduler for other in self.members):
+            self._tasks.forget(member.scheduler)
+        if self.finished and not self.members:
+            self._end_tasks(member.scheduler)
+
+    def _leave_with(self, scope: Scheduler) -> None:
+        """Take out all members of a scope, before any other one gets something because of it."""
+        for member in tuple(self.members):
+            if member.scheduler is scope and not member.ended:
+                member.ended = True
+                self._take_out(member)
+        self._members_left()
+
+    # the tasks of the run
+
+    def _open_tasks(self) -> None:
+        """Have a scheduler, if this is a scope; called while there are no members."""
+        if self._tasks.lost and self.connected and not self.finished and not self.stopped:
+            self._upstream = ENDED  # nobody can call it any more
+            self.finished = True
+            self.error = RStreamsError(f"{self.label}: the event loop that the shared run began in has ended")
+        self._tasks.open()
+        self._turn = Turn(self._tasks.scheduler)
+
+    def _note_last(self, member: M) -> None:
+        self._last_scope = None if member.scheduler is None else ref(member.scheduler)
+
+    def _a_scope(self) -> Scheduler | None:
+        """Return the scope of a member, or of the one that has left last."""
+        if self.members:
+            return self.members[0].scheduler
+        return None if self._last_scope is None else self._last_scope()
+
+    def _end_tasks(self, last: Scheduler | None) -> None:
+        self._lookout.stop()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
+        self._tasks.end(last)
+
+    def _task_failed(self, error: BaseException) -> bool:
+        heard = bool(self.members)
+        if self.connected:
+            self.disconnect(error)
+        self.update()
+        return heard

@@ -13,6 +13,7 @@ Lifetimes. The stream of parts and each part end on their own. A cancel of the s
 a subscriber; the others go on. The source is cancelled when no part is left that could get items. An error of the
 source reaches all, behind their items. If a subscriber raises, all end at once.
 `_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
+The tasks and timers of the source belong to no subscriber's scope (`run_tasks`): a part outlives the stream of parts.
 
 Outcomes. A part is not an item: only its items have holds. Items that wait in a cancelled part will not be processed by
 anyone; therefore they are done. But a stage such as flat_map that is cancelled or fails cancels its parts first, and
@@ -31,16 +32,17 @@ from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.gathering import Gathering
 from rstreams._core.holds import NO_HOLD
-from rstreams._core.scheduler import current_scheduler
+from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
 from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.lookout import Lookout
-from rstreams._stages.part import Entry, Part, Shared
+from rstreams._stages.part import Entry, Part, Shared, too_late
+from rstreams._stages.run_tasks import RunTasks
 from rstreams._stages.stage import Stage, window_of
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
-from rstreams.errors import DemandDeadlock, RStreamsError
+from rstreams.errors import DemandDeadlock
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -62,11 +64,13 @@ class Splitting(Stage[T, P]):
         "_over",
         "_parts",
         "_refill",
-        "_scheduler",
         "_sending",
         "_started",
+        "_tasks",
         "_undecided",
         "_unsent",
+        "scheduler",
+        "scope",
     )
 
     part_name = "part"
@@ -86,7 +90,10 @@ class Splitting(Stage[T, P]):
         self._parts: dict[Part[T], None] = {}  # parts that get items or have items waiting
         self._unsent: deque[tuple[Part[T], P]] = deque()  # not requested yet; each has an item
         self._undecided: list[Hold] = []
-        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self.scope: Scheduler | None = current_scheduler.get(None)  # of the stream of parts
+        self._tasks = RunTasks(self._task_failed, self._leave_with, self._a_scope)
+        self._tasks.open()
+        self.scheduler: Scheduler | None = self._tasks.scheduler  # of the run
         self._later: Cancellable | None = None
         self._lookout = Lookout(self)
 
@@ -99,9 +106,10 @@ class Splitting(Stage[T, P]):
             return
         self._bound = min(self._bound, window_of(subscription))
         self._refill = self._ask_at = self._bound - self._bound // 4
+        self._tasks.watch(self.scope)
         self._sending = True  # signals come one after the other (1.3)
         try:
-            super().on_subscribe(subscription)
+            call_in(self.scope, super().on_subscribe, subscription)
         finally:
             self._sending = False
         if self._demand and not self._ended:
@@ -118,6 +126,7 @@ class Splitting(Stage[T, P]):
             self._over = True
             self._upstream = ENDED  # 2.3, 2.4
             self._quit(release=False)
+            self._end_tasks()
             failure, parts = self._failure, tuple(self._parts)
             if failure is not None:
                 self._send_parts()  # first: a stage that joins the parts knows then that they all fail by one cause
@@ -146,9 +155,10 @@ class Splitting(Stage[T, P]):
             if not part.taken:
                 del self._parts[part]
                 self._forgotten(part)
-                self._give_back(part.shut(_too_late(self)))
+                self._give_back(part.shut(too_late(self)))
         self._decide(release=True)
-        self._stop_if_idle()
+        self._stop_if_idle(self.scope)
+        self._see_if_through()
         self._ask()  # the items that were given back have left
 
     def hold(self) -> Hold:
@@ -199,7 +209,7 @@ class Splitting(Stage[T, P]):
                 _, shown = self._unsent.popleft()
                 self._demand = take_demand(self._demand, 1)
                 self._emitted += 1
-                self._downstream.on_next(shown)
+                call_in(self.scope, self._downstream.on_next, shown)
         except BaseException as error:
             self.broken(error, None)
             raise
@@ -271,6 +281,7 @@ class Splitting(Stage[T, P]):
         else:
             self._parts.pop(part, None)
             self._give_back(part.shut(None))
+        self._see_if_through()
         if not self._over:
             self._fail(error)
 
@@ -281,6 +292,7 @@ class Splitting(Stage[T, P]):
     def forget(self, part: Part[T]) -> None:
         """Note that a part has ended, and all its items have been sent."""
         self._parts.pop(part, None)
+        self._see_if_through()
 
     def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:
         """Note that a part was cancelled with these items waiting."""
@@ -293,11 +305,16 @@ class Splitting(Stage[T, P]):
                 hold.release()
             elif hold is not NO_HOLD:
                 self._undecided.append(hold)
-        self._stop_if_idle()
-        if self._scheduler is None:
+        self._stop_if_idle(part.scheduler)
+        self._see_if_through()
+        if self.scheduler is None:
             self._decide_done()
         elif self._later is None and (self._undecided or (self._left >= self._ask_at and not self._over)):
-            self._later = self._scheduler.call_later(0, self._decide_done)
+            self._later = self.scheduler.call_later(0, self._decide_done)
+
+    def watch(self, scope: Scheduler | None) -> None:
+        """Have the parts of a scope cancelled when it ends."""
+        self._tasks.watch(scope)
 
     def require_own_thread(self, n: int | None = None) -> None:
         """Refuse a request of `n` from another thread, or a cancel if `n` is None."""
@@ -391,7 +408,7 @@ class Splitting(Stage[T, P]):
             if self._left:
                 self._ask()
             elif not self._over:
-                self._lookout.begin(self._scheduler)
+                self._lookout.begin(self.scheduler)
 
     def _has_left(self, items: int, *, kept: bool = True) -> None:
         """Note that `items` items have left for good, and request as many if it is time to."""
@@ -426,18 +443,46 @@ class Splitting(Stage[T, P]):
                 self._forget_kept(1)
             hold.release()
 
-    def _stop_if_idle(self) -> None:
-        """Cancel the source if no part is left that could get an item."""
+    def _stop_if_idle(self, last: Scheduler | None = None) -> None:
+        """Cancel the source if no part is left that could get an item; `last` is the scope of who has left."""
         if self._ended and not self._over and all(part.complete for part in self._parts):
             self._over = True
             self._quit()
             upstream, self._upstream = self._upstream, ENDED
             upstream.cancel()
+            self._end_tasks(last)
 
     def _quit(self, *, release: bool = True) -> None:
         self._decide(release=release)
         self._lookout.stop()
         self._stop()
+
+    def _end_tasks(self, last: Scheduler | None = None) -> None:
+        self._tasks.end(self._a_scope() if last is None else last)
+        self._see_if_through()
+
+    def _see_if_through(self) -> None:
+        if self._over and not self._parts:
+            self._tasks.forget_all()
+
+    def _a_scope(self) -> Scheduler | None:
+        """Return the scope of a subscriber."""
+        taken = (part.scheduler for part in self._parts if part.taken) if self._ended else iter(())
+        return next(taken, self.scope)
+
+    def _leave_with(self, scope: Scheduler) -> None:
+        """Take out all subscribers of a scope that ends."""
+        for part in tuple(self._parts):
+            if part.taken and part.scheduler is scope:
+                part.cancel()
+        if scope is self.scope:
+            self.cancel()
+
+    def _task_failed(self, error: BaseException) -> bool:
+        if self._over:
+            return False
+        self._fail(error)
+        return True
 
     def _fail_all(self, error: BaseException, upstream: Subscription = ENDED) -> None:
         ended, self._ended = self._ended, True
@@ -447,12 +492,8 @@ class Splitting(Stage[T, P]):
         for part in parts:
             self._give_back(part.shut(error))
         upstream.cancel()
+        self._end_tasks()
         for part in parts:
             part.tell(error)
         if not ended:
             self._downstream.on_error(error)
-
-
-def _too_late(splitting: Splitting[T, P]) -> RStreamsError:
-    text = f"this {splitting.part_name} of {splitting.label} was not subscribed to before its stream was cancelled"
-    return RStreamsError(text)

@@ -394,7 +394,10 @@ class Lifted(Watched, Generic[T, R]):
             subscribe_failed(subscriber, error)
         else:
             self._begins(stage)
-            self._source.subscribe(stage)
+            self._subscribe(stage)
+
+    def _subscribe(self, stage: Subscriber[T]) -> None:
+        self._source.subscribe(stage)
 
 
 class Joined(Watched, Generic[R]):

@@ -14,7 +14,7 @@ from rstreams._core.demand import add_demand
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import KeepingStage, resume, suspend
-from rstreams.abc import Cancellable, Subscriber
+from rstreams.abc import Cancellable, Scheduler, Subscriber
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,7 +23,7 @@ R = TypeVar("R")
 class TurningStage(KeepingStage[T, R], ABC):
     """A stage that counts its demand and meets it in turns; the operator defines a step."""
 
-    __slots__ = ("_demand", "_draining", "_next_turn", "_turn", "started", "suspended")
+    __slots__ = ("_demand", "_draining", "_next_turn", "_scheduler", "_turn", "started", "suspended")
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         super().__init__(downstream)
@@ -31,7 +31,8 @@ class TurningStage(KeepingStage[T, R], ABC):
         self.suspended = False  # no source may send anything
         self._demand = 0
         self._draining = False
-        self._turn = Turn(current_scheduler.get(None))
+        self._scheduler: Scheduler | None = current_scheduler.get(None)
+        self._turn = Turn(self._scheduler)
         self._next_turn: Cancellable | None = None
 
     def request(self, n: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, Waits, Way
 from rstreams._stages.cuts import Boundary, Span
 from rstreams._stages.part import Part
@@ -123,7 +124,7 @@ class TimedWindowing(Windowing[T]):
         span_s: float,
     ) -> None:
         super().__init__(downstream, prefetch, complete_at)
-        self._span = Span(scheduler, span_s, self.cut)
+        self._span = Span(self.scheduler or scheduler, span_s, self.cut)
 
     def _begin(self) -> None:
         self._span.begin()
@@ -148,7 +149,7 @@ class BoundedWindowing(Windowing[T]):
     def _start(self) -> None:
         super()._start()
         if not self._over:
-            self._boundaries.subscribe(self._boundary)
+            call_in(self.scheduler, self._boundaries.subscribe, self._boundary)
 
     def _stop(self) -> None:
         self._boundary.stop()

@@ -21,7 +21,8 @@ import trio
 from rstreams.aio._scope import Scope, require_asyncio
 from rstreams.aio._turns import LoopClock, Turns
 from rstreams.errors import RStreamsError
-from rstreams.runtime.scope import host_scheduler, unwrap
+from rstreams.runtime.failures import unwrap
+from rstreams.runtime.scope import host_scheduler
 from rstreams.runtime.service import Service
 
 T = TypeVar("T")

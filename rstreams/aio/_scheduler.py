@@ -1,4 +1,6 @@
-"""The scheduler of a scope under asyncio: time and tasks by the event loop, for stages that know no event loop.
+"""The schedulers of asyncio: time and tasks by the event loop, for stages that know no event loop.
+
+A scope has one, and a run that subscribers of several scopes share has one: its tasks belong to no scope.
 
 One timer of the loop works the timers off. The loop's own timers would lose the order of those that are due at one
 moment, and a stage that delays items must not change their order.
@@ -15,8 +17,10 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import Any, Final, Protocol, TypeVar
 
+from rstreams._core.endings import Endings
+from rstreams._core.scheduler import current_scheduler
 from rstreams._core.timers import Timers
-from rstreams.abc import Cancellable, Event
+from rstreams.abc import Cancellable, Event, RunScheduler, Scheduler
 
 R = TypeVar("R")
 
@@ -56,14 +60,14 @@ class AsyncioEvent:
 
 
 class Owner(Protocol):
-    """The scope of a scheduler: its tasks live there, and their failures end it."""
+    """What the tasks of a scheduler belong to, a scope or a shared run: their failures end it."""
 
     def add(self, task: asyncio.Task[None], started: TaskInLoop) -> None:
         """Keep a task until it has ended."""
         ...
 
     def fail(self, error: BaseException) -> None:
-        """End the scope with `error`."""
+        """End it with `error`."""
         ...
 
 
@@ -113,7 +117,8 @@ class AsyncioScheduler:
         self._firing = False
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
-        self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded module `random`
+        self._endings = Endings()
+        self._random: Random | None = None  # made when it is needed: that costs more than all the rest
 
     def begin(self) -> None:
         """Remember the context that tasks and timers are to run in: the current one."""
@@ -121,11 +126,8 @@ class AsyncioScheduler:
 
     def close(self) -> None:
         """Forget all timers, and begin nothing more; functions that are in threads are left behind."""
+        self._clear()
         self._closed = True
-        self._timers.clear()
-        self._disarm()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
 
     @property
     def context(self) -> Context:
@@ -166,6 +168,8 @@ class AsyncioScheduler:
 
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
+        if self._random is None:
+            self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded `random`
         return self._random.random()
 
     async def in_thread(self, function: Callable[[], R]) -> R:
@@ -187,6 +191,28 @@ class AsyncioScheduler:
             raise errors.pop()
         returned: R = result
         return returned
+
+    def at_end(self, function: Callable[[], None]) -> Cancellable:
+        """Call `function` when the scope or the run ends; an error of it is an error of a task."""
+        return self._endings.add(function)
+
+    def for_run(self, failed: Callable[[BaseException], None]) -> RunScheduler:
+        """Return a scheduler whose tasks belong to no scope; they see the same context variables as the tasks here."""
+        return AsyncioRunScheduler(self._loop, self.context, failed)
+
+    def adopt(self, tasks: dict[asyncio.Task[None], TaskInLoop]) -> None:
+        """Have the scope wait for tasks of a run that has ended."""
+        with suppress(RuntimeError):  # the scope has ended: nobody waits
+            for task, started in tasks.items():
+                self._owner.add(task, started)
+
+    def _clear(self) -> None:
+        for error in self._endings.call():
+            self._owner.fail(error)
+        self._timers.clear()
+        self._disarm()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run_posted(self, function: Callable[[], None]) -> None:
         """Set a timer for it: what it raises then ends the scope."""
@@ -228,6 +254,71 @@ class AsyncioScheduler:
         finally:
             self._firing = False
         self._arm_for_first()
+
+
+class AsyncioRunScheduler(AsyncioScheduler):
+    """A `RunScheduler` whose tasks belong to no scope.
+
+    Args:
+        loop: The event loop.
+        context: The context that tasks and timers are to run in.
+        failed: Called with an error that leaves a task or a timer.
+
+    Context: The thread of the loop, in any task or callback of it.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, context: Context, failed: Callable[[BaseException], None]
+    ) -> None:
+        """Have no tasks."""
+        super().__init__(loop, self)
+        self._failed = failed
+        self._tasks: dict[asyncio.Task[None], TaskInLoop] = {}
+        self._context = context
+        context.run(current_scheduler.set, self)
+
+    @property
+    def over(self) -> bool:
+        """Whether the loop has been closed."""
+        return self._loop.is_closed()
+
+    def end(self, last: Scheduler | None) -> None:
+        """Cancel all tasks and timers; the end of the scope of `last` waits until they have ended."""
+        self._clear()
+        self._threads = None
+        tasks, self._tasks = self._tasks, {}
+        for started in tasks.values():
+            started.cancel()
+        if isinstance(last, AsyncioScheduler):
+            last.adopt(tasks)
+
+    def add(self, task: asyncio.Task[None], started: TaskInLoop) -> None:
+        """Keep a task until it has ended."""
+        self._tasks[task] = started
+        _alive.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with `error`."""
+        self._failed(error)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        _alive.discard(task)
+        started = self._tasks.pop(task, None)
+        error = _error_of(task)
+        if error is not None and not (isinstance(error, asyncio.CancelledError) and (not started or started.cancelled)):
+            self.fail(error)
+
+
+_alive: Final[set[asyncio.Task[None]]] = set()
+"""The tasks of shared runs: nothing else refers to some of them, and a loop itself does not keep its tasks."""
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    try:
+        return task.exception()
+    except asyncio.CancelledError as error:
+        return error
 
 
 async def _run(function: Callable[[], Awaitable[None]]) -> None:

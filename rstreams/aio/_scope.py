@@ -15,7 +15,7 @@ from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Event, Scheduler
 from rstreams.aio._scheduler import AsyncioEvent, AsyncioScheduler, TaskInLoop
 from rstreams.errors import RStreamsError
-from rstreams.runtime.scope import unwrap
+from rstreams.runtime.failures import unwrap
 
 
 def require_asyncio() -> asyncio.Task[object]:
@@ -45,7 +45,8 @@ class Scope:
     otherwise, or waits for a push source, opens one for it.
 
     Inside, stages that need time or tasks find its scheduler. At the end its tasks are cancelled, whether the body
-    returned or failed, and none of them outlives it.
+    returned or failed, and none of them outlives it. The tasks of a run that is shared with subscribers of other scopes
+    are not its tasks: what subscribed to such a run in this scope leaves it, and the run ends with its last subscriber.
 
     Attributes:
         scheduler: The scheduler over its tasks.
@@ -119,6 +120,8 @@ class Scope:
             started.cancel()
             msg = "the scope has ended, and starts no more tasks"
             raise RuntimeError(msg)
+        if task is self._owner:  # a task of a shared run that has ended; it cannot wait for itself
+            return
         self._tasks[task] = started
         task.add_done_callback(self._task_ended)
 

@@ -15,7 +15,7 @@ from rstreams._checks.publishers import require_subscriber
 from rstreams._checks.refusals import refuse_object
 from rstreams._core.demand import demand_error
 from rstreams._core.holds import NO_HOLD
-from rstreams._core.scheduler import current_scheduler
+from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import Scannable
 from rstreams._core.threads import get_ident
 from rstreams.abc import Hold, Publisher
@@ -109,12 +109,13 @@ class _Observing(Scannable, Generic[T]):
                 self._begin()
 
     def _begin(self) -> None:
-        self._disposable = self._observable.subscribe(
-            partial(self._signal, self._subscriber.on_next),
-            partial(self._signal, self._end, self._subscriber.on_error),
-            partial(self._signal, self._end, self._subscriber.on_complete),
+        subscribe = partial(
+            self._observable.subscribe,
+            on_error=partial(self._signal, self._end, self._subscriber.on_error),
+            on_completed=partial(self._signal, self._end, self._subscriber.on_complete),
             scheduler=rx_scheduler(self._scheduler),
         )
+        self._disposable = call_in(self._scheduler, subscribe, partial(self._signal, self._subscriber.on_next))
         if self._ended:
             self._disposable.dispose()
 

@@ -25,7 +25,7 @@ from rstreams._checks.publishers import require_publisher, require_subscription
 from rstreams._checks.refusals import refuse_result
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
-from rstreams._core.scheduler import current_scheduler
+from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams._core.threads import get_ident
 from rstreams._core.turn import Turn
@@ -138,7 +138,7 @@ class _Rx(KeepingStage[T, R]):
         """Subscribe the operator to the source."""
         feed = _Feed(self, observer)
         self._feeds[feed] = None
-        self._source.subscribe(feed)
+        call_in(self._scheduler, self._source.subscribe, feed)
         self._loop()
         return Disposable(feed.cancel)
 

@@ -43,7 +43,8 @@ def cache(source: Publisher[T], *, max_items: int | None = None, ack: Ack = "on_
         that subscriber counts as cancelled, and the exception is logged.
     Cancels: The source, for one item more than `max_items`. When subscribers cancel, the source is not cancelled: the
         next subscriber continues the run.
-    Context: The source runs in the scope of the first subscriber.
+    Context: The tasks and timers of the source belong to the run, and to no subscriber's scope: whoever leaves, and
+        however, the run goes on. It ends when nobody has its publisher any more.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
 
     Example:
@@ -55,7 +56,7 @@ def cache(source: Publisher[T], *, max_items: int | None = None, ack: Ack = "on_
     if max_items is not None:
         require_count("cache", "max_items", max_items, 1)
     require_choice("cache", "ack", ack, Ack)
-    return AutoConnected(source, _Cache(max_items, ack), 1)
+    return AutoConnected.over(source, _Cache(max_items, ack))
 
 
 class _Cache(Log[T]):

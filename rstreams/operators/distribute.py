@@ -43,7 +43,8 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
         after the items that wait. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its
         item as failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when the last subscriber has cancelled.
-    Context: The source runs in the scope of the last subscriber it waited for.
+    Context: The tasks and timers of the source belong to the run, and to no subscriber's scope: whoever leaves, and
+        however, the run goes on for the others. It ends with the last subscriber, whose scope waits for its tasks.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13; GenStage's DemandDispatcher.
 
     Example:

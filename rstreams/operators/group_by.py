@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._stages.part import Part
+from rstreams._stages.split import InParts
 from rstreams._stages.splitter import Splitting
-from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
 
@@ -73,6 +73,8 @@ def group_by(
         above.
     Cancels: The source, when the stream of groups is cancelled and no group has a subscriber. Groups that have a
         subscriber go on. Groups without one are closed, and items with new keys are dropped.
+    Context: The tasks and timers of the source belong to the run: a group may be read when the scope of the stream of
+        groups has ended.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:
@@ -84,7 +86,7 @@ def group_by(
     require_count("group_by", "prefetch", prefetch, 1)
     if max_groups is not None:
         require_count("group_by", "max_groups", max_groups, 1, unit="")
-    return Lifted(source, lambda downstream: _GroupBy(downstream, key, prefetch, max_groups))
+    return InParts(source, lambda downstream: _GroupBy(downstream, key, prefetch, max_groups))
 
 
 class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):

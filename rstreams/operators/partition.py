@@ -52,7 +52,8 @@ def partition(
         counts as cancelled and its item as failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when all partitions have been cancelled. The items of a partition that was cancelled alone are
         dropped.
-    Context: The source runs in the scope of the last subscriber it waited for.
+    Context: The tasks and timers of the source belong to the run, and to no subscriber's scope: whoever leaves, and
+        however, the run goes on for the others. It ends with the last subscriber, whose scope waits for its tasks.
     Spec: Reactive Streams 1.1, 1.3, 2.13; GenStage's PartitionDispatcher.
 
     Example:

@@ -37,7 +37,9 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         failed. The others go on, and the exception is logged.
     Cancels: The source, when the result of `connect()` is cancelled. When subscribers cancel, even all of them, the run
         goes on.
-    Context: The source runs in the scope in which `connect()` is called.
+    Context: `connect()` is called in a scope, unless a subscriber has one. The tasks and timers of the source belong to
+        the run, and to no scope: whoever leaves, and however, the run goes on. It ends with its connection, or when
+        nobody has its publisher any more.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
 
     Example:

@@ -38,7 +38,9 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
         others go on, and the exception is logged.
     Cancels: The source, when the result of `connect()` is cancelled. When subscribers cancel, even all of them, the run
         goes on.
-    Context: The source runs in the scope in which `connect()` is called.
+    Context: `connect()` is called in a scope, unless a subscriber has one. The tasks and timers of the source belong to
+        the run, and to no scope: whoever leaves, and however, the run goes on. It ends with its connection, or when
+        nobody has its publisher any more.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
 
     Example:

@@ -38,7 +38,8 @@ def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
         each subscriber. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item as
         failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when the last subscriber has cancelled.
-    Context: The source runs in the scope of the subscriber that begins the run.
+    Context: The tasks and timers of the source belong to the run, and to no subscriber's scope: whoever leaves, and
+        however, the run goes on for the others. It ends with the last subscriber, whose scope waits for its tasks.
     Spec: Reactive Streams 1.1, 1.3, 1.11, 2.13.
 
     Example:

@@ -49,13 +49,13 @@ def timeout(source: Publisher[T], timeout_s: float, *, fallback: Publisher[R] | 
 
 
 class _Timeout(Arbiter[T]):
-    __slots__ = ("_due", "_fallback", "_scheduler", "_timed_out", "_timeout_s", "_timer")
+    __slots__ = ("_clock", "_due", "_fallback", "_timed_out", "_timeout_s", "_timer")
 
     operator = "timeout"
 
     def __init__(self, downstream: Subscriber[T], timeout_s: float, fallback: Publisher[T] | None) -> None:
         super().__init__(downstream)
-        self._scheduler: Scheduler = bound_scheduler("timeout")
+        self._clock: Scheduler = bound_scheduler("timeout")
         self._timeout_s = timeout_s
         self._fallback = fallback
         self._timer: Cancellable | None = None
@@ -70,7 +70,7 @@ class _Timeout(Arbiter[T]):
                 self.cancel()  # 2.13: also stops the timer
                 raise
             # Not before: the source cannot send while the subscriber is busy.
-            self._due = self._scheduler.now() + self._timeout_s
+            self._due = self._clock.now() + self._timeout_s
 
     def on_error(self, error: BaseException) -> None:
         if not self._timed_out:
@@ -86,18 +86,18 @@ class _Timeout(Arbiter[T]):
         if not self._accepts(n):
             return
         if not waited:
-            self._due = self._scheduler.now() + self._timeout_s
+            self._due = self._clock.now() + self._timeout_s
         self._upstream.request(n)
         if self._demand and not self._ended and not self._timed_out and self._timer is None:
-            self._timer = self._scheduler.call_later(self._due - self._scheduler.now(), self._fire)
+            self._timer = self._clock.call_later(self._due - self._clock.now(), self._fire)
 
     def _fire(self) -> None:
         self._timer = None
         if not self._demand:
             return  # the next request starts the timer again
-        left = self._due - self._scheduler.now()
+        left = self._due - self._clock.now()
         if left > 0:
-            self._timer = self._scheduler.call_later(left, self._fire)
+            self._timer = self._clock.call_later(left, self._fire)
         elif self._fallback is None:
             self._fail(
                 StreamTimeout(f"timeout(timeout_s={self._timeout_s!r}): no item for {self._timeout_s!r} seconds")

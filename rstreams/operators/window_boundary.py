@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_publisher
-from rstreams._stages.stage import Lifted
+from rstreams._stages.split import InParts
 from rstreams._stages.windows import BoundedWindowing
 from rstreams.abc import Publisher
 
@@ -46,6 +46,8 @@ def window_boundary(
     Cancels: `boundary`, at every end. The source, when `boundary` completes or fails, and when the stream of windows is
         cancelled and no window with a subscriber still waits for items. Windows with a subscriber go on; windows
         without one are closed.
+    Context: The tasks and timers of the source belong to the run: a window may be read when the scope of the stream of
+        windows has ended.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:
@@ -55,7 +57,7 @@ def window_boundary(
     """
     require_publisher("window_boundary", "boundary", boundary)
     require_count("window_boundary", "prefetch", prefetch, 1)
-    return Lifted(source, lambda downstream: _WindowBoundary(downstream, prefetch, boundary))
+    return InParts(source, lambda downstream: _WindowBoundary(downstream, prefetch, boundary))
 
 
 class _WindowBoundary(BoundedWindowing[T]):

@@ -6,8 +6,8 @@ from collections import deque
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._stages.split import InParts
 from rstreams._stages.splitter import Splitting
-from rstreams._stages.stage import Lifted
 from rstreams._stages.windows import Window
 from rstreams.abc import Publisher, Subscriber
 
@@ -48,6 +48,8 @@ def window_count(
         open windows, in each after the items that wait.
     Cancels: The source, when the stream of windows is cancelled and no window with a subscriber still waits for items.
         Windows with a subscriber go on; windows without one are closed.
+    Context: The tasks and timers of the source belong to the run: a window may be read when the scope of the stream of
+        windows has ended.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:
@@ -59,7 +61,7 @@ def window_count(
     if skip is not None:
         require_count("window_count", "skip", skip, 1)
     require_count("window_count", "prefetch", prefetch, 1)
-    return Lifted(source, lambda downstream: _WindowCount(downstream, count, skip or count, prefetch))
+    return InParts(source, lambda downstream: _WindowCount(downstream, count, skip or count, prefetch))
 
 
 class _WindowCount(Splitting[T, Publisher[T]]):

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._stages.stage import Lifted
+from rstreams._stages.split import InParts
 from rstreams._stages.windows import TimedWindowing
 from rstreams.abc import Publisher
 
@@ -43,7 +43,8 @@ def window_count_or_time(
         of the source goes to the stream and all open windows, in each after the items that wait.
     Cancels: The source, when the stream of windows is cancelled and no window with a subscriber still waits for items.
         Windows with a subscriber go on; windows without one are closed.
-    Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
+    Context: A scope that subscribes gives the time (`rstreams.abc.Scheduler`). The tasks and timers belong to the run:
+        a window may be read when the scope of the stream of windows has ended.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:
@@ -54,7 +55,7 @@ def window_count_or_time(
     require_count("window_count_or_time", "count", count, 1)
     require_seconds("window_count_or_time", "span_s", span_s)
     require_count("window_count_or_time", "prefetch", prefetch, 1)
-    return Lifted(
+    return InParts(
         source,
         lambda downstream: _WindowCountOrTime(
             downstream, prefetch, count, bound_scheduler("window_count_or_time"), span_s

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._stages.stage import Lifted
+from rstreams._stages.split import InParts
 from rstreams._stages.windows import TimedWindowing
 from rstreams.abc import Publisher
 
@@ -40,7 +40,8 @@ def window_time(source: Publisher[T], span_s: float, *, prefetch: int = 256) -> 
         of the source goes to the stream and all open windows, in each after the items that wait.
     Cancels: The source, when the stream of windows is cancelled and no window with a subscriber still waits for items.
         Windows with a subscriber go on; windows without one are closed.
-    Context: The spans are timed in the scope that subscribes (`rstreams.abc.Scheduler`).
+    Context: A scope that subscribes gives the time (`rstreams.abc.Scheduler`). The tasks and timers belong to the run:
+        a window may be read when the scope of the stream of windows has ended.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
 
     Example:
@@ -53,7 +54,7 @@ def window_time(source: Publisher[T], span_s: float, *, prefetch: int = 256) -> 
     """
     require_seconds("window_time", "span_s", span_s)
     require_count("window_time", "prefetch", prefetch, 1)
-    return Lifted(
+    return InParts(
         source,
         lambda downstream: _WindowTime(downstream, prefetch, 0, bound_scheduler("window_time"), span_s),
     )

@@ -9,7 +9,8 @@ from rstreams._core.demand import take_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, Watched
 from rstreams._core.subscription import checked_error
-from rstreams._stages.shared_run import Member, Sharing
+from rstreams._stages.member import Member
+from rstreams._stages.shared_run import Sharing
 from rstreams.abc import Subscriber
 from rstreams.push.emit_result import EmitResult
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -13,6 +13,7 @@ import trio
 
 from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Scheduler
+from rstreams.runtime.failures import unwrap
 from rstreams.runtime.trio_scheduler import TrioScheduler
 
 
@@ -54,7 +55,8 @@ class Scope:
     another way, or to wait for a push source.
 
     Inside, stages that need time or tasks find its scheduler. At the end its tasks are cancelled, whether the body
-    returned or failed. No task outlives the scope.
+    returned or failed. No task outlives the scope. The tasks of a run that is shared with subscribers of other scopes
+    are not its tasks: what subscribed to such a run in this scope leaves it, and the run ends with its last subscriber.
 
     Attributes:
         nursery: The nursery the tasks live in.
@@ -85,6 +87,7 @@ class Scope:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         current_scheduler.reset(self._token)
+        self.scheduler.call_endings()
         self.nursery.cancel_scope.cancel()
         try:
             return bool(await self._manager.__aexit__(kind, error, traceback))
@@ -121,40 +124,3 @@ async def open_nursery() -> AsyncIterator[trio.Nursery]:
         finally:
             failure.__context__ = context
             del failure
-
-
-def unwrap(
-    group: BaseExceptionGroup[BaseException], cancellation: type[BaseException] = trio.Cancelled
-) -> BaseException:
-    """Return the one failure in a nursery's group, or a group if there are several.
-
-    An interrupt, or the program's own exit, comes before all other failures. A group that user code raised is one
-    failure and stays a group; only cancellations are taken out of it.
-    """
-    failures = list({id(failure): failure for failure in _failures(group, cancellation)}.values())
-    if not failures:
-        return next(_cancellations(group))
-    for failure in failures:
-        if len(failures) == 1 or isinstance(failure, (KeyboardInterrupt, SystemExit)):
-            return failure  # the other failures come from the end of the program
-    return group.derive(failures)
-
-
-def _failures(group: BaseExceptionGroup[BaseException], cancellation: type[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            cancelled, rest = error.split(cancellation)
-            if cancelled is None:
-                yield error
-            elif rest is not None:
-                yield rest
-        elif not isinstance(error, cancellation):
-            yield error
-
-
-def _cancellations(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _cancellations(error)
-        else:
-            yield error

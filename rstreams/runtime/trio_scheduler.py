@@ -1,4 +1,7 @@
-"""The scheduler of a scope: time and tasks by trio, for stages that may not know trio.
+"""The schedulers of trio: time and tasks for stages that may not know trio.
+
+A scope has one over its nursery. A run that subscribers of several scopes share has one over system tasks of trio,
+because none of the scopes may end the tasks: they end with the run, or with the whole trio run.
 
 One task works the timers off. One task for each timer would be shorter code. But trio runs the tasks that wake at one
 moment in random order, and a stage that delays items must not change their order.
@@ -7,50 +10,58 @@ moment in random order, and a stage that delays items must not change their orde
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from random import Random
 from typing import TypeVar
 
 import trio
 
+from rstreams._core.endings import Endings
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.timers import Timers
-from rstreams.abc import Cancellable, Event
+from rstreams.abc import Cancellable, Event, RunScheduler, Scheduler
+from rstreams.runtime.failures import unwrap
 
 R = TypeVar("R")
 
 
-class TrioScheduler:
-    """A `Scheduler` whose tasks live in one nursery.
-
-    Args:
-        nursery: The nursery of the tasks; its owner ends them.
+class _TasksInTrio(ABC):
+    """A `Scheduler` in trio; who inherits from it says where the tasks live.
 
     Attributes:
         now: Returns the time of trio's clock, in seconds.
-
-    Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one; thus
-        its subscriptions belong to the same scope. Under `trio.testing.MockClock` all times are virtual.
     """
 
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self._nursery = nursery
+    def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self.now = trio.lowlevel.current_clock().current_time  # not a method: that would cost three calls more
         self._timers = Timers(self._wake_for_first)
         self._timing = False
         self._sleep = trio.CancelScope()
-        self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded module `random`
+        self._endings = Endings()
+        self._random: Random | None = None  # made when it is needed: that costs more than all the rest
+
+    @abstractmethod
+    def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
+        """Start a task."""
+
+    @property
+    @abstractmethod
+    def _ends(self) -> bool:
+        """Whether the tasks are being cancelled."""
 
     def event(self) -> Event:
         """Return a `trio.Event`."""
         return trio.Event()
 
     def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
-        """Run `function` as a task of the nursery; if it is cancelled before its first step, it is not called."""
+        """Run `function` as a task; if it is cancelled before its first step, it is not called."""
         scope = trio.CancelScope()
-        self._nursery.start_soon(self._run_task, function, scope, name=function)
+        self._spawn(partial(self._run_task, function, scope), function)
         return scope
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Cancellable:
@@ -60,7 +71,7 @@ class TrioScheduler:
             self._wake_for_first()
         else:
             self._timing = True
-            self._nursery.start_soon(self._run_timers)
+            self._spawn(partial(self._run_timers, self._timers), self._run_timers)
         return timer
 
     def post(self, function: Callable[[], None]) -> None:
@@ -70,15 +81,30 @@ class TrioScheduler:
 
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
+        if self._random is None:
+            self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded `random`
         return self._random.random()
 
     async def in_thread(self, function: Callable[[], R]) -> R:
         """Call `function` in one of trio's worker threads, of which 40 run at a time."""
         return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
 
+    def at_end(self, function: Callable[[], None]) -> Cancellable:
+        """Call `function` when the scope or the run ends; an error of it is an error of a task."""
+        return self._endings.add(function)
+
+    def for_run(self, failed: Callable[[BaseException], None]) -> RunScheduler:
+        """Return a scheduler whose tasks are system tasks of trio."""
+        return TrioRunScheduler(failed)
+
+    def call_endings(self) -> None:
+        """Call what is to be called at the end."""
+        for error in self._endings.call():
+            self._spawn(partial(_raise, error), _raise)
+
     def _run_posted(self, function: Callable[[], None]) -> None:
         """Set a timer for it: then an error of it ends the scope, and not the whole trio run."""
-        if not self._nursery.cancel_scope.cancel_called:
+        if not self._ends:
             self.call_later(0, function)
 
     async def _run_task(self, function: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
@@ -87,17 +113,120 @@ class TrioScheduler:
             with scope:
                 await function()
 
-    async def _run_timers(self) -> None:
+    async def _run_timers(self, timers: Timers) -> None:
         current_scheduler.set(self)
-        while (due := self._timers.first_due) is not None:
+        while (due := timers.first_due) is not None:
             self._sleep = trio.CancelScope(deadline=due)
             with self._sleep:
                 await trio.sleep_forever()
             # Only those due now: a timer that sets itself again without a delay must not stop the other tasks.
-            for timer in self._timers.take_due(self.now()):
+            for timer in timers.take_due(self.now()):
                 timer.fire()
-        self._timing = False
+        if timers is self._timers:
+            self._timing = False
 
     def _wake_for_first(self) -> None:
         due = self._timers.first_due
         self._sleep.deadline = -math.inf if due is None else due
+
+
+class TrioScheduler(_TasksInTrio):
+    """A `Scheduler` whose tasks live in one nursery.
+
+    Args:
+        nursery: The nursery of the tasks; its owner ends them.
+
+    Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one; thus
+        its subscriptions belong to the same scope. Under `trio.testing.MockClock` all times are virtual.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        super().__init__()
+        self._nursery = nursery
+
+    def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
+        self._nursery.start_soon(function, name=name)
+
+    @property
+    def _ends(self) -> bool:
+        return self._nursery.cancel_scope.cancel_called
+
+
+class TrioRunScheduler(_TasksInTrio):
+    """A `RunScheduler` whose tasks are system tasks of trio: no scope ends them, and the end of trio's run does.
+
+    Args:
+        failed: Called with an error that leaves a task or a timer.
+
+    Context: As `TrioScheduler`. A task sees the context variables of the task that has started it.
+    """
+
+    def __init__(self, failed: Callable[[BaseException], None]) -> None:
+        super().__init__()
+        self._failed = failed
+        self._tasks: dict[trio.lowlevel.Task, trio.CancelScope] = {}
+        self._ended = trio.lowlevel.ParkingLot()  # of those that wait for the end of tasks
+
+    @property
+    def over(self) -> bool:
+        """Whether the trio run has ended."""
+        try:
+            self._token.run_sync_soon(_do_nothing, idempotent=True)
+        except trio.RunFinishedError:
+            return True
+        return False
+
+    def end(self, last: Scheduler | None) -> None:
+        """Cancel all tasks and timers; the end of the scope of `last` waits until they have ended."""
+        self.call_endings()
+        self._timers.clear()
+        self._timers, self._timing = Timers(self._wake_for_first), False
+        tasks = set(self._tasks)
+        for scope in self._tasks.values():
+            scope.cancel()
+        if tasks and last is not None:
+            with suppress(RuntimeError):  # that scope has ended: nobody waits
+                last.start(partial(self._wait_for, tasks))
+
+    def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
+        scope = trio.CancelScope()
+        # In the context of the caller, as trio does it for the tasks of a nursery.
+        task = trio.lowlevel.spawn_system_task(self._contain, function, scope, name=name, context=copy_context())
+        self._tasks[task] = scope
+
+    @property
+    def _ends(self) -> bool:
+        return False
+
+    @trio.lowlevel.disable_ki_protection
+    async def _contain(self, function: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+        """Run a task whose errors go to the subscribers: an error that left a system task would end trio's run."""
+        try:
+            if not scope.cancel_called:
+                with scope:
+                    await function()
+        except GeneratorExit:  # the garbage collector throws this away, perhaps in another thread
+            raise
+        except BaseException as error:
+            self._failed(unwrap(error) if isinstance(error, BaseExceptionGroup) else error)
+        finally:
+            self._tasks.pop(trio.lowlevel.current_task(), None)
+            self._ended.unpark_all()
+
+    async def _wait_for(self, tasks: set[trio.lowlevel.Task]) -> None:
+        """Wait until `tasks` have ended, but not for those that wait for this one."""
+        around = trio.lowlevel.current_task()
+        while around.parent_nursery is not None:
+            around = around.parent_nursery.parent_task
+            tasks.discard(around)
+        with trio.CancelScope(shield=True):
+            while not tasks.isdisjoint(self._tasks):
+                await self._ended.park()
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+def _do_nothing() -> None:
+    """Be called by a trio run that has not ended."""

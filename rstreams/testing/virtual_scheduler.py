@@ -22,8 +22,9 @@ from contextvars import Token
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
+from rstreams._core.endings import Endings
 from rstreams._core.scheduler import current_scheduler
-from rstreams.abc import Cancellable, Scheduler
+from rstreams.abc import Cancellable, RunScheduler, Scheduler
 from rstreams.errors import ConfigError
 
 __all__ = ["VirtualScheduler"]
@@ -44,7 +45,10 @@ class VirtualScheduler:
         self._timers: list[_VirtualTimer] = []
         self._timers_set = 0
         self._random = random.Random(0)  # noqa: S311 - the same in every run, as wanted
+        self._endings = Endings()
         self._token: Token[Scheduler] | None = None
+        self.over = False
+        """Whether the block has ended."""
 
     def __enter__(self) -> Self:
         """Become the current scheduler."""
@@ -58,9 +62,13 @@ class VirtualScheduler:
         if self._token is not None:
             current_scheduler.reset(self._token)
             self._token = None
+        self.over = True
+        errors = self._endings.call()
         for task in self._tasks:
             task.cancel()
         self._run_tasks()
+        if errors:
+            raise errors[0]
 
     @property
     def running(self) -> int:
@@ -132,6 +140,17 @@ class VirtualScheduler:
         self.call_later(0, event.set)
         await event.wait()
         return function()
+
+    def at_end(self, function: Callable[[], None]) -> Cancellable:
+        """Call `function` at the end of the block."""
+        return self._endings.add(function)
+
+    def for_run(self, failed: Callable[[BaseException], None]) -> RunScheduler:  # noqa: ARG002 - see below
+        """Return itself: all tasks and timers live until the end of the block, and `advance` raises their errors."""
+        return self
+
+    def end(self, last: Scheduler | None) -> None:
+        """Do nothing: the end of the block is the end of all tasks and timers."""
 
     def _run_tasks(self) -> None:
         while ready := [task for task in self._tasks if task.ready]:

@@ -330,3 +330,28 @@ def test_as_many_items_are_asked_for_ahead_as_the_link_has_room_for(
         here.jobs_once(lambda _: len(items._kept) >= ahead)  # which lets the connection's thread go on
         assert len(items._kept) <= 2 * ahead
         assert list(items) == list(range(5_000, 10_000))
+
+
+@pytest.mark.parametrize("share", ["share", "cache"])
+@pytest.mark.parametrize("source", ["delay", "map_blocking"])
+def test_threads_share_a_run_that_the_first_of_them_leaves(here: Fixture, source: str, share: str) -> None:
+    numbers = here.connection.stream("numbers")
+    made = numbers.delay(0.001) if source == "delay" else numbers.map_blocking(lambda n: n)
+    shared = made.share() if share == "share" else made.cache()
+    begun, left = threading.Event(), threading.Event()
+
+    def begin_and_leave() -> None:
+        with shared.open(window=2) as items:
+            next(items)
+            begun.set()
+            left.wait()
+
+    first = threading.Thread(target=begin_and_leave)
+    first.start()
+    begun.wait()
+    with shared.open(window=2) as items:
+        seen = [next(items)]
+        left.set()
+        first.join()
+        seen += [next(items) for _ in range(9)]
+    assert seen == list(range(seen[0], seen[0] + 10))

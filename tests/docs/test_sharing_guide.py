@@ -16,10 +16,10 @@ EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTAL
 
 
 def test_every_example_says_what_it_prints() -> None:
-    assert len(EXAMPLES) == GUIDE.count("```python") == 6
+    assert len(EXAMPLES) == GUIDE.count("```python") == 7
 
 
-@pytest.mark.parametrize("example", range(6))
+@pytest.mark.parametrize("example", range(7))
 def test_an_example_prints_what_it_says(example: int) -> None:
     code, printed = EXAMPLES[example]
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=50)

@@ -135,7 +135,7 @@ def test_empty_windows_nobody_subscribes_to_are_not_kept() -> None:
         window_time(ManualPublisher[int](), 1.0).subscribe(probe)
         scheduler.advance(100.0)
 
-    assert len(taken) == 101
-    assert len(probe.subscription._parts) == 1  # type: ignore[union-attr]
+        assert len(taken) == 101
+        assert len(probe.subscription._parts) == 1  # type: ignore[union-attr]
     taken[0].subscribe(late := ProbeSubscriber[int]())
     assert late.signals == ["on_subscribe", "on_complete"]

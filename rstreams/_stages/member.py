@@ -1,0 +1,163 @@
+"""The subscription of one of several subscribers that share a run; the run is in `shared_run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from rstreams._core.demand import add_demand, demand_error
+from rstreams._core.holds import SharedHold
+from rstreams._core.scheduler import current_scheduler
+from rstreams._core.sight import SEND, Scannable, Waits, Way
+from rstreams._core.threads import get_ident, refuse_thread
+from rstreams.abc import Hold, Scheduler, Subscriber, Subscription
+
+T = TypeVar("T")
+
+
+class MembersRun(Protocol):
+    """The calls that a member makes to its run."""
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """The most items that can be held at once."""
+        ...
+
+    @property
+    def waits_for(self) -> str:
+        """The reason for waiting, besides the source."""
+        ...
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that the items come from."""
+        ...
+
+    def waits_to_serve(self, member: Any) -> Waits:  # noqa: ANN401 - each run has members of its own kind
+        """Return the events that must happen before a member gets something."""
+        ...
+
+    def hold(self) -> Hold:
+        """Claim the item that is being passed on."""
+        ...
+
+    def update(self) -> None:
+        """Serve the members."""
+        ...
+
+    def leave(self, member: Any) -> None:  # noqa: ANN401 - likewise
+        """Take out a member that has cancelled."""
+        ...
+
+    def refuse(self, member: Any, error: BaseException) -> None:  # noqa: ANN401 - likewise
+        """Handle an exception raised by a member's subscriber."""
+        ...
+
+
+class Member(Scannable, Generic[T]):
+    """The subscription of one of several subscribers.
+
+    Attributes:
+        subscriber: The subscriber.
+        scheduler: The scheduler of the scope it subscribed in, if there is one.
+        thread: The thread it subscribed in, which alone may call it.
+        requested: The number of items requested in all.
+        limit: The items requested and not yet received, or the number of the last requested item in the run's count.
+        ended: Whether it has cancelled or got the end.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_emitting",
+        "_run",
+        "ended",
+        "limit",
+        "requested",
+        "scheduler",
+        "subscriber",
+        "thread",
+    )
+
+    def __init__(self, run: MembersRun, subscriber: Subscriber[T]) -> None:
+        self._run = run
+        self._emitting: SharedHold | None = None
+        self.thread = get_ident()
+        self.scheduler: Scheduler | None = current_scheduler.get(None)
+        self.subscriber = subscriber
+        self.requested = 0
+        self.limit = 0
+        self.ended = False
+
+    def request(self, n: int) -> None:
+        if get_ident() != self.thread:
+            refuse_thread(f"request({n})", self.thread)
+        if self.ended:
+            return
+        error = demand_error(n)
+        if error is not None:
+            self.cancel()
+            self.subscriber.on_error(error)  # 3.9
+            return
+        self.requested += n
+        self.limit = add_demand(self.limit, n)
+        self._run.update()
+
+    def cancel(self) -> None:
+        if get_ident() != self.thread:
+            refuse_thread("cancel()", self.thread)
+        if not self.ended:
+            self.ended = True
+            self._run.leave(self)
+
+    def hold(self) -> Hold:
+        emitting = self._emitting
+        return self._run.hold() if emitting is None else emitting.hold()
+
+    @property
+    def window(self) -> int:
+        """The most items that can be held at once before no further one comes."""
+        return self._run.window
+
+    # called by `explain` and the search for a deadlock, see `_core.sight`
+
+    @property
+    def downstream(self) -> object:
+        """The subscriber."""
+        return self.subscriber
+
+    @property
+    def label(self) -> str:
+        """The operator's name."""
+        return self._run.label
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that the items come from."""
+        return self._run.upstreams()
+
+    @property
+    def waits_for(self) -> str:
+        """The reason for waiting, besides the source."""
+        return self._run.waits_for
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return the events that must happen before it sends its subscriber something."""
+        return self._run.waits_to_serve(self) if way == SEND else None
+
+    # the run calls this
+
+    def emit(self, item: T, kept: SharedHold) -> None:
+        """Send a kept item; the caller owns `kept`, the claim on it."""
+        claim = kept.hold()
+        self._emitting = kept
+        try:
+            self.subscriber.on_next(item)
+        except BaseException as error:
+            claim.fail(error)
+            self._run.refuse(self, error)
+        finally:
+            self._emitting = None
+            claim.done()
