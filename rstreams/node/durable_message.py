@@ -26,10 +26,11 @@ class Durable(Lasting):
         dying: Why it leaves for the dead letters; "" if it does not.
     """
 
-    __slots__ = ("dying", "position", "size")
+    __slots__ = ("_came", "dying", "position", "size")
 
     def __init__(self, position: int, encoded: bytes, deadline: float = math.inf) -> None:
         super().__init__(encoded, deadline)
+        self._came = encoded
         self.position = position
         self.size = len(encoded)
         self.dying = ""
@@ -46,13 +47,13 @@ class Durable(Lasting):
             "times": [each.isoformat() for each in failure.times],
         }
         text = json.dumps(told).encode()
-        return _SIZE.pack(len(text)) + text + self.encoded
+        return _SIZE.pack(len(text)) + text + (b"" if self.encoded is self._came else self.encoded)
 
     def recall(self, note: bytes) -> None:
         """Become as `note` says."""
         end = _SIZE.size + _SIZE.unpack_from(note)[0]
         told = json.loads(note[_SIZE.size : end])
-        self.encoded = note[end:]
+        self.encoded = note[end:] or self.encoded
         self.failures, self.dying = told["failures"], told["dying"]
         if told["times"]:
             failure = self.failure = Failure()

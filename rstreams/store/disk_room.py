@@ -1,13 +1,13 @@
 """The room on the disk that a store has for itself, so that it can always go on with what makes more room.
 
-Theory of operation. A full disk must not stop the messages from leaving. Two things could:
+Theory of operation. A full disk must not stop the messages from leaving. Three things could:
 
     the log cannot be moved      SQLite's log (`store.db-wal`) is moved into the tables, which then become larger.
     into the tables              Therefore the tables get that room before a commit needs it (`cover`). A commit for
                                  which there is none is not made. The log can then be moved on a full disk too, and its
                                  room be used again.
-    there is no room for the     Opening the tables, and the first deletes, need some. The file `reserve` keeps it. It
-    log itself                   is let go when there is no other room, and taken again when there is.
+    the log itself has no room   It has `RESERVE_BYTES` from the beginning.
+    the store cannot be opened   Closing it removes the log. The file `reserve` then keeps its room for the next start.
 
 How much of the log is used is in `store.db-shm`, because the log's file does not become smaller when it is used anew.
 
@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Final
 
 from rstreams.store.failures import NO_ROOM
-from rstreams.store.tables import PAGE_BYTES
+from rstreams.store.tables import PAGE_BYTES, SPARE_PAGES
 
 RESERVE: Final = "reserve"
 """The name of the file that keeps room."""
 
 RESERVE_BYTES: Final = 1024 * 1024
-"""Its size."""
+"""The least size of the log, and the size of the reserve."""
 
 _STEP_BYTES: Final = 1024 * 1024
 """How much room the tables get at a time, if there is so much."""
@@ -55,14 +55,19 @@ class DiskRoom:
     """
 
     def __init__(self, tables: Path) -> None:
-        self._reserve = tables.parent / RESERVE
-        self._tables = os.open(tables, os.O_RDWR | os.O_CLOEXEC)
+        self._folder = tables.parent
+        self._files: list[int] = []
         try:
-            self._index = os.open(f"{tables}-shm", os.O_RDONLY | os.O_CLOEXEC)
+            for name, flags in ((tables, os.O_RDWR), (f"{tables}-wal", os.O_RDWR), (f"{tables}-shm", os.O_RDONLY)):
+                self._files.append(os.open(name, flags | os.O_CLOEXEC))
+            self._tables, self._log, self._index = self._files
+            self._covered: float = os.fstat(self._tables).st_size
         except BaseException:
-            os.close(self._tables)
+            for file in self._files:
+                os.close(file)
             raise
-        self._covered: float = os.fstat(self._tables).st_size
+        let_go(self._folder)
+        self.take()
 
     def cover(self, pages: int) -> None:
         """Have room for tables of so many pages.
@@ -94,20 +99,23 @@ class DiskRoom:
             raise
         self._covered = size
 
-    def lack(self) -> OSError | None:
-        """Ask the system for one more page; return what it says, None if there is room."""
-        if self._covered == math.inf:
-            return None
-        try:
-            self._extend(int(self._covered) + PAGE_BYTES)
-        except OSError as error:
-            return error
-        return None
+    def lack(self, pages: int) -> OSError | None:
+        """Ask the system for the room of a log, and of more pages; return what it says, None if there is room."""
+        lack = self.take()
+        if lack is None and self._covered != math.inf:
+            try:
+                self._extend(int(self._covered) + pages * PAGE_BYTES)
+            except OSError as error:
+                return error
+        return lack
 
     def moved(self) -> None:
         """Hear that the log was moved into the tables, which cuts off the room that they do not need."""
         if self._covered != math.inf:
             self._covered = os.fstat(self._tables).st_size
+            with suppress(OSError):
+                self._extend(int(self._covered) + SPARE_PAGES * PAGE_BYTES)
+        self.take()  # another program may have cut it off
 
     @property
     def log_bytes(self) -> int:
@@ -119,18 +127,19 @@ class DiskRoom:
         return 0 if moved >= frames else frames * (PAGE_BYTES + _FRAME_BYTES)
 
     def take(self) -> OSError | None:
-        """Take the reserve; return why that cannot be done, None if it is there."""
-        return take_reserve(self._reserve)
-
-    def let_go(self) -> None:
-        """Let the reserve go."""
-        let_go(self._reserve.parent)
+        """Have room for the log; return why there is less than its least size, None if there is not."""
+        return _fill(self._log)
 
     def close(self) -> None:
-        """Take the reserve for the next start, and close the files."""
-        self.take()
-        os.close(self._index)
-        os.close(self._tables)
+        """Close the files, and take the reserve for the next start: the log is not there any more."""
+        for file in self._files:
+            os.close(file)
+        with suppress(OSError):
+            file = os.open(self._folder / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                _fill(file)
+            finally:
+                os.close(file)
 
 
 def let_go(folder: Path) -> bool:
@@ -142,19 +151,22 @@ def let_go(folder: Path) -> bool:
     return True
 
 
-def take_reserve(reserve: Path) -> OSError | None:
-    """Make the file of the reserve; return why that cannot be done, None if it is there."""
+def _fill(file: int) -> OSError | None:
+    """Give a file as much of `RESERVE_BYTES` as there is; return why that is less, None if it is not."""
+    lack: OSError | None = None
     try:
-        file = os.open(reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        size = os.fstat(file).st_size
+        step = RESERVE_BYTES - size
+        while size < RESERVE_BYTES and step >= PAGE_BYTES:
+            step = min(step, RESERVE_BYTES - size)
+            try:
+                os.posix_fallocate(file, size, step)
+                size += step
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                lack = error
+                step //= 2
     except OSError as error:
-        return error
-    try:
-        if os.fstat(file).st_size < RESERVE_BYTES:
-            os.posix_fallocate(file, 0, RESERVE_BYTES)
-    except OSError as error:
-        with suppress(OSError):
-            reserve.unlink()
-        return error if error.errno in {*NO_ROOM, errno.EIO} else None  # this file system cannot keep room
-    finally:
-        os.close(file)
-    return None
+        return error if error.errno == errno.EIO else None  # this file system cannot keep room
+    return lack if size < RESERVE_BYTES else None

@@ -131,3 +131,8 @@ def merged(parts: Iterable[range]) -> list[range]:
         else:
             found.append(each)
     return found
+
+
+def as_blob(mask: int, count: int) -> bytes:
+    """Return the bits of the messages of a run that are deleted, as they are stored."""
+    return mask.to_bytes(-(-count // 8), "little")

@@ -3,7 +3,7 @@
     lock       locked by the process that uses the store; has its process id
     store.db   the tables (SQLite, with `store.db-wal`, and `store.db-shm` while it is used)
     mark       the number of the last commit that was synced
-    reserve    room on the disk, for when there is no other (`disk_room`)
+    reserve    room on the disk for the next start, while the store is not used (`disk_room`)
 
 The mark is written when a commit has been synced. Tables with fewer commits than the mark says have lost some that were
 promised to be safe, for instance because `store.db-wal` was cut off or removed.

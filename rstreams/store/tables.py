@@ -23,7 +23,7 @@ from itertools import starmap
 from typing import Final
 
 from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Together, Trim
-from rstreams.store.entries import Chunk, Cut, Run, checksum, cut, join, merged, split
+from rstreams.store.entries import Chunk, Cut, Run, as_blob, checksum, cut, join, merged, split
 from rstreams.store.failures import StoreDamaged
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.sparse_runs import smaller_parts
@@ -43,6 +43,9 @@ SCHEMA: Final = """
 
 PAGE_BYTES: Final = 8192
 """The size of a page of the tables."""
+
+SPARE_PAGES: Final = 16
+"""The pages that messages leave free, so that failed attempts and positions of readers can be noted on a full disk."""
 
 UNREADABLE: Final = (sqlite3.Error, struct.error, AttributeError, OverflowError, TypeError, ValueError)
 """The exceptions of reading damaged tables: a number may have become a text."""
@@ -88,7 +91,7 @@ class Tables:
         identity: The store's own number.
         commits: How many commits there were.
         ledgers: The accounts by name.
-        cover: Called in a transaction with the number of pages that the tables will have; raises if there is no room.
+        cover: Called in a transaction with the number of pages that the tables will need; raises if there is no room.
 
     Context: The store's thread.
     """
@@ -138,7 +141,7 @@ class Tables:
             crc = account_checksum(self._identity, commits, partitions)
             execute("UPDATE store SET commits = ?, partitions = ?, crc = ?", (commits, partitions, crc))
             [(pages,)] = execute("PRAGMA page_count").fetchall()
-            self._cover(pages)
+            self._cover(pages + SPARE_PAGES * any(change.may_be_refused for change in changes))
             execute("COMMIT")
         except BaseException:
             self.ledgers, self._last = before, last
@@ -147,6 +150,11 @@ class Tables:
             raise
         self.commits = commits
         return unfinished, changed
+
+    def free_pages(self) -> int:
+        """Return the number of pages of the tables that nothing uses."""
+        [(pages,)] = self.connection.execute("PRAGMA freelist_count").fetchall()
+        return int(pages)
 
     def move_log(self) -> bool:
         """Write what is in SQLite's log into the tables, and sync them; return whether that is all.
@@ -353,7 +361,7 @@ class _Transaction:
         count, body = len(messages), join(messages)
         crc = checksum((ledger.number, first, count), body)
         number = self._execute("INSERT INTO bodies(data) VALUES(?)", (body,)).lastrowid
-        live, mask = count - gone.bit_count(), _as_blob(gone, count) if gone else None
+        live, mask = count - gone.bit_count(), as_blob(gone, count) if gone else None
         self._execute(
             "INSERT INTO runs VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (ledger.number, first, count, live, len(body), time_ms, crc, mask, number),
@@ -384,7 +392,7 @@ class _Transaction:
             if left:
                 self._execute(
                     "UPDATE runs SET live = ?, gone = ? WHERE partition = ? AND first = ?",
-                    (left, _as_blob(mask, count), ledger.number, row.first),
+                    (left, as_blob(mask, count), ledger.number, row.first),
                 )
                 continue
             self._remove_run(ledger, row)
@@ -487,8 +495,3 @@ class _Transaction:
         ledger.notes -= self._execute("DELETE FROM notes WHERE partition = ? AND position = ?", where).rowcount
         self._execute("INSERT INTO notes VALUES(?, ?, ?, ?)", (*where, value, checksum(where, value)))
         ledger.notes += 1
-
-
-def _as_blob(mask: int, count: int) -> bytes:
-    """Return the bits of the messages of a run that are deleted, as they are stored."""
-    return mask.to_bytes(-(-count // 8), "little")

@@ -7,7 +7,7 @@ Theory of operation. All changes that wait make one commit. If that fails, for i
                                   the next changes, and at the close
 
 Before anything is refused, the log is moved into the tables, so that its room can be used again, and the commit is
-tried once more. Then the changes that may not be refused are tried alone, with the room of the reserve (`disk_room`).
+tried once more. Then the changes that may not be refused are tried alone. `disk_room` says why they find room.
 
 If another program has locked the tables, nothing is refused: everything waits until the lock is let go.
 
@@ -44,6 +44,9 @@ RETRY_S: Final = 1.0
 LOCKED_S: Final = 0.05
 """The time after which it is tried again if another program has locked the tables."""
 
+_ROOM_PAGES: Final = 128
+"""The room that there must be before the trouble of a full disk counts as over, in pages."""
+
 _PATIENCE_S: Final = 1.0
 """The time after which the log tells of a lock."""
 
@@ -72,7 +75,7 @@ class Writer:
         tell: Has the owner hear of changes that are through.
 
     Attributes:
-        trouble: Why it cannot be written now; None while it can. It ends when the disk has room for the reserve.
+        trouble: Why it cannot be written now; None while it can.
 
     Context: The store's thread.
     """
@@ -135,8 +138,7 @@ class Writer:
         elif now < self._retry_at < math.inf and is_of_disk(error) and not self._room.log_bytes:
             self._kept.add(self._turn_away(work, self._note(error)))  # all means were tried just now
         else:
-            self._try_apart(work, error, self._note(error))
-            self._try_later(RETRY_S)
+            self._try_apart(work, error)
 
     def close(self) -> None:
         """Write what is kept. What cannot be written is refused, and the log says so."""
@@ -212,18 +214,21 @@ class Writer:
             self._note(error)
             self._sync_at = self._retry_at = time.monotonic() + RETRY_S
 
-    def _try_apart(self, work: list[Modification], error: BaseException, reason: StoreError) -> None:
-        """Try again with the room of the log, and of the reserve.
+    def _try_apart(self, work: list[Modification], error: BaseException) -> None:
+        """Try again with the whole room of the log, and then without what may be refused.
 
         If it is not the disk, the changes of one partition may be what cannot be made: each is tried by itself.
         """
         self._move_log(0)
         for group in [work] if is_of_disk(error) else _by_partition(work):
-            if self._commit_unbroken(group) is not None:
-                lasting = self._turn_away(group, reason)
-                self._room.let_go()
-                if lasting and self._commit(lasting) is not None:
-                    self._kept.add(self._write_parts(lasting) if isinstance(reason, StoreFull) else lasting)
+            still = self._commit_unbroken(group)
+            if still is None:
+                continue
+            reason = self._note(still)
+            lasting = self._turn_away(group, reason)
+            if lasting and self._commit(lasting) is not None:
+                self._kept.add(self._write_parts(lasting) if isinstance(reason, StoreFull) else lasting)
+            self._try_later(RETRY_S)
 
     def _write_parts(self, lasting: list[Modification]) -> list[Modification]:
         """Make one change after the other, and large deletions in parts, as long as there is room; return the rest.
@@ -282,7 +287,7 @@ class Writer:
 
     def _note(self, error: BaseException) -> StoreError:
         """Note why it cannot be written; the log tells of each new reason once."""
-        found = self._room.lack() if isinstance(error, sqlite3.Error) else None
+        found = self._room.lack(1) if isinstance(error, sqlite3.Error) else None
         reason = failure(f"{self._what} cannot be written", error, found)
         if self.trouble is None:
             self._troubled_at = time.monotonic()
@@ -301,10 +306,10 @@ class Writer:
         self._move_log(LOG_BYTES if is_idle else _MOST_LOG_BYTES)
 
     def _end_trouble(self) -> None:
-        """Take the reserve; if the disk has room for it, it can be written again."""
+        """Find whether there is room for new messages: on the disk, or in the tables."""
         self._retry_at = math.inf
-        lack = self._room.take()
-        if lack is not None:
+        lack = self._room.lack(_ROOM_PAGES)
+        if lack is not None and self._tables.free_pages() < _ROOM_PAGES:
             self._note(lack)
             self._try_later(RETRY_S)
         elif self.trouble is not None:

@@ -15,6 +15,7 @@ import trio
 from rstreams import Node
 from tests.crash.accounts import ATTEMPTS
 from tests.crash.logs import PARTITIONS
+from tests.store.stores import make_full
 
 
 def limit_pages(node: Node, more: int) -> None:
@@ -22,9 +23,7 @@ def limit_pages(node: Node, more: int) -> None:
     store = node._storage.store
     assert store is not None
     store.flush()  # its thread has nothing to do now
-    connection = store._tables.connection
-    [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
-    connection.execute(f"PRAGMA max_page_count = {pages + more}").fetchall()
+    make_full(store, more)
 
 
 async def main(store: str, pages: int | None = None) -> None:

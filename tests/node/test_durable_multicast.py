@@ -15,6 +15,7 @@ from rstreams.errors import DeliveryFailed
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, until
 from tests.node.test_named_subscriptions import begin, named, taken
+from tests.store.stores import make_full
 
 
 async def add(node: Node, **options: Any) -> str:  # noqa: ANN401 - those of `multicast`
@@ -110,13 +111,11 @@ async def test_a_full_disk_rejects_and_the_multicast_goes_on_afterwards(tmp_path
         store = node._storage.store
         assert store is not None
         await trio.to_thread.run_sync(store.flush)
-        execute = store._tables.connection.execute
-        pages = execute("PRAGMA page_count").fetchone()[0]
-        execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        make_full(store, 0)
         with pytest.raises(DeliveryFailed) as caught:
             await publisher.publish("prices", Stream.of(b"x" * 500_000))
         assert caught.value.condition == "amqp:resource-limit-exceeded"
-        execute("PRAGMA max_page_count = 1000000").fetchall()
+        make_full(store, None)
         assert (await publisher.publish("prices", Stream.of("after"))).accepted == 1
         assert await taken(url, 1) == ["after"]
 

@@ -20,6 +20,7 @@ from rstreams.node.lifetime import QueueClock
 from rstreams.store import Chunk, Partition
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.durable import Bench, bench, bodies, check_laws, consumer, send
+from tests.store.stores import make_full
 
 
 @pytest.fixture
@@ -320,9 +321,7 @@ def test_a_full_disk_refuses_messages_and_the_queue_goes_on_afterwards(first: Be
     queue = first.queue(capacity=None)
     send(queue, "before")
     first.run()
-    execute = first.store._tables.connection.execute
-    [(pages,)] = execute("PRAGMA page_count").fetchall()
-    execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    make_full(first.store, 0)
     link = ManualPublisher[bytes]()
     link.subscribe(queue.producer(once=True))
     stamper = Stamper("p")
@@ -333,7 +332,7 @@ def test_a_full_disk_refuses_messages_and_the_queue_goes_on_afterwards(first: Be
     assert isinstance(link.errors[0], DeliveryFailed)
     assert (link.errors[0].outcome, link.errors[0].condition) == ("rejected", "amqp:resource-limit-exceeded")
     check_laws(queue)
-    execute("PRAGMA max_page_count = 1000000").fetchall()
+    make_full(first.store, None)
     link.next(large)
     first.run()
     assert link.outcomes == ["failed", "done"], "it does not count as sent before"

@@ -1,5 +1,6 @@
 """A store in a test's thread: it waits for each answer."""
 
+import errno
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import Any
 
 from rstreams.errors import StoreError
 from rstreams.store import Chunk, Cut, Partition, Store
+from rstreams.store.tables import SPARE_PAGES
 
 
 class Waiting:
@@ -25,6 +27,28 @@ class Waiting:
             self.rung.clear()
             store.finish()
         return got[0]
+
+
+def make_full(store: Store, pages: int | None) -> None:
+    """Have the disk have room for so many more pages of the tables; None: for any number.
+
+    The store's thread must have nothing to do.
+    """
+    tables, room = store._tables, store._room
+    vars(room).pop("lack", None)
+    tables._cover = room.cover
+    if pages is None:
+        return
+    [(before,)] = tables.connection.execute("PRAGMA page_count").fetchall()
+    error = OSError(errno.ENOSPC, "No space left on device")
+
+    def cover(wanted: int) -> None:
+        if wanted > before + SPARE_PAGES + pages:
+            raise error
+        room.cover(wanted)
+
+    tables._cover = cover
+    vars(room)["lack"] = lambda _: error
 
 
 class Used:

@@ -11,7 +11,7 @@ import pytest
 
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.store import Store
-from tests.store.stores import opened
+from tests.store.stores import make_full, opened
 
 
 class Clock:
@@ -52,9 +52,7 @@ def test_a_time_finds_all_that_came_later_whatever_the_clock_does(
 def full(store: Store, *, is_full: bool) -> None:
     """Have the disk be full, or not any more."""
     store.flush()
-    execute = store._tables.connection.execute
-    [(pages,)] = execute("PRAGMA page_count").fetchall()
-    execute(f"PRAGMA max_page_count = {pages if is_full else 1_000_000}").fetchall()
+    make_full(store, 0 if is_full else None)
 
 
 @pytest.mark.parametrize("seed", range(3))

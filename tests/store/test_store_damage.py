@@ -15,7 +15,7 @@ from rstreams.errors import StoreError
 from rstreams.store import Store
 from rstreams.store.changes import Modification
 from rstreams.store.recovery import recover
-from tests.store.stores import Used, opened
+from tests.store.stores import Used, make_full, opened
 
 FILES = ("store.db", "store.db-wal", "mark")
 
@@ -137,15 +137,13 @@ def test_a_full_disk_refuses_changes_and_loses_none_before(tmp_path: Path) -> No
     with opened(tmp_path / "s") as used:
         used.append([b"first"])
         used.wait(lambda done: used.partition("limit").put("x", b"", done))  # the thread has nothing to do now
-        connection = used.store._tables.connection
-        [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
-        connection.execute(f"PRAGMA max_page_count = {pages + 4}").fetchall()
+        make_full(used.store, 4)
         error = used.wait(lambda done: used.partition().append([bytes(1_000_000)], done))
         assert isinstance(error, StoreError)
         assert "full" in str(error)
         assert used.all() == [(0, b"first")]
         assert used.store.error is None, "it can go on when there is room again"
-        connection.execute("PRAGMA max_page_count = 1000000").fetchall()
+        make_full(used.store, None)
         used.append([b"later"])
         assert used.all() == [(0, b"first"), (1, b"later")]
     with opened(tmp_path / "s") as used:
@@ -242,9 +240,7 @@ def test_only_the_owner_of_a_store_can_read_its_files(tmp_path: Path) -> None:
         with opened(tmp_path / "s") as used:
             used.append([b"a secret"])
             modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "s").iterdir()}
-            assert modes == dict.fromkeys(
-                ("lock", "mark", "reserve", "store.db", "store.db-shm", "store.db-wal"), 0o600
-            )
+            assert modes == dict.fromkeys(("lock", "mark", "store.db", "store.db-shm", "store.db-wal"), 0o600)
             assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
     finally:
         os.umask(before)
