@@ -31,6 +31,12 @@ _FINAL: Final = frozenset(
 )
 """The conditions after which another link would have the same end."""
 
+_FINAL_AFTER_LOSS: Final = _FINAL - {Condition.INTERNAL_ERROR.value}
+"""Those of them that cannot pass when a peer refuses a link which it has had before its connection was lost.
+
+A broker that starts lets clients in before its queues are ready. RabbitMQ refuses links to its streams for some 100 ms,
+with amqp:not-found, amqp:precondition-failed or amqp:internal-error.
+"""
 
 _LASTS: Final = (
     ReceiverPhase.LIVE,
@@ -51,6 +57,7 @@ class End:
         attach_later: Attaches the end again later, for the reason that the peer gave; None: its connection does not
             return.
         outlives_detach: Whether it is attached again if the peer detaches its link, also when the connection stays.
+            Without it, that is done only if the peer refuses the link that follows a lost one.
     """
 
     def __init__(self, pack_items: int) -> None:
@@ -58,19 +65,28 @@ class End:
         self.place: Callable[[], str] = str
         self.attach_later: Callable[[PeerClosed], None] | None = None
         self.outlives_detach = False
+        self._answered = False  # the peer has attached the present link
+        self._has_lost = False  # there was a link before, and nothing has come on the present one
         self._pack_items = pack_items
         self._link: Link | None = None
         self._life: Life[Any, Any]
 
     def _survives(self, error: PeerClosed) -> bool:
         """Return whether it is attached again after the peer has ended its link: it was attached, and is wanted."""
-        lasts = self._life.phase in _LASTS and error.condition not in _FINAL
-        return lasts and self.outlives_detach and self.attach_later is not None
+        if self.attach_later is None or self._life.phase not in _LASTS:
+            return False
+        if self._has_lost and (not self._answered or isinstance(error, SessionEnded)):
+            return self._may_pass(error.condition)
+        return self.outlives_detach and error.condition not in _FINAL
+
+    def _may_pass(self, condition: str) -> bool:
+        """Return whether a peer that has come back may have this condition for a while only."""
+        return condition not in _FINAL_AFTER_LOSS
 
     def _survived_end_of_session(self, frame: Lost) -> PeerClosed | None:
         """Return the reason if only the session has ended, and the end is attached again after that."""
         error = frame.error
-        if isinstance(error, SessionEnded) and not frame.returns and self._survives(error):
+        if isinstance(error, SessionEnded) and not (frame.returns or frame.final) and self._survives(error):
             return error
         return None
 

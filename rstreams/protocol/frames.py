@@ -181,10 +181,12 @@ class Lost:
     Attributes:
         error: The reason.
         returns: Whether the connection will return; the end then waits for a new link (`bind`).
+        final: Whether nobody attaches the end again, whatever the reason.
     """
 
     error: RStreamsError
     returns: bool = False
+    final: bool = False
 
 
 Frame: TypeAlias = Attach | Flow | Transfer | Disposition | Detach

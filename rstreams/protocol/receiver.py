@@ -165,6 +165,7 @@ class LinkSubscription(ReceiverState[T]):
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this subscription: the first one, or a new one in the place of a lost one."""
         self._link = ReceivingLink(name, driver, self)
+        self._answered = False
         self.ledger.pack = 1
         return self._link
 
@@ -282,7 +283,8 @@ class LinkSubscription(ReceiverState[T]):
         """The publisher's answer: the subscription begins, unless it is a refusal."""
         self._settled = frame.settlement is Settlement.AT_MOST_ONCE
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
-        if not frame.refuses and self.state is State.ATTACHED:
+        self._answered = not frame.refuses
+        if self._answered and self.state is State.ATTACHED:
             self.start()
 
     def on_transfer(self, frame: Transfer) -> None:
@@ -290,6 +292,7 @@ class LinkSubscription(ReceiverState[T]):
         link = self._link
         if link is None or link.state is not State.ATTACHED:
             return  # it crossed our detach; the sender knows that it was not taken (2.6.6)
+        self._has_lost = False
         self._items.take_in(frame)
         if link.driver.credit() < 0 and not self.ended:
             msg = f"link {link.name!r}: the sender sent more than its credit"
@@ -332,6 +335,7 @@ class LinkSubscription(ReceiverState[T]):
         reason = self._survived_end_of_session(frame) or reason
         returns = frame.returns or reason is not None
         if returns:
+            self._has_lost = True
             self._life.on(ReceiverEvent.LOSE)
         else:
             self._end(frame.error)

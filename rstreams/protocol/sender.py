@@ -162,6 +162,7 @@ class LinkSubscriber(SenderState, Generic[T]):
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this end: the first one, or a new one in the place of a lost one."""
         self._link = SendingLink(name, driver, self)
+        self._answered = False
         self.ledger.pack = 1
         return self._link
 
@@ -197,17 +198,21 @@ class LinkSubscriber(SenderState, Generic[T]):
         """Receive the receiver's answer: the stream begins, unless it is a refusal."""
         self.ledger.pack = agreed_items(self._pack_items, frame.properties)
         self._deliveries.agree(self.ledger.pack, frame.max_message_bytes)
-        if not frame.refuses and self.state is State.ATTACHED:
+        self._answered = not frame.refuses
+        if self._answered and self.state is State.ATTACHED:
             self.start()
 
     def on_flow(self, frame: Flow) -> None:
         """Note that credit has changed: `work` asks the driver for it."""
         self._drain = frame.drain
+        if self._settled:
+            self._has_lost = False  # no outcomes will come
         if frame.credit <= 0:
             self._items.suspend(self._driver)  # now, because items that come back with it may go to others
 
     def on_disposition(self, frame: Disposition) -> None:
         """Receive outcomes: each ends its item's hold."""
+        self._has_lost = False
         self._deliveries.settle(frame)
 
     def on_detach(self, frame: Detach) -> None:
@@ -399,6 +404,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         if self._through and not self._settled and self._ends_at_loss():
             self._finish(None)  # only the answer to our detach was missing
         elif returns and self._life.phase not in GIVEN_UP and self._deliveries.can_resend:
+            self._has_lost = True
             self._life.on(SenderEvent.LOSE)
             self._items.put_back(*self._deliveries.take_back())  # before items that were never sent
             self._drain = False

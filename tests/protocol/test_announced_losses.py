@@ -116,6 +116,7 @@ def test_the_end_of_its_session_behind_it_is_none_either() -> None:
     assert played.end.late == 1, "the peer has it back"
     assert attached_again(played).sent == [Flow(2)]
 
+    played.transfer(1)
     played.link.lose(Lost(session_ended))
     assert played.probe.error is session_ended, "without such a word it is the end"
     assert told == [error]

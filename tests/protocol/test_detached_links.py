@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams.errors import LinkDetached, PeerClosed, PublisherFailed, SessionEnded
+from rstreams.errors import Condition, LinkDetached, PeerClosed, PublisherFailed, SessionEnded
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Detach, Flow, Lost
-from tests.protocol.played import REFUSED_BY_RECEIVER, REFUSED_BY_SENDER, PlayedReceiver, PlayedSender
+from tests.protocol.played import LOST, REFUSED_BY_RECEIVER, REFUSED_BY_SENDER, PlayedReceiver, PlayedSender
 from tests.protocol.test_announced_losses import attached_again, returning
+from tests.protocol.test_life import bound_again
 
 DELETED = Detach(condition="amqp:resource-deleted", description="the queue was deleted")
 MISSING = Detach(condition="amqp:not-found", description="no such queue")
@@ -109,3 +110,99 @@ def test_the_first_refusal_ends_a_sender() -> None:
     played.driver.receive(REFUSED_BY_RECEIVER, MISSING)
     assert isinstance(played.finished[0], LinkDetached)
     assert told == []
+
+
+# a peer that has come back, and refuses the link for a while
+
+PASSING = [
+    *(Condition.NOT_FOUND, Condition.INTERNAL_ERROR, Condition.PRECONDITION_FAILED, Condition.RESOURCE_LOCKED),
+    *(Condition.RESOURCE_DELETED, Condition.RESOURCE_LIMIT_EXCEEDED, Condition.ILLEGAL_STATE),
+    *(Condition.LINK_DETACH_FORCED, Condition.SESSION_ERRANT_LINK, Condition.TRANSACTION_TIMEOUT, "x:starting"),
+]
+LASTING = [
+    *(Condition.UNAUTHORIZED_ACCESS, Condition.NOT_ALLOWED, Condition.NOT_IMPLEMENTED, Condition.INVALID_FIELD),
+    *(Condition.DECODE_ERROR, Condition.LINK_STOLEN, Condition.LINK_REDIRECT, Condition.LINK_MESSAGE_SIZE_EXCEEDED),
+]
+
+
+def refused(played: PlayedReceiver | PlayedSender, way: str, condition: str) -> None:
+    refusal = REFUSED_BY_RECEIVER if isinstance(played, PlayedSender) else REFUSED_BY_SENDER
+    match way:
+        case "attach and detach":
+            played.driver.receive(refusal, Detach(condition=condition))
+        case "detach":
+            played.driver.receive(Detach(condition=condition))
+        case "end":
+            played.link.lose(Lost(SessionEnded(condition, "")))
+
+
+def lost(kind: str) -> tuple[PlayedReceiver | PlayedSender, list[PeerClosed]]:
+    """Return an end whose connection has returned, and whose next attach is on its way."""
+    played: PlayedReceiver | PlayedSender
+    played = PlayedReceiver(request=2) if kind == "receiver" else PlayedSender(resends=True)
+    told = returning(played)
+    played.link.lose(Lost(LOST, returns=True))
+    bound_again(played)
+    return played, told
+
+
+def has_ended(played: PlayedReceiver | PlayedSender) -> bool:
+    return played.probe.ended if isinstance(played, PlayedReceiver) else bool(played.finished)
+
+
+@pytest.mark.parametrize("condition", [*PASSING, *LASTING])
+@pytest.mark.parametrize("way", ["attach and detach", "detach", "end"])
+@pytest.mark.parametrize("kind", ["receiver", "sender"])
+def test_what_may_pass_is_waited_out_when_a_link_returns(kind: str, way: str, condition: str) -> None:
+    played, told = lost(kind)
+    for attempt in range(1, 4):
+        refused(played, way, condition)
+        if condition in LASTING:
+            assert has_ended(played)
+            assert told == []
+            return
+        assert [each.condition for each in told] == [condition] * attempt
+        bound_again(played)
+    assert not has_ended(played)
+    attached_again(played)
+
+
+@pytest.mark.parametrize("condition", [Condition.NOT_FOUND, Condition.INTERNAL_ERROR])
+@pytest.mark.parametrize("kind", ["receiver", "sender"])
+def test_the_session_of_a_link_that_has_returned_may_end_before_anything_comes(kind: str, condition: str) -> None:
+    played, told = lost(kind)
+    for _ in range(2):
+        attached_again(played)
+        refused(played, "end", condition)
+    assert len(told) == 2
+    attached_again(played)
+    if isinstance(played, PlayedReceiver):
+        played.transfer(1)
+    else:
+        played.grant(1)
+        played.source.next(0)
+        played.driver.turn()
+        played.settle(ACCEPTED, 0)
+    refused(played, "end", condition)
+    assert has_ended(played), "as before"
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("kind", ["receiver", "sender"])
+def test_a_link_that_has_returned_and_is_detached_has_ended(kind: str) -> None:
+    """The publisher itself has failed, or the queue was deleted."""
+    played, told = lost(kind)
+    attached_again(played)
+    played.driver.receive(DELETED)
+    assert has_ended(played)
+    assert told == []
+
+
+@pytest.mark.parametrize("kind", ["receiver", "sender"])
+def test_what_is_given_up_is_not_attached_again(kind: str) -> None:
+    played, told = lost(kind)
+    refused(played, "end", Condition.NOT_FOUND)
+    assert len(told) == 1
+    played.end.on_lost(Lost(told[0], final=True))
+    assert has_ended(played)
+    assert len(told) == 1

@@ -103,7 +103,7 @@ def end_receiver(played: PlayedReceiver, phase: ReceiverPhase) -> None:
     if phase in (ReceiverPhase.PARTING, ReceiverPhase.ENDING):  # the peer has detached already
         played.link.lose(Lost(LOST))
     else:
-        played.driver.receive(Detach(condition="amqp:internal-error"))
+        played.driver.receive(Detach(condition="amqp:unauthorized-access"))
 
 
 def part_receiver(played: PlayedReceiver, phase: ReceiverPhase) -> None:

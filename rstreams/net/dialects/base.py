@@ -79,6 +79,8 @@ class Dialect:
         renews_at_zero: Whether credit may be granted only when none is left. Such a peer sends too much if it is
             granted more while it sends.
         credit_needs_consumer: Whether a sender gets credit only while the address has a receiver.
+        place_gone: The conditions with which the peer refuses a link that asks to go on where the peer cannot go on.
+            After a loss such a refusal is an end at once; others may pass.
         ignores_browse: Whether the peer removes the messages of its queues also from a link that asks for copies,
             whatever its attach answers. Such a peer is never browsed.
         marks_durable: Whether messages to this peer are marked as durable unless the user says otherwise. If not, the
@@ -92,6 +94,7 @@ class Dialect:
     credit_needs_consumer: bool = False
     ignores_browse: bool = False
     marks_durable: bool = True
+    place_gone: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         """Return its name."""

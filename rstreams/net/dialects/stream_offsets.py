@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rstreams._codec import Described, Symbol
+from rstreams.errors import Condition
 from rstreams.message import Message
 from rstreams.net.dialects.base import Dialect, Filters, Offset, PeerDescription, require_offset
 
@@ -37,6 +38,7 @@ class RStreamsNode(StreamOffsets):
 
     name = "rstreams"
     marks_durable = False
+    place_gone = frozenset({Condition.NOT_FOUND.value})
 
     def matches(self, peer: PeerDescription) -> bool:
         """Return whether it is a node of rstreams."""

@@ -117,11 +117,13 @@ class Resuming(LinkSubscription[T]):
         position: The place in a log that it has got to; None if it does not begin at a place.
         begin_at: Returns the filters that begin at an offset.
         once: Whether the peer is told that the link goes on.
+        place_gone: The conditions of a peer that cannot go on there; see `Dialect`.
     """
 
     position: Position | None
     begin_at: Callable[[int], Mapping[str, Any]]
     once: bool
+    place_gone: frozenset[str]
 
     def on_attach(self, frame: Attach) -> None:
         """The peer's answer, which may tell the offset of the first message."""
@@ -136,9 +138,18 @@ class Resuming(LinkSubscription[T]):
             position.note(kept)  # it came settled, and is handed over later
         if position is not None:
             frame = replace(frame, filters={**frame.filters, **position.going_on(self.begin_at)})
-        if self.once and self.counts().delivered:
+        if self._goes_on:
             frame = replace(frame, properties={**frame.properties, RESUMES: True})
         return frame
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.once and self.counts().delivered > 0
+
+    def _may_pass(self, condition: str) -> bool:
+        """Return False also if the peer does not have the place any more at which the next link is to begin."""
+        asks = self._goes_on or (self.position is not None and bool(self.position.going_on(self.begin_at)))
+        return super()._may_pass(condition) and not (asks and condition in self.place_gone)
 
 
 class LinkPublisher(Watched, Generic[T]):
@@ -198,6 +209,7 @@ class LinkPublisher(Watched, Generic[T]):
         self._begins(end)
         if isinstance(end, Resuming):
             end.position, end.begin_at, end.once = position, dialect.offset, bool(options.remembered)
+            end.place_gone = dialect.place_gone
         frame = Attach(
             links.new_name(),
             Role.RECEIVER,

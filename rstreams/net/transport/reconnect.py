@@ -9,8 +9,10 @@ A peer that is about to close the connection may announce that for each link, by
 amqp:connection:forced. Such links wait in the same way: for the next connection, or for the next attempt on this one,
 because the peer may close it late, or never. These attempts have the delays of the policy and no limit.
 
-With `links_s` every link that has been attached waits in this way when the peer detaches it: its queue may be declared
-again. There are conditions after which another link would have the same end (`protocol/end.py`); these are final.
+A peer that has come back may let clients in before its queues are ready. Therefore a link that was attached before is
+tried again when it is refused, for `RETURN_S`. With `links_s` every link that has been attached also waits in this way
+when the peer detaches it: its queue may be declared again. There are conditions after which another link would have the
+same end (`protocol/end.py`); these are final.
 
 A peer may accept each connection and drop it. Therefore a connection counts as a failed attempt in two cases:
 
@@ -54,6 +56,9 @@ logger = logging.getLogger("rstreams.net")
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
 """The conditions by which a peer refuses every further attempt in the same way."""
 
+RETURN_S: Final = 60.0
+"""How long a link that was attached before is tried again when a peer that has come back refuses it, in seconds."""
+
 _LEAST_S: Final = 0.1
 """The delay after an attempt that had no delay, and the least time that a connection has to last, in seconds."""
 
@@ -77,9 +82,11 @@ class Reconnect:
         max_attempts: Failed attempts in a row after which it gives up; None: never.
         start_jitter_s: The longest random time to wait before the very first connection, in seconds.
         at_start: Whether the first connection is also tried again; otherwise `connect` raises its failure at once.
-        links_s: For how many seconds a link that the peer has detached is attached again and again, although the
-            connection lives: its queue may be deleted and declared again. None: only a link that the peer detaches
-            because it is about to close the connection, and that for any time.
+        links_s: For how many seconds a link that was attached before is attached again and again, although there is a
+            connection. None: 60 seconds, if a peer that has come back refuses the link, because a broker may let
+            clients in before its queues are ready; and any time, if the peer detaches the link because it is about to
+            close the connection. With a number also a link that the peer detaches for another reason: its queue may be
+            deleted and declared again. With 0 the first such detach or refusal is the end.
         on_detached: Called with the error of the peer when a link is to be attached again; as `on_status`.
         on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. An exception
             that it raises is logged.
@@ -269,7 +276,7 @@ class KeptConnection:
         if self._refused == 0:
             self._apart_since = trio.current_time()
         delay_s = self._policy.delay_s(self._refused + 1, self._random())
-        left_s = self._links_s - (trio.current_time() - self._apart_since)
+        left_s = self._links_s(error) - (trio.current_time() - self._apart_since)
         if left_s <= 0:
             self._give_up(pump, error)
             return
@@ -282,16 +289,18 @@ class KeptConnection:
         waiting, pump.waiting = pump.waiting, []
         self._attach_each(pump, waiting)
 
-    @property
-    def _links_s(self) -> float:
-        return math.inf if self._policy.links_s is None else self._policy.links_s
+    def _links_s(self, error: PeerClosed) -> float:
+        """Return for how long links are attached again after `error`."""
+        if self._policy.links_s is not None:
+            return self._policy.links_s
+        return math.inf if error.condition == Condition.CONNECTION_FORCED else RETURN_S
 
     def _give_up(self, pump: Pump, error: PeerClosed) -> None:
         """Tell the links that wait for `pump` that they are not attached again."""
         waiting, pump.waiting = pump.waiting, []
         for end, _ in waiting:
             if end.wants_link:
-                end.on_lost(Lost(error))
+                end.on_lost(Lost(error, final=True))
 
     async def close(self) -> None:
         """Close the connection in order; links that wait for the next connection hear of it."""

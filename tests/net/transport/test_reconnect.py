@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -291,7 +292,8 @@ async def test_an_address_that_has_gone_meanwhile_is_the_end_of_its_stream_alone
         first.queue("a")
         queue = first.queue("b"), second.queue("b")
         gone, here = ProbeSubscriber[Any](5), ProbeSubscriber[Any](5)
-        async with rstreams.connect([one.url, two.url], reconnect=AT_ONCE) as connection:
+        policy = replace(AT_ONCE, links_s=0.0)
+        async with rstreams.connect([one.url, two.url], reconnect=policy) as connection:
             connection.stream("a").subscribe(gone)
             connection.stream("b").subscribe(here)
             await until(lambda: queue[0].statistics().consumers == 1)
@@ -311,7 +313,7 @@ async def test_what_cannot_be_sent_again_has_an_unknown_outcome(
     async with Node() as first, Node() as second:
         one, two = await first.listen("127.0.0.1:0"), await second.listen("127.0.0.1:0")
         queue = first.queue("work")
-        policy = Reconnect(first_delay_s=0.0, max_delay_s=0.0, max_attempts=2)
+        policy = Reconnect(first_delay_s=0.0, max_delay_s=0.0, max_attempts=2, links_s=0.0)
         unknown: list[int] = []
 
         async def publish() -> None:

@@ -1,0 +1,163 @@
+"""A peer that comes back lets clients in before its addresses are ready: what was attached before is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import trio
+
+import rstreams
+from rstreams import Node, Reconnect, Stream
+from rstreams.errors import PeerClosed, SessionEnded
+from rstreams.testing import ProbeSubscriber
+from tests.net.over_tcp import until
+from tests.net.wire import (
+    ACCEPT,
+    Peer,
+    attach_frame,
+    begin_frame,
+    close_frame,
+    detach_frame,
+    disposition_frame,
+    end_frame,
+    error,
+    flow_frame,
+    transfer_frame,
+)
+
+NOT_READY = error("amqp:not-found", "no queue yet")
+CRASHED = error("amqp:internal-error", "noproc")
+
+
+async def test_a_node_that_gets_its_queue_late_is_waited_for() -> None:
+    told: list[PeerClosed] = []
+    policy = Reconnect(first_delay_s=0.0, max_delay_s=0.01, on_detached=told.append)
+    async with Node() as first, Node() as second:
+        one, two = await first.listen("127.0.0.1:0"), await second.listen("127.0.0.1:0")
+        queue = first.queue("a")
+        probe = ProbeSubscriber[Any](5)
+        async with rstreams.connect([one.url, two.url], reconnect=policy) as connection:
+            async with connection.sender("a") as sender:
+                connection.stream("a").subscribe(probe)
+                await until(lambda: queue.statistics().consumers == queue.statistics().producers == 1)
+                await one.close("amqp:connection:forced", "going down")
+                await until(lambda: len(told) >= 4)
+                second.queue("a")
+                await sender.send(1)
+            await until(lambda: probe.items == [1])
+        assert {each.condition for each in told} == {"amqp:not-found"}
+
+
+class Restarting:
+    """A peer of which each connection has a script of its own, the last one for all further connections."""
+
+    def __init__(self, *scripts: Callable[[Peer], Awaitable[None]]) -> None:
+        self._scripts = list(scripts)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
+        peer = Peer(stream)
+        await peer.opens()
+        await script(peer)
+
+
+async def attaches(peer: Peer, address: str | None = "a") -> tuple[str, int]:
+    """Answer the client's session and link; return the peer's role, and the channel."""
+    channel = (await peer.expect("begin")).channel
+    await peer.send(begin_frame(channel, channel=channel))
+    attach = await peer.expect("attach")
+    role = "sender" if attach["role"] else "receiver"
+    ends: dict[str, Any] = {"source": address, "target": address, "initial_delivery_count": 0, "channel": channel}
+    await peer.send(attach_frame(attach["name"], role, **ends))
+    return role, channel
+
+
+async def breaks_off(peer: Peer) -> None:
+    await attaches(peer)
+    await peer.hang_up()
+
+
+async def session_refused(peer: Peer, why: bytes) -> None:
+    """As RabbitMQ 4.0."""
+    begin = await peer.expect("begin")
+    await peer.send(begin_frame(begin.channel, channel=begin.channel))
+    await peer.expect("attach")
+    await peer.send(end_frame(why, channel=begin.channel))
+    while (await peer.frame()).name != "end":
+        pass
+
+
+async def refused(peer: Peer, why: bytes) -> None:
+    """As RabbitMQ 4.3."""
+    _, channel = await attaches(peer, None)
+    await peer.send(detach_frame(why=why, channel=channel))
+    await peer.expect("detach")
+
+
+async def is_late(peer: Peer) -> None:
+    await session_refused(peer, NOT_READY)
+    await session_refused(peer, CRASHED)
+    await refused(peer, NOT_READY)
+    role, channel = await attaches(peer)
+    if role == "sender":
+        while (await peer.expect("flow"))["link-credit"] != 1:
+            pass
+        await peer.send(transfer_frame(0, b"x", channel=channel))
+        await peer.expect("disposition")
+    else:
+        await peer.send(flow_frame(credit=1, delivery_count=0, channel=channel))
+        await peer.expect("transfer")
+        await peer.send(disposition_frame(0, 0, ACCEPT, channel=channel))
+    await peer.closes()
+
+
+async def run(peer: Restarting, policy: Reconnect, use: Callable[[rstreams.Connection], Awaitable[None]]) -> None:
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, peer.serve, [listener])
+        url = f"amqp://127.0.0.1:{listener.socket.getsockname()[1]}"
+        with trio.fail_after(500):
+            async with rstreams.connect(url, reconnect=policy) as connection:
+                await use(connection)
+        nursery.cancel_scope.cancel()
+
+
+async def publishes(connection: rstreams.Connection) -> None:
+    assert (await connection.publish("a", Stream.of(b"x"))).accepted == 1
+
+
+async def reads(connection: rstreams.Connection) -> None:
+    assert await connection.stream("a").take(1).to_list() == [b"x"]
+
+
+@pytest.mark.parametrize("use", [publishes, reads])
+async def test_each_kind_of_passing_refusal_is_waited_out(
+    use: Callable[[rstreams.Connection], Awaitable[None]],
+    autojump_clock: object,
+) -> None:
+    await run(Restarting(breaks_off, is_late), Reconnect(), use)
+
+
+async def never(peer: Peer) -> None:
+    with suppress(AssertionError):  # it was a close
+        while True:
+            await session_refused(peer, NOT_READY)
+    await peer.send(close_frame())
+
+
+@pytest.mark.parametrize("links_s", [None, 0.0, 7.0])
+async def test_a_peer_that_never_gets_ready_is_given_up(links_s: float | None, autojump_clock: object) -> None:
+    took: list[float] = []
+
+    async def waits(connection: rstreams.Connection) -> None:
+        begin = trio.current_time()
+        with pytest.raises(SessionEnded, match="no queue yet"):
+            await publishes(connection)
+        took.append(trio.current_time() - begin)
+
+    await run(Restarting(breaks_off, never), Reconnect(links_s=links_s), waits)
+    limit = 60.0 if links_s is None else links_s
+    assert limit <= took[0] <= limit + 2
