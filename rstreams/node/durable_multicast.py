@@ -15,6 +15,7 @@ from rstreams.node.address import NodeServices
 from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions
+from rstreams.node.producer import Producer
 from rstreams.node.statistics import MulticastStatistics
 
 
@@ -120,6 +121,9 @@ class DurableMulticast(MulticastAddress):
     def _safe(self) -> int:
         """The number of the first message that may not be in all named subscriptions."""
         return min((named.safe for named in self.named.all), default=self._through)
+
+    def _hold_for(self, producer: Producer) -> None:
+        """Do nothing: the producer has a claim on each item."""
 
     def _release_kept(self) -> None:
         """Give back the items that wait for a subscriber; see `MulticastAddress`."""

@@ -94,6 +94,7 @@ class MulticastAddress(Address):
         self._passed = 0  # items passed on
         self._handed_end = 0  # the first of them that nobody has got who has left
         self._draining = False
+        self._holds_items = overflow == "block"
         self._passing = False
         self._granting = False
         self._grant_due = False
@@ -136,6 +137,7 @@ class MulticastAddress(Address):
         require_subscriber(subscriber)
         copies = _Copies(self, subscriber)
         self._subscribers = (*self._subscribers, copies)
+        self._look()
         subscriber.on_subscribe(copies)
         if self._kept:
             self._pass_on()
@@ -237,6 +239,8 @@ class MulticastAddress(Address):
         self._credit -= len(run)
         self._waiting += not producer.outstanding
         self._enqueued += len(run)
+        if self._holds_items:
+            self._hold_for(producer)
         self._arrived += run
         self._pass_on()
         # An item changes nothing for producers that wait for a slow subscriber: it takes as much from the limit as from
@@ -245,6 +249,11 @@ class MulticastAddress(Address):
             self._grant()
 
     # subscribers call these
+
+    def _named_changed(self) -> None:
+        """Hear that a named subscription has begun, or has ended."""
+        self._look()
+        self._requested()
 
     def _requested(self) -> None:
         if self._kept:
@@ -260,6 +269,7 @@ class MulticastAddress(Address):
 
     def _cancel(self, copies: _Copies) -> None:
         self._subscribers = tuple(each for each in self._subscribers if each is not copies)
+        self._look()
         self._delivered += copies.delivered
         self._abandoned += len(copies.pending)
         self._handed_end = max(self._handed_end, copies.end)
@@ -272,10 +282,9 @@ class MulticastAddress(Address):
 
     # passing on
 
-    @property
-    def _holds_items(self) -> bool:
-        """Whether items that come wait for the next subscriber: there is none, and producers block."""
-        return self.overflow == "block" and not self._subscribers and not self.named.all
+    def _look(self) -> None:
+        """Note whether items that come wait for the next subscriber: there is none, and producers block."""
+        self._holds_items = self.overflow == "block" and not self._subscribers and not self.named.all
 
     @property
     def _through(self) -> int:
@@ -324,9 +333,10 @@ class MulticastAddress(Address):
         for named in self.named.all:
             named.offer(run)
 
-    def _hold(self, hold: Hold) -> None:
-        """Have a hold on an item that is about to come, and that waits for the next subscriber."""
-        self._kept_holds.append(hold)
+    def _hold_for(self, producer: Producer) -> None:
+        """Hold the item that a producer is handing over: it is accepted when it has been passed on."""
+        if not producer.draws:  # what is drawn in this process has no outcome
+            self._kept_holds.append(producer.hold())
 
     def _release_kept(self) -> None:
         """Give back the items that wait for a subscriber and have not been accepted."""
@@ -393,7 +403,7 @@ class MulticastAddress(Address):
 
 
 class MulticastProducer(Producer):
-    """The end of one producer link; an item that nobody is there for is held until it has been passed on.
+    """The end of one producer link; items that nobody is there for come one by one, and each is held.
 
     Args:
         address: The multicast.
@@ -406,16 +416,10 @@ class MulticastProducer(Producer):
         super().__init__(address, window)
         self._multicast = address
 
-    def on_next(self, item: bytes) -> None:
-        """Pass an item to the address."""
-        if self._multicast._holds_items and self.stores:  # noqa: SLF001 - a part of the address
-            self._multicast._hold(self._subscription.hold())  # noqa: SLF001
-        super().on_next(item)
-
     def on_run(self, items: Iterator[bytes]) -> None:
         """Pass many items to the address; see `TakesRuns`."""
-        if self._multicast._holds_items:  # noqa: SLF001
-            for item in islice(items, self.outstanding):  # each is held as it is taken out
+        if self._multicast._holds_items:  # noqa: SLF001 - a part of the address
+            for item in islice(items, self.outstanding):
                 self.on_next(item)
         else:
             super().on_run(items)

@@ -74,6 +74,8 @@ class Filling(Protocol):
 
     def _requested(self) -> None: ...
 
+    def _named_changed(self) -> None: ...
+
     def _on_outcomes(self) -> None: ...
 
     def _on_refused(self, number: int, error: DeliveryFailed) -> None: ...
@@ -347,7 +349,7 @@ class NamedSubscriptions:
             return False
         self.all = tuple(self._by_owner.values())
         named.close(error, done or self.written.hear())
-        self._multicast._requested()  # noqa: SLF001 - a part of the multicast
+        self._multicast._named_changed()  # noqa: SLF001 - a part of the multicast
         self._multicast._on_outcomes()  # noqa: SLF001
         return True
 
@@ -359,7 +361,7 @@ class NamedSubscriptions:
             named.backlog.begin(self._services)
         self._by_owner[owner] = named
         self.all = tuple(self._by_owner.values())
-        self._multicast._requested()  # noqa: SLF001 - a part of the multicast
+        self._multicast._named_changed()  # noqa: SLF001 - a part of the multicast
         return named
 
     def _new_partition(self, owner: SubscriptionOwner) -> Partition | None:

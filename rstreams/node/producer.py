@@ -10,7 +10,7 @@ from typing import Protocol
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
-from rstreams.abc import Subscription
+from rstreams.abc import Hold, Subscription
 from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.node")
@@ -113,6 +113,10 @@ class Producer(Scannable):
     def stall(self) -> str:
         """Return why it asks for no more, for `explain` of the stream that is sent."""
         return self._address.explain()
+
+    def hold(self) -> Hold:
+        """Take a hold on the item that is being handed over."""
+        return self._subscription.hold()
 
     def grant(self, n: int) -> None:
         """Request `n` more items from the producer; they count as outstanding before it can answer."""
