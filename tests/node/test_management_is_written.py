@@ -15,6 +15,7 @@ import trio
 import rstreams
 from rstreams import Connection, Node, Stream
 from rstreams.net.management import Management, ManagementRefused
+from rstreams.node import emptying, written
 from rstreams.store import Store
 from tests.crash.shop import fill, letter, shop
 
@@ -133,7 +134,9 @@ async def test_the_failed_attempts_of_an_ended_subscription_outlive_a_kill(tmp_p
     assert [(message.body, message.delivery_count) for message in messages] == [(number, 1) for number in range(5)]
 
 
-async def test_what_cannot_be_written_is_not_answered_as_done(tmp_path: Path) -> None:
+async def test_what_cannot_be_written_is_not_answered_as_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(emptying, "PATIENCE_S", 0.05)
     async with filled(tmp_path / "store") as (node, _, management):
         store = store_of(node)
 

@@ -29,6 +29,7 @@ from rstreams.message import encode_item
 from rstreams.net.transport.listener import Listener
 from rstreams.node import Client
 from rstreams.node.queue import Queue
+from rstreams.runtime import seldom
 from rstreams.testing import ProbeSubscriber
 from tests.net.certificates import node_context
 from tests.net.engines import Alone
@@ -58,6 +59,12 @@ ENGINES_OWN = {"amqp:not allowed", "amqp:session:invalid-field", "amqp:connectio
 """Conditions that the engine (proton 0.40) says by itself and that AMQP does not list."""
 
 CONDITIONS = {condition.value for condition in Condition} | ENGINES_OWN
+
+
+@pytest.fixture(autouse=True)
+def _each_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count no lines of the log: each is logged by itself."""
+    monkeypatch.setattr(seldom, "PERIOD_S", 0.0)
 
 
 def run(test: Callable[..., Awaitable[None]], *args: object) -> None:
