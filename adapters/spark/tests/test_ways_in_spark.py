@@ -63,9 +63,9 @@ def of_out() -> Iterator[NodeProcess]:
         yield node
 
 
-@pytest.fixture
-def ways(spark: SparkSession, of_out: NodeProcess, tmp_path: Path) -> Iterator[Ways]:
-    with Ways(spark, of_out.url, tmp_path) as made:
+@pytest.fixture(scope="module")
+def ways(spark: SparkSession, of_out: NodeProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
+    with Ways(spark, of_out.url, tmp_path_factory.mktemp("ways")) as made:
         yield made
 
 
