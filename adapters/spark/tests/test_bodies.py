@@ -14,7 +14,22 @@ from hypothesis import strategies as st
 from rstreams_spark._bodies import body_of, value_of
 
 from rstreams.errors import ConfigError
-from rstreams.message import Described, Message, Symbol, decode_message, encode_item
+from rstreams.message import (
+    AmqpSequence,
+    Array,
+    Binary,
+    Char,
+    Decimal32,
+    Described,
+    Float,
+    Int,
+    Message,
+    Short,
+    Symbol,
+    ULong,
+    decode_message,
+    encode_item,
+)
 
 AT = datetime(2010, 7, 4, 12, 0, 0, 250_000, UTC)
 
@@ -33,6 +48,14 @@ SIMPLE = [
     (Symbol("x:y"), b"x:y", "symbol"),
     ([1, "a", None], b'[1,"a",null]', "list"),
     ({"station": "SEA", "temps": [71.5]}, b'{"station":"SEA","temps":[71.5]}', "map"),
+    (Int(-8), b"-8", "integer"),
+    (ULong(7), b"7", "integer"),
+    (Float(2.5), b"2.5", "double"),
+    (Decimal32("2.50"), b"2.50", "decimal"),
+    (Char("x"), b"x", "string"),
+    (Binary(b"\x00"), b"\x00", "binary"),
+    (Array([Int(1), Int(2)]), b"[1,2]", "list"),
+    (AmqpSequence([Short(1), "a"]), b'[1,"a"]', "list"),
 ]
 
 
