@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
 
-from rstreams.abc import Subscriber
+from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.node.lifetime import QueueClock, dead_letter
 from rstreams.node.outlet import ProducerOutlet
@@ -55,7 +56,14 @@ class DeadLetterOutlet(ProducerOutlet):
         self._told = False  # the log knows that letters are not taken
         self.due = math.inf
 
-    def bury(self, message: Stored, encoded: bytes, reason: str, arrived: Callable[[], None]) -> None:
+    def bury(
+        self,
+        message: Stored,
+        encoded: bytes,
+        reason: str,
+        arrived: Callable[[], None],
+        leaving: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         """Pass on one dead letter, now or later.
 
         Args:
@@ -63,10 +71,16 @@ class DeadLetterOutlet(ProducerOutlet):
             encoded: Its bytes.
             reason: Why it is a dead letter.
             arrived: Called when it has arrived.
+            leaving: Returns the block in which it is handed over; it leaves its queue in the same commit.
         """
         told = {} if message.failure is None else message.failure.annotations
         letter = dead_letter(encoded, reason, self._queue.name, message.failures, told)
-        self.put(letter, _Letter(self, letter, arrived))
+        self.put(letter, _Letter(self, letter, arrived, leaving))
+
+    def _hand_over(self, subscriber: Subscriber[bytes], encoded: bytes, hold: Hold) -> None:
+        assert isinstance(hold, _Letter), "no other is put in"
+        with hold.leaving():
+            subscriber.on_next(encoded)
 
     def send_again(self, now: float) -> None:
         """Send the letters that were not taken, if it is time."""
@@ -97,9 +111,16 @@ class DeadLetterOutlet(ProducerOutlet):
 class _Letter:
     """The hold of a dead letter, which is let go when it has arrived, or was not taken."""
 
-    __slots__ = ("_arrived", "_outlet", "encoded")
+    __slots__ = ("_arrived", "_outlet", "encoded", "leaving")
 
-    def __init__(self, outlet: DeadLetterOutlet, encoded: bytes, arrived: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        outlet: DeadLetterOutlet,
+        encoded: bytes,
+        arrived: Callable[[], None],
+        leaving: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self.leaving = leaving
         self._outlet = outlet
         self._arrived = arrived
         self.encoded = encoded

@@ -354,7 +354,8 @@ class DurableQueue(DurableIntake):
         encoded = message.encoded
         self._departures.let_go(message)
         self._leaving += 1
-        self._outlet.bury(message, encoded, message.dying, partial(self._arrived, message))
+        leaving = partial(self._partition.deleting_with_appends, message.position, sync_s=self._sync_s)
+        self._outlet.bury(message, encoded, message.dying, partial(self._arrived, message), leaving)
 
     def _arrived(self, message: Durable) -> None:
         self._departures.depart(message)

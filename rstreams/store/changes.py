@@ -186,7 +186,7 @@ class Together:
 
     may_be_refused = True  # its owner waits for the outcome
 
-    def __init__(self, changes: Sequence[Append | Delete | Put | Note]) -> None:
+    def __init__(self, changes: Sequence[Append | Delete]) -> None:
         self.changes = changes
         self.partition = changes[0].partition
         self.sync_s = min(each.sync_s for each in changes)

@@ -17,7 +17,6 @@ from rstreams.store.changes import (
     Change,
     Delete,
     Drop,
-    Modification,
     Note,
     Put,
     Read,
@@ -50,8 +49,8 @@ class Takes(Protocol):
         """Have no partition of that name any more."""
         ...
 
-    def together(self) -> AbstractContextManager[Sequence[Modification]]:
-        """Have changes be in one commit."""
+    def together(self) -> AbstractContextManager[list[Append | Delete]]:
+        """Have appends be in one commit."""
         ...
 
 
@@ -185,9 +184,10 @@ class Partition:
             sync_s: As for `append`.
         """
         with self._store.together() as changes:
+            begin = len(changes)
             yield
-            if any(isinstance(each, Append) for each in changes):
-                self.delete((position,), sync_s=sync_s)
+            if any(isinstance(each, Append) for each in changes[begin:]):
+                changes.append(Delete(self._committed, None, sync_s, (position,)))
 
     def shrink(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
         """Write the runs that have one of the positions again, if most of their bytes are those of deleted messages.

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from rstreams.errors import StoreError
-from rstreams.store.changes import Append, Change, Delete, Modification, Note, Put, Read, Seek, Together
+from rstreams.store.changes import Append, Change, Delete, Modification, Read, Seek, Together
 from rstreams.store.disk_room import DiskRoom, let_go
 from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk
 from rstreams.store.ledger import Ledger
@@ -98,7 +98,7 @@ class Store:
         self._known = dict(state.ledgers.items())
         self._inbox: SimpleQueue[Change | threading.Event | None] = SimpleQueue()
         self._finished: deque[Callable[[], None]] = deque()
-        self._gathered: list[Append | Delete | Put | Note] | None = None
+        self._gathered: list[Append | Delete] | None = None
         self._error: StoreError | None = None  # it cannot go on
         self._batch = _Work()
         self._unread: list[tuple[float, Read | Seek]] = []  # questions that could not be answered, and since when
@@ -143,7 +143,7 @@ class Store:
 
     def take(self, change: Change) -> None:
         """Carry out a change soon, or refuse it if the store is closed; a part of `Partition`."""
-        if self._gathered is not None and isinstance(change, Append | Delete | Put | Note):
+        if self._gathered is not None and isinstance(change, Append | Delete) and change.chain is not None:
             self._gathered.append(change)
             return
         if not self._closed:
@@ -154,11 +154,15 @@ class Store:
         self._give_up(work, StoreError(f"store {self.path!r} is closed"))
 
     @contextmanager
-    def together(self) -> Iterator[Sequence[Modification]]:
-        """Have the changes that are made in the block be in one commit, or in none; a part of `Partition`.
+    def together(self) -> Iterator[list[Append | Delete]]:
+        """Have the appends of the block be in one commit, or in none; a part of `Partition`.
 
-        Trims, shrinks and drops are not among them. The block must not wait, or have another one in it.
+        The block gets the list of them, and may add a deletion to it. Other changes are made as ever: they must not be
+        refused together with an append. The block must not wait. A block inside of another one is a part of it.
         """
+        if self._gathered is not None:
+            yield self._gathered
+            return
         gathered = self._gathered = []
         try:
             yield gathered

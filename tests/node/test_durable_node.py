@@ -275,3 +275,31 @@ def test_a_bad_option_of_a_durable_queue_is_named(tmp_path: Path, options: dict[
 def test_a_bad_path_of_a_store_is_named(store: Any) -> None:  # noqa: ANN401
     with pytest.raises(ConfigError, match="store="):
         Node(store=store)
+
+
+@pytest.mark.parametrize("capacity", [None, 8])
+async def test_at_each_commit_a_message_that_becomes_a_dead_letter_is_in_one_place(
+    tmp_path: Path, capacity: int | None
+) -> None:
+    async with connected(store=tmp_path / "s") as (node, connection):
+        dead = node.queue("dead", durable=True, capacity=capacity)
+        jobs = node.queue("jobs", durable=True, dead_letters="dead")
+        await connection.publish("jobs", Stream.range(40))
+        store, found = node._storage.store, list[tuple[int, int]]()
+        assert store is not None
+        commit = store._tables.commit
+
+        def count(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+            answer = commit(*arguments, **options)
+            ledgers = store._tables.ledgers
+            found.append((ledgers["queue/jobs"].live, ledgers["queue/dead"].live if "queue/dead" in ledgers else 0))
+            return answer
+
+        store.flush()
+        store._tables.commit = count  # type: ignore[method-assign]
+        async with connection.messages("jobs", settlement="manual").take(40).open() as deliveries:
+            async for delivery in deliveries:
+                delivery.reject()
+        await until(lambda: dead.statistics().ready == (capacity or 40))
+        await until(lambda: jobs.statistics().leaving == 40 - (capacity or 40))
+        assert {sum(each) for each in found} == {40}, "a kill behind any of the commits neither loses nor doubles"

@@ -91,3 +91,27 @@ def test_messages_that_were_refused_leave_no_gap(tmp_path: Path, seed: int) -> N
         assert used.all() == list(enumerate(accepted))
     with opened(tmp_path) as used:
         assert used.partition().next == len(accepted)
+
+
+def test_what_is_moved_is_in_one_place_whether_the_disk_is_full_or_not(tmp_path: Path) -> None:
+    with opened(tmp_path) as used:
+        used.append([b"a", b"b", b"c"], "source")
+        used.append([b"old"], "other")
+        source, target, other = (used.partition(name) for name in ("source", "target", "other"))
+        for at, (is_full, size) in enumerate([(False, 1), (True, 1_000_000), (False, 1)]):
+            full(used.store, is_full=is_full)
+            told: list[Any] = []
+            made: list[Any] = []
+            with source.deleting_with_appends(at):
+                target.append([bytes(size)], told.append)
+                with other.deleting_with_appends(0):
+                    pass  # nothing is appended: it stays
+                other.put("x", b"%d" % at, made.append)  # what is not an append is not refused with it
+            used.store.flush()
+            full(used.store, is_full=False)
+            used.wait(lambda done: source.put("through", b"", done))
+            assert [error is not None for error in told] == [is_full]
+            assert made == [None]
+        assert used.all("source") == [(1, b"b")]
+        assert [position for position, _ in used.all("target")] == [0, 1]
+        assert used.all("other") == [(0, b"old")]

@@ -86,7 +86,7 @@ class Outlet(ABC, Generic[H]):
                 encoded, hold = self._waiting.popleft()
                 shared = self._current = share_hold(hold)
                 try:
-                    self._subscriber.on_next(encoded)
+                    self._hand_over(self._subscriber, encoded, hold)
                 except BaseException as error:
                     shared.fail(error)
                     raise
@@ -96,6 +96,10 @@ class Outlet(ABC, Generic[H]):
             self._sending = False
         if not self._waiting:
             self._idle()
+
+    def _hand_over(self, subscriber: Subscriber[bytes], encoded: bytes, hold: H) -> None:  # noqa: ARG002 - for subclasses
+        """Send one message to the subscriber."""
+        subscriber.on_next(encoded)
 
     def _close(self) -> Subscriber[bytes] | None:
         """Forget the subscriber, until there is another message; return it."""
