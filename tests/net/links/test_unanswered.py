@@ -13,13 +13,17 @@ import trio
 
 import rstreams
 from rstreams import Node, PublishResult, Reconnect, Stream
-from rstreams.errors import AnswerTimeout, ConfigError, ConnectionLost
+from rstreams.errors import AnswerTimeout, ConfigError, ConnectFailed, ConnectionLost
 from rstreams.net.connection import Connection
 from rstreams.net.rabbitmq_management import rabbitmq_management
 from rstreams.testing import FaultyNetwork
 from tests.loops import Loop, over_both_loops
 from tests.net.wire import (
     ACCEPT,
+    AMQP_HEADER,
+    SASL_HEADER,
+    SASL_MECHANISMS,
+    SASL_OUTCOME,
     Frame,
     Peer,
     attach_frame,
@@ -151,6 +155,10 @@ async def manage(connection: Connection) -> object:
     return None
 
 
+async def unsubscribe(connection: Connection) -> object:
+    return await connection.unsubscribe("a", "mine")
+
+
 CALLS: list[Callable[[Connection], Awaitable[object]]] = [
     publish,
     publish_settled,
@@ -161,6 +169,7 @@ CALLS: list[Callable[[Connection], Awaitable[object]]] = [
     loop,
     consume,
     manage,
+    unsubscribe,
 ]
 DETACHED: dict[str, Any] = {  # what comes of a call whose detach is not answered; None: it does not wait for that
     "publish": (LIMIT_S, PublishResult(2)),  # the outcomes are all there
@@ -176,8 +185,15 @@ DETACHED: dict[str, Any] = {  # what comes of a call whose detach is not answere
 
 
 @pytest.mark.usefixtures("autojump_clock")
-@pytest.mark.parametrize("silent", ["begin", "attach", "detach"])
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("call", "silent"),
+    [
+        (call, silent)
+        for call in CALLS
+        for silent in ("begin", "attach", "detach")
+        if silent != "detach" or call.__name__ in DETACHED
+    ],
+)
 async def test_a_call_ends_at_a_peer_that_does_not_answer(
     call: Callable[[Connection], Awaitable[object]], silent: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -191,7 +207,7 @@ async def test_a_call_ends_at_a_peer_that_does_not_answer(
                 with pytest.raises(AnswerTimeout, match=r"has not answered .* within 5 s") as raised:
                     await call(connection)
                 if silent != "detach":
-                    assert str(raised.value).startswith("the scripted peer, link ")
+                    assert str(raised.value).startswith("the scripted peer")
             else:
                 assert await call(connection) == result
         assert trio.current_time() - began == pytest.approx(seconds, abs=0.1)
@@ -206,6 +222,26 @@ async def test_a_call_ends_at_a_peer_that_does_not_answer(
         if call is not manage:
             assert await publish(connection) == PublishResult(2)
         assert not connection._links.carrier.engine.links.drivers  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("autojump_clock")
+@pytest.mark.parametrize("steps", range(5))
+async def test_connect_ends_at_a_peer_that_falls_silent_at_any_step(steps: int) -> None:
+    said = (SASL_HEADER, SASL_MECHANISMS, SASL_OUTCOME, AMQP_HEADER)[:steps]
+
+    async def falls_silent(stream: trio.SocketStream) -> None:
+        await stream.send_all(b"".join(said))
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, falls_silent, [listener])
+        port, began = listener.socket.getsockname()[1], trio.current_time()
+        with pytest.raises(ConnectFailed, match=r"within connect_timeout_s=3 \(SASL and open\)"):
+            async with rstreams.connect(f"amqp://127.0.0.1:{port}", connect_timeout_s=3):
+                pass
+        assert trio.current_time() - began == pytest.approx(3, abs=0.1)
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.usefixtures("autojump_clock")
