@@ -156,7 +156,8 @@ async def manage(connection: Connection) -> object:
 
 
 async def unsubscribe(connection: Connection) -> object:
-    return await connection.unsubscribe("a", "mine")
+    await connection.unsubscribe("a", "mine")
+    return None
 
 
 CALLS: list[Callable[[Connection], Awaitable[object]]] = [
