@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from rstreams.errors import Condition, LinkDetached, StoreError
 from rstreams.net._proton import LinkDriver
+from rstreams.node.written import PATIENCE_S, not_written
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Detach, Lost
 from rstreams.protocol.link import Link
@@ -54,6 +55,8 @@ class NamedSubscriber(StealableSubscriber[Any]):
         begun_by_peer = self.state is State.DETACH_RECEIVED
         self.closed_by_peer = begun_by_peer and frame.closed and frame.error is None
         super().on_detach(frame)
+        if self.closed_by_peer and self.state is State.DETACH_RECEIVED:
+            self._carrier.call_after(PATIENCE_S, lambda: self.answer(not_written()))
 
     def on_lost(self, frame: Lost) -> None:
         """End, unless that has happened, and only the answer to the peer's detach is missing."""

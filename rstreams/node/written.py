@@ -13,6 +13,11 @@ PATIENCE_S: Final = 5.0
 """How long an answer waits for the store, in seconds. A disk that is full may take longer to have room."""
 
 
+def not_written() -> StoreError:
+    """Return the error for changes that the store has not made within `PATIENCE_S`."""
+    return StoreError(f"the store has not written it within {PATIENCE_S:g} s: it may come back if the node ends now")
+
+
 class _Change:
     """A change whose outcome is not known, or has just become known."""
 
@@ -56,5 +61,4 @@ class Written:
                 if change.error is not None:
                     raise change.error
         if patience.cancelled_caught:
-            msg = f"the store has not written it within {PATIENCE_S:g} s: it may come back if the node ends now"
-            raise StoreError(msg)
+            raise not_written()

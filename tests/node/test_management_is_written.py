@@ -14,6 +14,7 @@ import trio
 
 import rstreams
 from rstreams import Connection, Node, Stream
+from rstreams.errors import LinkDetached
 from rstreams.net.management import Management, ManagementRefused
 from rstreams.node import emptying, written
 from rstreams.store import Store
@@ -153,6 +154,18 @@ async def test_what_cannot_be_written_is_not_answered_as_done(tmp_path: Path, mo
             with pytest.raises(ManagementRefused, match="not safe in the store") as refused:
                 await call
             assert refused.value.status == 500
+
+
+async def test_an_end_by_the_link_is_answered_with_an_error_if_the_store_does_not_write_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rstreams.node.stealable.PATIENCE_S", HELD_S)
+    async with filled(tmp_path / "store") as (node, connection, _):
+        with held_up(store_of(node)):
+            with pytest.raises(LinkDetached, match="the store has not written it") as told:
+                await connection.unsubscribe("prices", "of prices")
+            assert told.value.condition == "amqp:internal-error"
+            assert names(node) == ["of news"]
 
 
 @pytest.mark.parametrize("target", ["bills", "orders", "prices", "events"])

@@ -169,7 +169,8 @@ class SubscriptionEnd(Subscribed[bytes]):
     Attributes:
         source: The address that the subscription must be at.
         when_gone: Called when it has ended, and has no link.
-        lost: The error of its connection, if the peer may not have heard the end; None otherwise.
+        lost: The error of its connection, if the peer may not have heard the end, or of the peer, if it may not have
+            made it; None otherwise.
     """
 
     source: str
@@ -186,6 +187,12 @@ class SubscriptionEnd(Subscribed[bytes]):
         else:
             text = f"subscription={frame.name!r:.80}: it is at {frame.source!r:.80}, and not at {self.source!r:.80}"
             self.give_up(LinkDetached(Condition.NOT_FOUND.value, text))
+
+    def on_detach(self, frame: Detach) -> None:
+        """The peer's end, or its answer, which has an error if the subscription may come back."""
+        if self.ended and self.lost is None:
+            self.lost = frame.error
+        super().on_detach(frame)
 
     def on_lost(self, frame: Lost) -> None:
         """The loss of the link: the peer may not have heard its end."""
@@ -238,6 +245,7 @@ class SubscriptionMethods:
             name: The name of the subscription.
 
         Errors: `LinkDetached` with `amqp:not-found` if the peer has no such subscription of this container id and user.
+            `LinkDetached` with `amqp:internal-error` if a node has ended it, and cannot write that now.
             `ConfigError` if a stream of this connection has it: end the stream first. The connection's error if it is
             lost.
         Cancels: The subscription may have been ended.
