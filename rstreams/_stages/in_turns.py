@@ -14,7 +14,7 @@ from rstreams._core.scheduler import current_scheduler
 from rstreams._core.turn import Turn
 from rstreams.abc import Cancellable, Scheduler
 
-_FEW: Final = 8
+_FEW: Final = range(8)
 """The most steps between two looks at the clock: a step may subscribe to a stream, and take long."""
 
 
@@ -40,8 +40,17 @@ class InTurns:
 
     def run(self) -> None:
         """Make steps, unless it is doing so, or waits for its next turn."""
-        if not self._running and self._next_turn is None:
-            self._take_turn()
+        if self._running or self._next_turn is not None:
+            return
+        self._running = True
+        step = self._step
+        try:
+            for _ in _FEW:
+                if not step():
+                    return
+            self._make_many(step)
+        finally:
+            self._running = False
 
     def stop(self) -> None:
         """Make no more steps in a later turn."""
@@ -49,17 +58,16 @@ class InTurns:
             self._next_turn.cancel()
             self._next_turn = None
 
-    def _take_turn(self) -> None:
-        self._next_turn = None
-        self._running = True
-        steps = 0
-        try:
-            while self._step():
-                steps += 1
-                if steps == _FEW:
-                    self._turn.begin()
-                elif not steps % _FEW and self._turn.is_over(steps):
-                    self._next_turn = self._turn.go_on(self._take_turn)
+    def _make_many(self, step: Callable[[], bool]) -> None:
+        """Make steps until there are none, or until the turn is over."""
+        turn, steps = self._turn.begin(), 0
+        while not turn.is_over(steps):
+            steps += len(_FEW)
+            for _ in _FEW:
+                if not step():
                     return
-        finally:
-            self._running = False
+        self._next_turn = turn.go_on(self._run_again)
+
+    def _run_again(self) -> None:
+        self._next_turn = None
+        self.run()

@@ -110,9 +110,9 @@ class Input(Scannable, Generic[T]):
     @property
     def exhausted(self) -> bool:
         """Whether no items are left and none will come."""
-        if self.queue or self.failure is not None:
-            return False
-        return self.complete or (self.drawn and self._nothing_left())
+        return not self.queue and (
+            (self.complete and self.failure is None) or (self.drawn and not self.complete and self._nothing_left())
+        )
 
     @property
     def is_to_fail(self) -> bool:
@@ -179,7 +179,7 @@ class Input(Scannable, Generic[T]):
 class Inputs(TurningStage[Any, R]):
     """A stage over several sources."""
 
-    __slots__ = ("_delay_errors", "_errors", "_prefetch", "inputs")
+    __slots__ = ("_delay_errors", "_errors", "_failing", "_prefetch", "inputs")
 
     def __init__(self, downstream: Subscriber[R], count: int, prefetch: int, *, delay_errors: bool = False) -> None:
         super().__init__(downstream)
@@ -187,6 +187,7 @@ class Inputs(TurningStage[Any, R]):
         self._prefetch = prefetch
         self._delay_errors = delay_errors
         self._errors: Errors = {}
+        self._failing = False  # an input has failed, and its error waits for its turn
 
     def start(self, sources: Sequence[Publisher[Any]]) -> Self:
         """Subscribe to all sources; return itself."""
@@ -243,6 +244,10 @@ class Inputs(TurningStage[Any, R]):
             self._let_go()
             self._downstream.on_complete()
 
+    def _failed_input(self) -> BaseException | None:
+        """Return the error of the first input of which only that is left."""
+        return next((i.failure for i in self.inputs if i.is_to_fail), None) if self._failing else None
+
     def _let_go(self) -> None:
         super()._let_go()
         for an_input in self.inputs:
@@ -262,6 +267,7 @@ class Inputs(TurningStage[Any, R]):
             self.arrived()
         elif self.started:
             an_input.failure = error
+            self._failing = True
             self.arrived()
         else:
             self._fail(error)

@@ -213,12 +213,13 @@ class Merging(TurningStage[T, R]):
         if inner.drawn:
             self._draw_next(inner)
             return
-        if inner.is_to_fail and inner.failure is not None:
+        queue = inner.queue
+        if not queue and inner.failure is not None:  # it stands in line with its error
             self._pushed -= 1
             self._fail_in_turn(inner, inner.failure)
             return
         item, kept = inner.pop()
-        if inner.queue or inner.fails_in_line:
+        if queue or inner.fails_in_line:
             self._ready.append(inner)
         else:
             self._pushed -= 1

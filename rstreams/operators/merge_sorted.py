@@ -88,8 +88,7 @@ class _MergeSorted(Inputs[T]):
         if all(i.exhausted for i in self.inputs):
             self._finish()
             return 0
-        failed = next((i.failure for i in self.inputs if i.is_to_fail), None)
-        if failed is not None:
+        if self._failing and (failed := self._failed_input()) is not None:
             self._fail(failed)
             return 0
         if not self._demand or any(i.empty for i in self.inputs):
@@ -98,7 +97,7 @@ class _MergeSorted(Inputs[T]):
             new = position not in self._keys and an_input.has_item()
             if self._ended or (new and not self._look_at(position)):
                 return 0
-            if an_input.is_to_fail:
+            if self._failing and an_input.is_to_fail:
                 return 1
         if self._keys:
             self._emit_smallest()

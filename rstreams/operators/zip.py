@@ -91,9 +91,8 @@ class _Zip(Inputs[tuple[Any, ...]]):
         if not inputs or any(i.exhausted for i in inputs):
             self._finish()
             return 0
-        failed = next((i for i in inputs if i.is_to_fail), None)
-        if failed is not None and failed.failure is not None:
-            self._end_before(failed.failure, inputs)
+        if self._failing and (failed := self._failed_input()) is not None:
+            self._end_before(failed, inputs)
             return 0
         if not self._demand:
             return 0
@@ -101,7 +100,7 @@ class _Zip(Inputs[tuple[Any, ...]]):
             return self._emit_drawn(min(most, self._demand))
         # Items of iterators are drawn last: by then all other items are certainly there.
         if not all(i.queue for i in inputs if not i.drawn) or not all(i.has_item() for i in inputs):
-            return int(not self._ended and any(i.exhausted or i.is_to_fail for i in inputs))
+            return int(not self._ended and (self._failed_input() is not None or any(i.exhausted for i in inputs)))
         if self._ended:  # a drawn iterator has cancelled
             return 0
         taken = [i.take() for i in inputs]

@@ -311,6 +311,22 @@ def test_items_are_the_same_whether_or_not_a_source_is_drawn_from(join: str) -> 
         assert seen == [seen[0]] * 4, (fails_after, others, first, step)
 
 
+@pytest.mark.parametrize("join", ["zip", "merge_sorted", "combine_latest"])
+def test_items_before_an_error_wait_for_another_source(join: str) -> None:
+    one, two, probe = ManualPublisher[int](), ManualPublisher[int](), ProbeSubscriber[Any](UNBOUNDED)
+    JOINS[join](one, two).subscribe(probe)
+    one.next(1, 2)
+    one.error(LookupError())
+    assert probe.items == []
+    assert not probe.ended or join == "combine_latest"  # there, the error has its turn when the source has no item left
+
+    two.next(5)
+    assert probe.items == {"zip": [(1, 5)], "merge_sorted": [1, 2], "combine_latest": []}[join]
+    if not probe.ended:
+        two.next(6)
+    assert isinstance(probe.error, LookupError)
+
+
 def _until_it_fails(items: int) -> Iterator[int]:
     yield from range(items)
     raise LookupError
