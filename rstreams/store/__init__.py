@@ -6,6 +6,7 @@ It knows the names of partitions, positions and bytes. It knows neither AMQP nor
     Partition    an ordered sequence of messages with a name; a queue has one, a log has some
     Chain        changes of which none is made behind one that failed
     Chunk        messages that were read, in `Run`s as they were appended
+    check        finds what is damaged; `export` reads the messages, and `skip` goes on without what is not readable
 
 Theory of operation. Each call of a `Partition` that changes something is noted at once and carried out by the store's
 thread. The thread takes all changes that wait, of all partitions, and makes one transaction of them: a group commit.
@@ -16,6 +17,24 @@ from rstreams.store.changes import Chain
 from rstreams.store.entries import Chunk, Cut, Done, Run, split
 from rstreams.store.failures import StoreDamaged, StoreFull
 from rstreams.store.partition import Partition
+from rstreams.store.repair import SavedMessage, check, export, skip
+from rstreams.store.salvage import Damage
 from rstreams.store.store import Store
 
-__all__ = ["Chain", "Chunk", "Cut", "Done", "Partition", "Run", "Store", "StoreDamaged", "StoreFull", "split"]
+__all__ = [
+    "Chain",
+    "Chunk",
+    "Cut",
+    "Damage",
+    "Done",
+    "Partition",
+    "Run",
+    "SavedMessage",
+    "Store",
+    "StoreDamaged",
+    "StoreFull",
+    "check",
+    "export",
+    "skip",
+    "split",
+]

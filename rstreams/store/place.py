@@ -23,6 +23,8 @@ from rstreams.store.entries import checksum
 TABLES: Final = "store.db"
 MARK: Final = "mark"
 LOCK: Final = "lock"
+SKIPPED: Final = "store.db.skipped"
+"""The tables without what was damaged, when they are on the disk; see `rstreams.store.repair`."""
 
 _MARK: Final = struct.Struct("<16sQI")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -12,12 +13,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-from rstreams.errors import DeliveryFailed, ProtocolError
+from rstreams.errors import DeliveryFailed, ProtocolError, StoreError
 from rstreams.message import Message, decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
 from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.lifetime import QueueClock
-from rstreams.store import Chunk, Partition
+from rstreams.store import Chunk, Partition, skip
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.durable import Bench, bench, bodies, check_laws, consumer, send
 from tests.store.stores import make_full
@@ -461,3 +462,22 @@ def test_what_is_settled_while_the_disk_is_full_is_written_by_the_clock(
     again.run()
     assert [(each.body, each.delivery_count) for each in map(decode_message, probe.items)] == [("b", 1), ("c", 0)]
     again.close()
+
+
+def test_a_queue_goes_on_behind_damage_that_is_skipped(first: Bench, tmp_path: Path) -> None:
+    queue = first.queue()
+    for at in range(4):
+        send(queue, at)
+        first.run()
+    first.store._tables.connection.execute("UPDATE bodies SET data = zeroblob(length(data)) WHERE number = 2")
+    again = tmp_path / "again"
+    shutil.copytree(first.path, again)
+    with pytest.raises(StoreError, match="is damaged"):
+        Bench(again)
+    assert [str(each) for each in skip(again)] == ["'queue/q': the messages 1 to 1 are not readable"]
+    with bench(again) as whole:
+        probe = consumer(whole.queue(), 10)
+        link = send(whole.queues[0], "new")
+        whole.run()
+        assert bodies(probe) == [0, 2, 3, "new"]
+        assert link.outcomes == ["done"]
