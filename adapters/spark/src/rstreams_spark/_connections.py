@@ -63,15 +63,19 @@ class SendingConnection:
         self._users = 1
         self._away = False
         self._use = threading.Lock()  # of these three
+        self._begun = threading.Event()  # the thread has what this one needs to end it
         started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._main, args=(started.put,), name=f"rstreams {end}", daemon=True)
         self._thread.start()
         try:
             error = started.get(timeout=options.dial_timeout_s)
         except queue.Empty:
+            self._begun.wait()
             self.run_soon(self._losses.scope.cancel)
-            error = started.get() or ConnectFailed(
-                f"no connection for {options.dial_timeout_s:g} s (option sendTimeout): {self._losses.why}"
+            error = started.get()
+            why = self._losses.why or "the peer has not answered"
+            error = error or ConnectFailed(
+                f"no connection for {options.dial_timeout_s:g} s (option sendTimeout): {why}"
             )
         if error is not None:
             self._thread.join()
@@ -143,6 +147,7 @@ class SendingConnection:
             on_given_up=self._note_end,
         )
         self._reconnects = losses.policy is not None
+        self._begun.set()
         opened = False
         try:
             async with trio.open_nursery() as self.nursery:
