@@ -32,6 +32,7 @@ from rstreams.net.links.effectively_once import ONCE
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.statistics import AddressStatistics
+from rstreams.node.stored_bytes import StoredBytes
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import ItemSize
 from rstreams.store import Store
@@ -167,6 +168,7 @@ class NodeServices:
         find: Returns the address of a name, or None.
         store: The node's store, for addresses that remember; None if it has none.
         may_publish: Tells whether a client may send to an address.
+        stored: Counts the bytes of messages in the memory of addresses.
     """
 
     now: Callable[[], float]
@@ -175,6 +177,7 @@ class NodeServices:
     find: Callable[[str], Address | None]
     store: Store | None = None
     may_publish: Callable[[Client, Address], bool] = lambda _client, _address: True
+    stored: StoredBytes = field(default_factory=StoredBytes)
 
     def find_for(self, client: Client, name: str) -> Address | None:
         """Return the address of a name, or None if there is none, or the client may not send to it."""

@@ -15,7 +15,7 @@ from rstreams.net.transport.listener import ConnectionOptions, Listener
 from rstreams.net.transport.passwords import PasswordHash, require_users
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import Access, Permission, require_permissions
-from rstreams.node.address import Address
+from rstreams.node.address import Address, NodeServices
 from rstreams.node.node_links import NodeLinks
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import counters
@@ -30,6 +30,7 @@ class AdministeredNode:
     _listeners: list[Listener]
     _options: ConnectionOptions
     _access: Access
+    _services: NodeServices
     _start_soon: Callable[..., None]
 
     def statistics(self) -> NodeStatistics:
@@ -45,6 +46,7 @@ class AdministeredNode:
             unsettled_bytes=self._options.budget.used,
             waiting=sum(bool(end.waits_for) for end in ends),
             unfinished_bytes=self._options.unfinished.size,
+            stored_bytes=self._services.stored.size,
             **counters(self._addresses),
         )
 

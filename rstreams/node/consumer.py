@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 from rstreams._core.fast_paths import held_runs_of
 from rstreams._core.holds import NO_HOLD, HoldRun, SharedHold
 from rstreams.abc import Hold, Subscriber
+from rstreams.node.handover import end_raised
 from rstreams.node.stored_message import Lasting, Stored
 from rstreams.node.subscription import AddressSubscription
 
 
 class HandsOut(Protocol):
     """The queue behind a consumer."""
+
+    name: str
 
     @property
     def comes_later(self) -> bool:
@@ -149,6 +152,16 @@ class Consumer(AddressSubscription):
         """Get messages again."""
         if not self.ended:
             self.queue._resume(self)  # noqa: SLF001
+
+    def take_run(self, encoded: list[Any], held: HeldRun) -> None:
+        """Hand messages over, many at a time."""
+        assert self.on_held_run is not None, "asked for before"
+        try:
+            self.on_held_run(encoded, held)
+        except Exception as error:
+            end_raised(self.subscriber, error, self.queue.name, self.cancel)
+            for hold in held:
+                hold.fail(error)
 
     def hold(self) -> Hold:
         """Take a hold on the message that is being handed over."""

@@ -13,6 +13,7 @@ from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
 from rstreams.node.address import NodeServices
 from rstreams.node.durable_producer import DurableProducer
+from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.producer import Producer
@@ -51,9 +52,14 @@ class DurableMulticast(MulticastAddress):
     kind = "durable multicast"
 
     def __init__(
-        self, name: str, overflow: Literal["block", "drop_oldest"], capacity: int, backlogs: BacklogOptions
+        self,
+        name: str,
+        overflow: Literal["block", "drop_oldest"],
+        capacity: int,
+        backlogs: BacklogOptions,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
     ) -> None:
-        super().__init__(name, overflow, capacity, backlogs)
+        super().__init__(name, overflow, capacity, backlogs, capacity_bytes)
         self._unsafe: deque[_Arrived] = deque()
         self.seen.gaps.on_forget = self._forget_gap
         self._services: NodeServices | None = None

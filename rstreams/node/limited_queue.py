@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any, Literal
 
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, DeliveryFailed
+from rstreams.node.durable_room import Limits
+from rstreams.node.measured_producer import MeasuredProducer
+from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES, MemoryRoom
 from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
-from rstreams.node.room import Room
 from rstreams.node.seen_messages import DropSeen
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import is_gone
 
 
-class OpenRoom(Room):
+class OpenRoom(MemoryRoom):
     """Places of a queue that promises some to its producers also when it is full."""
 
     __slots__ = ()
@@ -33,6 +36,7 @@ class LimitedQueue(Queue):
     Args:
         name: The address.
         capacity: The most messages stored.
+        capacity_bytes: The most bytes of them.
         when_full: What becomes of a message that comes to a full queue: it is rejected, or accepted and dropped
             ("drop_newest"), or stored in the place of the oldest one that no consumer has ("drop_oldest").
         options: As for `Queue`.
@@ -43,10 +47,13 @@ class LimitedQueue(Queue):
         name: str,
         capacity: int,
         when_full: Literal["reject", "drop_oldest", "drop_newest"],
+        *,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
         **options: Any,  # noqa: ANN401 - those of `Queue`
     ) -> None:
         super().__init__(name, capacity, **options)
-        self._room = OpenRoom(capacity)
+        self._room = OpenRoom(capacity, capacity_bytes)
+        self._limits = Limits(capacity, capacity_bytes)
         self._when_full = when_full
         self._dropped = 0
         self._refused = 0
@@ -54,7 +61,7 @@ class LimitedQueue(Queue):
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link; see `Queue.producer`."""
         window = self._room.first_window
-        producer = _RejectingProducer(self, window) if self._when_full == "reject" else Producer(self, window)
+        producer = _RejectingProducer(self, window) if self._when_full == "reject" else MeasuredProducer(self, window)
         return DropSeen(self.seen, producer) if once else producer
 
     def statistics(self) -> QueueStatistics:
@@ -62,17 +69,22 @@ class LimitedQueue(Queue):
         return replace(super().statistics(), dropped=self._dropped, refused=self._refused)
 
     def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
-        excess = min(len(run), max(0, self._room.stored + len(run) - self._room.capacity))
-        if excess and self._when_full != "drop_oldest":
-            run = run[: len(run) - excess]
-            self.pass_over(producer, excess)
+        limits, room = self._limits, self._room
+        if self._when_full != "drop_oldest" and not limits.hold(room.stored + len(run), room.size + sum(map(len, run))):
+            fits = limits.fitting(run, room.stored, room.size)
+            self.pass_over(producer, fits.count(False))
+            run = list(compress(run, fits))
         if run:
             super()._receive(producer, run)
 
     @property
     def is_full(self) -> bool:
-        """Whether no further message can be stored."""
-        return self._room.stored >= self._room.capacity
+        """Whether no message can be stored, however small."""
+        return not self.fits(b"")
+
+    def fits(self, message: bytes) -> bool:
+        """Tell whether a further message can be stored."""
+        return self._limits.hold(self._room.stored + 1, self._room.size + len(message))
 
     def pass_over(self, producer: Producer, messages: int) -> None:
         """Count messages that are not stored, because the queue is full."""
@@ -80,28 +92,26 @@ class LimitedQueue(Queue):
             self._refused += messages
         else:
             self._dropped += messages
-        producer.outstanding -= messages
-        self._room.outstanding -= messages
-        self._room.top_up(producer)
+        self._room.decline(producer, messages)
 
     def _dispatch(self) -> None:
         """Hand messages over; if there are too many, drop the oldest ones that no consumer has."""
         super()._dispatch()
-        room = self._room
-        if room.stored <= room.capacity or self._when_full != "drop_oldest" or self._dispatching:
+        room, limits = self._room, self._limits
+        if self._when_full != "drop_oldest" or self._dispatching or limits.hold(room.stored, room.size):
             return
-        while room.stored > room.capacity and (self._returned or self._fresh):
+        while not limits.hold(room.stored, room.size) and (self._returned or self._fresh):
             message = self._backlog.take_first()
             if is_gone(message):
                 self._backlog.gone -= 1
                 continue
             self._deadlines.forget(message)
-            room.free(1)
+            room.free(1, message.size)
             self._dropped += 1
         room.serve()
 
 
-class _RejectingProducer(Producer):
+class _RejectingProducer(MeasuredProducer):
     """The end of a producer link that takes messages one by one, because each one has its own outcome."""
 
     __slots__ = ("_queue",)
@@ -112,7 +122,7 @@ class _RejectingProducer(Producer):
 
     def on_next(self, item: bytes) -> None:
         """Pass a message to the queue, or reject it."""
-        if self.ended or not self.outstanding or not self._queue.is_full:
+        if self.ended or not self.outstanding or self._queue.fits(item):
             super().on_next(item)
             return
         full = f"queue {self._queue.name!r:.80} is full"

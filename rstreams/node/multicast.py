@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
-from rstreams._core.holds import NoHolds
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, LinkDetached
 from rstreams.node.address import (
@@ -21,12 +18,14 @@ from rstreams.node.address import (
     require_address_name,
     require_capacity,
 )
+from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES, CopiesBytes
+from rstreams.node.multicast_ends import Copies, MulticastProducer
 from rstreams.node.named_subscriptions import BacklogOptions, NamedSubscriptions
 from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import DropSeen, Seen
 from rstreams.node.state_lines import multicast_line
-from rstreams.node.statistics import MulticastStatistics, SubscriberStatistics
-from rstreams.node.subscription import OwnDemand
+from rstreams.node.statistics import MulticastStatistics
+from rstreams.node.stored_bytes import StoredBytes
 
 
 class MulticastAddress(Address):
@@ -49,6 +48,7 @@ class MulticastAddress(Address):
             slow subscriber loses its oldest waiting items, which are counted.
         capacity: The most items granted to producers and the most that wait for one subscriber.
         backlogs: The options of named subscriptions.
+        capacity_bytes: The most bytes that wait for one subscriber. One item may be larger.
 
     Demand: With "block" the limit of what all producers may have outstanding together is
 
@@ -77,6 +77,7 @@ class MulticastAddress(Address):
         overflow: Literal["block", "drop_oldest"] = "block",
         capacity: int = 256,
         backlogs: BacklogOptions = BacklogOptions(),  # noqa: B008 - it never changes
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
     ) -> None:
         self.name = require_address_name(self.kind, name)
         if overflow not in {"block", "drop_oldest"}:
@@ -84,8 +85,9 @@ class MulticastAddress(Address):
             raise ConfigError(msg)
         self.overflow: Literal["block", "drop_oldest"] = overflow
         self.capacity = require_capacity(self.kind, name, capacity)
+        self._bytes = CopiesBytes(capacity_bytes, self._largest, self._grant)
         self.seen = Seen()
-        self._subscribers: tuple[_Copies, ...] = ()
+        self._subscribers: tuple[Copies, ...] = ()
         self._producers: dict[Producer, None] = {}
         self._arrived: list[bytes] = []  # to be passed on
         self._kept: list[bytes] = []  # they wait for the next subscriber
@@ -110,10 +112,12 @@ class MulticastAddress(Address):
 
     def begin(self, services: NodeServices) -> None:
         """Begin to live in a node, with the named subscriptions that are in its store."""
+        self._bytes.join_node(services.stored)
         self.named.begin(services)
 
     def forget(self) -> None:
         """End the named subscriptions, and delete their messages."""
+        self._bytes.leave_node()
         for each in self.named.all:
             self.unsubscribe(*each.owner)
 
@@ -135,7 +139,7 @@ class MulticastAddress(Address):
         Spec: Reactive Streams 1.9, 2.13.
         """
         require_subscriber(subscriber)
-        copies = _Copies(self, subscriber)
+        copies = Copies(self, subscriber)
         self._subscribers = (*self._subscribers, copies)
         self._look()
         subscriber.on_subscribe(copies)
@@ -234,7 +238,25 @@ class MulticastAddress(Address):
         producer.outstanding = 0
         self._grant()
 
+    @property
+    def memory(self) -> tuple[StoredBytes, int]:
+        """See `InMemory`."""
+        return self._bytes.total, self._bytes.size
+
+    def _decline(self, producer: Producer) -> None:
+        """See `InMemory`."""
+        producer.outstanding -= 1
+        self._credit -= 1
+        self._waiting += not producer.outstanding
+        self._grant()
+
+    def _largest(self) -> int:
+        """Return the bytes of all items that wait: most subscribers wait for the same ones, and one for all of them."""
+        named = (each.backlog.size for each in self.named.all if not each.durable)
+        return sum(map(len, self._kept)) + max((*(each.size for each in self._subscribers), *named), default=0)
+
     def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
+        self._bytes.weigh(run)
         producer.outstanding -= len(run)
         self._credit -= len(run)
         self._waiting += not producer.outstanding
@@ -267,7 +289,7 @@ class MulticastAddress(Address):
     def _on_refused(self, number: int, error: DeliveryFailed) -> None:
         """Hear that a named subscription in memory does not have a message: this cannot happen."""
 
-    def _cancel(self, copies: _Copies) -> None:
+    def _cancel(self, copies: Copies) -> None:
         self._subscribers = tuple(each for each in self._subscribers if each is not copies)
         self._look()
         self._delivered += copies.delivered
@@ -278,6 +300,8 @@ class MulticastAddress(Address):
             self._kept = [*copies.pending][len(copies.pending) - missed :] + self._kept
             self._kept_accepted += missed
         copies.pending.clear()
+        copies.size = 0
+        self._bytes.freed()
         self._requested()  # there is one subscriber less to wait for
 
     # passing on
@@ -308,6 +332,8 @@ class MulticastAddress(Address):
                     self._pass_run(run)
         finally:
             self._passing = False
+            if self._bytes.is_used or self._kept or self.named.all:
+                self._bytes.count()
         if self._draining:
             self._release_kept()
         if self._grant_due:
@@ -383,6 +409,7 @@ class MulticastAddress(Address):
         if self.overflow == "block":
             if not self._subscribers and not self.named.all:
                 return 0
+            limit = min(limit, self._bytes.fitting(self._credit))
             for copies in self._subscribers:
                 limit = min(limit, copies.demand - len(copies.pending))
         for named in self.named.all:
@@ -400,90 +427,3 @@ class MulticastAddress(Address):
 
     def _share(self, limit: int) -> int:
         return max(1, limit // len(self._producers))
-
-
-class MulticastProducer(Producer):
-    """The end of one producer link; items that nobody is there for come one by one, and each is held.
-
-    Args:
-        address: The multicast.
-        window: As for `Producer`.
-    """
-
-    __slots__ = ("_multicast",)
-
-    def __init__(self, address: MulticastAddress, window: int) -> None:
-        super().__init__(address, window)
-        self._multicast = address
-
-    def on_run(self, items: Iterator[bytes]) -> None:
-        """Pass many items to the address; see `TakesRuns`."""
-        if self._multicast._holds_items:  # noqa: SLF001 - a part of the address
-            for item in islice(items, self.outstanding):
-                self.on_next(item)
-        else:
-            super().on_run(items)
-
-
-class _Copies(OwnDemand):
-    """One subscription of a multicast address, and the copies that wait for it."""
-
-    __slots__ = ("_begin", "_of", "arrived", "dropped", "pending")
-
-    operator = "multicast"
-
-    def __init__(self, address: MulticastAddress, subscriber: Subscriber[bytes]) -> None:
-        super().__init__(address.name, subscriber)
-        self._of = address
-        self._begin = address._passed  # noqa: SLF001 - a part of the address
-        self.pending: deque[bytes] = deque()
-        self.arrived = 0
-        self.dropped = 0
-
-    @property
-    def end(self) -> int:
-        """The number of the first item that it has not got, counted from the first item of the address."""
-        return self._begin + self.delivered + self.dropped
-
-    def statistics(self) -> SubscriberStatistics:
-        return SubscriberStatistics(
-            arrived=self.arrived,
-            delivered=self.delivered,
-            pending=len(self.pending),
-            dropped=self.dropped,
-            demand=self.demand,
-        )
-
-    def offer(self, run: list[bytes]) -> None:
-        """Hand copies over as far as there is demand, and keep the others; without room the oldest ones are dropped."""
-        address = self._of
-        self.arrived += len(run)
-        if self._on_held_run is not None and not self.pending and not self._suspended and self.demand >= len(run):
-            self._hand_over_run(self._on_held_run, run, NoHolds(len(run)))
-            return
-        self.pending.extend(run)
-        self.emit()
-        # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
-        # no item is lost: an item that came while another one was handed over is handed over next.
-        while not self.wants and len(self.pending) > address.capacity:
-            self.pending.popleft()
-            self.dropped += 1
-            address._dropped += 1  # noqa: SLF001 - a part of the address
-
-    def _ask(self, n: int) -> None:
-        super()._ask(n)
-        self._of._requested()  # noqa: SLF001
-
-    def _leave(self) -> None:
-        self._of._cancel(self)  # noqa: SLF001
-
-    def _emit_some(self) -> bool:
-        pending = self.pending
-        if not pending:
-            return False
-        if self._on_held_run is None:
-            self._hand_over(pending.popleft())
-        else:
-            count = min(self.demand, len(pending))
-            self._hand_over_run(self._on_held_run, [pending.popleft() for _ in range(count)], NoHolds(count))
-        return bool(pending)  # a cancel empties it

@@ -10,6 +10,7 @@ from rstreams._checks.numbers import require_count
 from rstreams.errors import ConfigError
 from rstreams.node.address import require_address_name
 from rstreams.node.durable_multicast import DurableMulticast
+from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions, DropWhenFull
 from rstreams.node.queue_options import Fsync, require_sync
@@ -24,6 +25,7 @@ class MulticastOptions:
 
     overflow: Literal["block", "drop_oldest"]
     capacity: int
+    capacity_bytes: int
     durable: bool
     backlog: int | None
     backlog_bytes: int | None
@@ -47,6 +49,7 @@ class MulticastOptions:
             if value is not None:
                 require_count(call, option, value, 1, unit=unit)
         sync_s = require_sync(call, self.fsync, self.fsync_interval_s)
+        require_count(call, "capacity_bytes", self.capacity_bytes, 1, unit=" bytes")
         durable = require_flag(call, "durable", self.durable)
         store = storage.require(f"{call}: durable=True") if durable else None
         if not durable and self.backlog is None and self.backlog_bytes is None:
@@ -55,14 +58,14 @@ class MulticastOptions:
             self._refuse(call, f"fsync={self.fsync!r}: only a durable multicast is synced")
         backlogs = BacklogOptions(
             items=self.backlog,
-            size=self.backlog_bytes,
+            size=DEFAULT_CAPACITY_BYTES if self.backlog_bytes is None and not durable else self.backlog_bytes,
             when_full=self.when_full,
             most=self.max_subscriptions,
             store=store,
             sync_s=sync_s,
         )
         make = DurableMulticast if durable else MulticastAddress
-        return make(name, self.overflow, self.capacity, backlogs)
+        return make(name, self.overflow, self.capacity, backlogs, self.capacity_bytes)
 
     def _refuse(self, call: str, text: str) -> NoReturn:
         msg = f"{call}: {text}"

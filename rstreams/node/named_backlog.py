@@ -141,6 +141,11 @@ class NamedBacklog(DurableQueue):
         return "block" if self._blocks() else self._when_full
 
     @property
+    def size(self) -> int:
+        """The bytes of its messages."""
+        return self._places.size
+
+    @property
     def stored(self) -> int:
         """How many messages it has."""
         return self._places.stored

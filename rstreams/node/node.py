@@ -55,6 +55,7 @@ from rstreams.node.node_links import CLOSING, NodeLinks
 from rstreams.node.rates import Rates
 from rstreams.node.statistics_address import StatisticsAddress
 from rstreams.node.storage import Storage
+from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, StoredBytes
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
@@ -101,6 +102,9 @@ class Node(NodeAddresses, AdministeredNode):
         max_unfinished_bytes: The most bytes of messages on one connection whose end has not come. Over it the link with
             the largest one is ended, with `amqp:resource-limit-exceeded`.
         total_unfinished_bytes: The same on all connections together. Over it the connection with the most loses a link.
+        total_stored_bytes: The most bytes of messages that queues and multicasts keep in memory together. An address
+            gets half of the rest, and 131072 bytes in any case. Its producers wait; a message that is larger than those
+            before it, and finds no room at all, is rejected with `amqp:resource-limit-exceeded`.
         expose_errors: Whether subscribers are told the text of a served stream's exception; otherwise only that it
             failed.
         pack_items: The most items that a producer may send in one delivery; 1: no packs. With more, a producer may be a
@@ -132,6 +136,7 @@ class Node(NodeAddresses, AdministeredNode):
         total_unsettled_bytes: int = DEFAULT_TOTAL_UNSETTLED_BYTES,
         max_unfinished_bytes: int = DEFAULT_MAX_UNFINISHED_BYTES,
         total_unfinished_bytes: int = DEFAULT_TOTAL_UNFINISHED_BYTES,
+        total_stored_bytes: int = DEFAULT_TOTAL_STORED_BYTES,
         expose_errors: bool = False,
         pack_items: int = 1,
         container_id: str | None = None,
@@ -142,6 +147,7 @@ class Node(NodeAddresses, AdministeredNode):
         unsettled = require_unsettled(max_unsettled, max_unsettled_bytes)
         budget = require_count("", "total_unsettled_bytes", total_unsettled_bytes, 1, 2**63 - 1, unit=" bytes")
         unfinished = require_count("", "total_unfinished_bytes", total_unfinished_bytes, 1, 2**63 - 1, unit=" bytes")
+        stored = require_count("", "total_stored_bytes", total_stored_bytes, 1, 2**63 - 1, unit=" bytes")
         connection_limits = ConnectionLimits(
             idle_timeout_s,
             max_frame_bytes,
@@ -189,6 +195,7 @@ class Node(NodeAddresses, AdministeredNode):
             find=self._links.find,
             store=self._storage.store,
             may_publish=self._links.may_publish,
+            stored=StoredBytes(stored),
         )
         operations = Operations(self, self._addresses, self._links.attached, self._access, self._links.leftovers)
         for name in MANAGEMENT:

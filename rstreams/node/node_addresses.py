@@ -16,6 +16,7 @@ from rstreams.node.durable_queue import DEFAULT_IN_MEMORY
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY, Key
 from rstreams.node.log_options import LogOptions
+from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.multicast_options import MulticastOptions
 from rstreams.node.named_subscriptions import DropWhenFull
@@ -126,7 +127,8 @@ class NodeAddresses:
                 "drop_oldest": the oldest message that no consumer has is dropped. "drop_newest": the message that comes
                 is accepted and dropped. Dropped messages are counted, and do not become dead letters.
             durable: Whether the messages are in the node's store, and come back when the node starts again.
-            capacity_bytes: The most bytes stored, about, if it is durable; None: any number.
+            capacity_bytes: The most bytes stored, about; None: any number, if it is durable, and 67108864 in memory. A
+                queue without messages takes one of any size.
             capacity_in_memory: If it is durable, the most messages that wait in memory, and on their way to the disk.
             fsync: When a message of a durable queue is accepted. "always": when it is synced to the disk. "interval"
                 and "never": when the operating system has it; a loss of power may then lose messages.
@@ -156,6 +158,7 @@ class NodeAddresses:
         *,
         overflow: Literal["block", "drop_oldest"] = "block",
         capacity: int = 256,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
         durable: bool = False,
         backlog: int | None = 1024,
         backlog_bytes: int | None = None,
@@ -176,10 +179,12 @@ class NodeAddresses:
                 left waits for the next one. "drop_oldest": they always have credit, and a slow subscriber loses its
                 oldest items, which are counted.
             capacity: The most items granted to publishers, or kept for one subscriber without a name.
+            capacity_bytes: The most bytes of items kept for one subscriber without a name. One item may be larger.
             durable: Whether named subscriptions and their items are in the node's store, and come back when the node
                 starts again. An item is accepted when it is as safe there as `fsync` says.
             backlog: The most items of one named subscription; None: any number, if it is durable.
-            backlog_bytes: The most bytes of one named subscription, about; None: any number.
+            backlog_bytes: The most bytes of one named subscription, about; None: any number, if it is durable, and
+                67108864 in memory.
             when_full: The items that a named subscription drops when its backlog is full: "drop_oldest" or
                 "drop_newest". Dropped items are counted. With `overflow="block"` nothing is dropped while its
                 subscriber is attached: the publishers wait.
@@ -194,6 +199,7 @@ class NodeAddresses:
         options = MulticastOptions(
             overflow=overflow,
             capacity=capacity,
+            capacity_bytes=capacity_bytes,
             durable=durable,
             backlog=backlog,
             backlog_bytes=backlog_bytes,

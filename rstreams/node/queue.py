@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec.forwarding import may_expire
@@ -14,12 +13,14 @@ from rstreams.abc import Subscriber
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name, require_capacity
 from rstreams.node.backlog import Backlog
 from rstreams.node.browser import Browser
-from rstreams.node.consumer import Consumer, HeldMessage, HeldRun, Subscribing
+from rstreams.node.consumer import Consumer, HeldMessage, Subscribing
 from rstreams.node.dead_letter_outlet import DeadLetterOutlet
 from rstreams.node.emptying import purge
-from rstreams.node.failure import TOLD, Failure
-from rstreams.node.handover import end_raised, hand_over
-from rstreams.node.lifetime import QueueClock, annotated
+from rstreams.node.failure import Failure
+from rstreams.node.handover import hand_over
+from rstreams.node.lifetime import QueueClock
+from rstreams.node.measured_producer import MeasuredProducer
+from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES, MemoryRoom
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Delayed, RedeliveryDelay, require_max_deliveries
@@ -27,7 +28,8 @@ from rstreams.node.room import Room
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS, DropSeen, Seen
 from rstreams.node.state_lines import queue_line
 from rstreams.node.statistics import QueueStatistics
-from rstreams.node.stored_message import Lasting, Stored
+from rstreams.node.stored_bytes import StoredBytes
+from rstreams.node.stored_message import Lasting, Stored, size_of
 from rstreams.node.takers import Takers
 from rstreams.protocol.delivery import FAILED, RELEASED, Outcome, outcome_of
 
@@ -53,12 +55,12 @@ class Queue(Address):
     removed. While the dead letters have no room it keeps its place here. Thus no message is lost, and no queue grows
     beyond its capacity.
 
-    A message that has failed may have to wait before it is handed over again (`redelivery`). It keeps its place in the
-    capacity, and others pass it.
+    A message that has failed may have to wait (`redelivery`). It keeps its place in the capacity, and others pass it.
 
     Args:
         name: The address.
         capacity: The most messages stored (ready, at consumers or leaving) and granted to producers, together.
+        capacity_bytes: The most bytes of them; `memory_room` says how they are counted.
         dead_letters: The address that takes rejected, exhausted and expired messages; None: they are dropped and
             counted.
         max_deliveries: How many attempts to deliver a message may fail; None: any number.
@@ -88,6 +90,7 @@ class Queue(Address):
         name: str,
         capacity: int = 1024,
         *,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
         dead_letters: Address | None = None,
         max_deliveries: int | None = None,
         redelivery: RedeliveryDelay | None = None,
@@ -105,7 +108,7 @@ class Queue(Address):
         self.sends_to = () if dead_letters is None else (dead_letters,)
         self._clock = clock or QueueClock()
         self._on_deadline = on_deadline
-        self._room = Room(require_capacity("queue", name, capacity))
+        self._room: Room = MemoryRoom(require_capacity("queue", name, capacity), capacity_bytes)
         self._deadlines, self._backlog = MessageDeadlines(), Backlog()
         self._fresh, self._returned = self._backlog.fresh, self._backlog.returned
         self._delayed, self._takers = Delayed(), Takers()
@@ -118,6 +121,11 @@ class Queue(Address):
         """Take the time from the node."""
         self._clock = QueueClock(now=services.now)
         self._on_deadline = services.wake_at
+        self._room.join_node(services.stored)
+
+    def forget(self) -> None:
+        """Count no more for the node's memory."""
+        self._room.leave_node()
 
     def subscribe(self, subscriber: Subscriber[bytes], origin: str = "") -> None:
         """Add a consumer; it gets encoded messages as it requests them, until it cancels.
@@ -138,9 +146,7 @@ class Queue(Address):
     def browse(self, subscriber: Subscriber[bytes]) -> None:
         """Add a browser; it gets copies of the messages here and of later ones, in order, as it requests them.
 
-        It gets a message before a consumer does, if both wait for it, and none that is at a consumer at its turn.
-
-        Errors: As `subscribe`.
+        It gets a message before a consumer does, and none that is at a consumer at its turn.
         """
         require_subscriber(subscriber)
         browser = Browser(self, subscriber)
@@ -168,7 +174,7 @@ class Queue(Address):
         Cancels: Only a producer that sends more than it was asked for. When the link ends, its unused credit goes to
             the other producers, and its messages stay.
         """
-        producer = Producer(self, self._room.first_window)
+        producer = MeasuredProducer(self, self._room.first_window)
         return DropSeen(self.seen, producer) if once else producer
 
     async def purge(self) -> int:
@@ -199,6 +205,7 @@ class Queue(Address):
             leaving=self._leaving,
             delayed=self._delayed.count,
             browsers=len(self._browsers),
+            size_bytes=self._room.size,
         )
 
     def explain(self) -> str:
@@ -243,13 +250,18 @@ class Queue(Address):
 
     # producers call these
 
+    @property
+    def memory(self) -> tuple[StoredBytes, int]:
+        """See `InMemory`."""
+        return self._room.total, self._room.size
+
     def _join(self, producer: Producer) -> None:
         self._room.join(producer)
         if self._room.is_short:
             self._ask_for_room()
 
     def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
-        self._room.store(producer, len(run))
+        self._room.store(producer, len(run), sum(map(len, run)))
         self._enqueue(run)
         self._room.top_up(producer)
         if self._room.is_short:
@@ -265,6 +277,10 @@ class Queue(Address):
         else:
             self._fresh.extend(run)
         self._dispatch()
+
+    def _decline(self, producer: Producer) -> None:
+        """See `InMemory`."""
+        self._room.decline(producer, 1)
 
     def _leave(self, producer: Producer) -> None:
         self._room.leave(producer)
@@ -283,14 +299,13 @@ class Queue(Address):
             self._dispatch()
 
     def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None:
-        """Take the outcome of a message that a consumer held."""
         message, consumer = held.message, held.consumer
         consumer.asked = False
         if error is None and not released:
             self._accepted += 1
             if type(message) is not Stored:
                 self._deadlines.forget(message)
-            self._room.free(1)
+            self._room.free(1, message.size)
         else:
             outcome = RELEASED if error is None else outcome_of(error)
             if outcome.kind != "rejected":
@@ -308,7 +323,7 @@ class Queue(Address):
         self._accepted += len(messages)
         if self._deadlines:
             self._deadlines.forget_all(messages)
-        self._room.free(len(messages))
+        self._room.free(len(messages), size_of(messages))
         self._room.serve()
 
     def _cancel(self, consumer: Consumer) -> None:
@@ -367,25 +382,12 @@ class Queue(Address):
         may_be_old = self._deadlines or self._backlog.gone
         shares = self._takers.share_out(self._backlog, self._clock.now if may_be_old else None)
         for consumer, encoded, held in shares:
-            self._hand_over_run(consumer, encoded, held)
+            self._delivered += len(held)
+            consumer.take_run(encoded, held)
         return bool(shares)
 
-    def _hand_over_run(self, consumer: Consumer, encoded: list[Any], held: HeldRun) -> None:
-        self._delivered += len(held)
-        assert consumer.on_held_run is not None, "asked for before"
-        try:
-            consumer.on_held_run(encoded, held)
-        except Exception as error:
-            end_raised(consumer.subscriber, error, self.name, consumer.cancel)
-            for hold in held:
-                hold.fail(error)
-
     def _ask_for_room(self) -> None:
-        """Tell the consumers with demand that they get no more before a message is settled.
-
-        A consumer that gathers messages for a result keeps them unsettled while it waits for more. If it may let go of
-        the oldest ones, it does so now.
-        """
+        """Tell the consumers with demand that they get no more before a message is settled; some may let go of some."""
         if self._returned or self._fresh:
             return
         for consumer in self._takers.waiting:
@@ -422,7 +424,7 @@ class Queue(Address):
             self._accepted += 1
             if type(message) is not Stored:
                 self._deadlines.forget(message)
-            self._room.free(1)
+            self._room.free(1, message.size)
         else:
             self._give_back(message, FAILED, consumer, error)
 
@@ -436,9 +438,7 @@ class Queue(Address):
             self._released += 1
         else:
             self._modified += 1
-            noted = {name: value for name, value in outcome.annotations.items() if name not in TOLD}
-            if noted:
-                message.encoded = annotated(message.encoded, noted)
+            self._room.resize(message.annotate(outcome.annotations))
             if outcome.undeliverable_here and not consumer.ended:
                 others = (each for each in message.undeliverable_to if isinstance(each, Consumer) and not each.ended)
                 message.undeliverable_to = frozenset((*others, consumer))
@@ -488,13 +488,13 @@ class Queue(Address):
         encoded = message.encoded
         self._deadlines.forget(message)
         if self._outlet is None:
-            self._room.free(1)
+            self._room.free(1, message.size)
         else:
             self._leaving += 1
-            self._outlet.bury(message, encoded, reason, self._buried)
+            self._outlet.bury(message, encoded, reason, partial(self._buried, message.size))
 
-    def _buried(self) -> None:
+    def _buried(self, size: int = 0) -> None:
         self._leaving -= 1
         self._dead_lettered += 1
-        self._room.free(1)
+        self._room.free(1, size)
         self._room.serve()

@@ -14,6 +14,7 @@ from rstreams.node.address import Address, require_address_name, require_capacit
 from rstreams.node.durable_intake import WhenFull
 from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, DurableQueue
 from rstreams.node.limited_queue import LimitedQueue
+from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.queue import Queue
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.node.storage import Storage
@@ -72,8 +73,8 @@ class QueueOptions:
             )
         if self.capacity is None:
             self._refuse(call, "capacity=None: only a durable queue may have any number of messages")
-        if self.capacity_bytes is not None:
-            self._refuse(call, f"capacity_bytes={self.capacity_bytes!r}: only a durable queue is limited in bytes")
+        size = DEFAULT_CAPACITY_BYTES if self.capacity_bytes is None else self.capacity_bytes
+        shared["capacity_bytes"] = require_count(call, "capacity_bytes", size, 1, unit=" bytes, or None")
         if self.capacity_in_memory != DEFAULT_IN_MEMORY:
             why = "all messages of a queue that is not durable are in memory; use capacity"
             self._refuse(call, f"capacity_in_memory={self.capacity_in_memory!r}: {why}")

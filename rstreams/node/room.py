@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import deque
 
 from rstreams.node.producer import Producer
+from rstreams.node.stored_bytes import StoredBytes
 
 _FIRST_PART = 128
 
@@ -42,6 +43,9 @@ class Room:
     """
 
     __slots__ = ("_serving", "_waiting", "capacity", "outstanding", "producers", "stored")
+
+    size: int = 0  # the bytes of the stored messages, in rooms that count them
+    total: StoredBytes = StoredBytes()  # those of the node, in rooms that count for it
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -76,11 +80,17 @@ class Room:
         producer.outstanding = 0
         self.serve()
 
-    def store(self, producer: Producer, messages: int) -> None:
+    def store(self, producer: Producer, messages: int, size: int = 0) -> None:  # noqa: ARG002 - for rooms in bytes
         """Turn promises into stored messages."""
         producer.outstanding -= messages
         self.outstanding -= messages
         self.stored += messages
+
+    def decline(self, producer: Producer, messages: int) -> None:
+        """Take back promises for messages that came and are not stored; they are promised anew."""
+        producer.outstanding -= messages
+        self.outstanding -= messages
+        self.top_up(producer)
 
     def top_up(self, producer: Producer) -> None:
         """Grant `producer` more if it has used half of its limit; have it wait if nothing is left."""
@@ -95,9 +105,18 @@ class Room:
         if 2 * outstanding <= most:
             self._grant(producer, most)
 
-    def free(self, messages: int) -> None:
+    def free(self, messages: int, size: int = 0) -> None:  # noqa: ARG002 - for rooms in bytes
         """Count `messages` as no longer stored; `serve` gives their places out."""
         self.stored -= messages
+
+    def join_node(self, total: StoredBytes) -> None:
+        """Count for the memory of a node, if the messages are in memory."""
+
+    def leave_node(self) -> None:
+        """Count no more: the queue and its messages are gone."""
+
+    def resize(self, size: int) -> None:
+        """Note that a stored message has grown by so many bytes."""
 
     def serve(self) -> None:
         """Give the free places to the waiting producers, the longest waiting first; a nested call does nothing."""

@@ -77,7 +77,7 @@ class QueueStatistics(AddressStatistics):
         durable: Whether its messages are in the node's store.
         on_disk: The part of `ready` that is not in memory.
         unsafe: Messages received whose commit to the store is on the way.
-        size_bytes: The bytes of the messages in the store, about.
+        size_bytes: The bytes of the messages stored, about.
         producers: Producers attached.
         credit: Messages that the producers may send now.
         demand: Messages that the consumers have asked for and not received.
@@ -283,6 +283,7 @@ class NodeStatistics:
         unsettled_bytes: The part of `total_unsettled_bytes` that their deliveries use.
         waiting: Consumers and subscribers that get no more until they have settled some of them.
         unfinished_bytes: Bytes received of messages that have not come whole.
+        stored_bytes: The part of `total_stored_bytes` that messages of queues and multicasts use, about.
         queues: Queues, by name.
         multicasts: Multicasts, by name.
         served: Served streams, by name.
@@ -296,6 +297,7 @@ class NodeStatistics:
     unsettled_bytes: int = 0
     waiting: int = 0
     unfinished_bytes: int = 0
+    stored_bytes: int = 0
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
@@ -311,6 +313,7 @@ class NodeStatistics:
             "unsettled_bytes": self.unsettled_bytes,
             "waiting": self.waiting,
             "unfinished_bytes": self.unfinished_bytes,
+            "stored_bytes": self.stored_bytes,
             "queues": _plain(self.queues),
             "multicasts": _plain(self.multicasts),
             "served": _plain(self.served),

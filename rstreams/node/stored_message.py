@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Final
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
 
 from rstreams._codec.forwarding import once_acquired
 from rstreams.errors import RemoteProtocolError
 from rstreams.message import with_delivery_count
-from rstreams.node.failure import Failure
+from rstreams.node.failure import TOLD, Failure
+from rstreams.node.lifetime import annotated
 
 _NOBODY: Final[frozenset[Hashable]] = frozenset()
 
@@ -22,13 +23,15 @@ class Stored:
         failures: How many attempts to deliver it have failed.
         failure: How the last attempt failed, and when each one did; None if there was none.
         undeliverable_to: The consumers that must not get it again.
+        size: The bytes that the queue counts for it.
     """
 
-    __slots__ = ("encoded", "failure", "failures", "sequence", "undeliverable_to")
+    __slots__ = ("encoded", "failure", "failures", "sequence", "size", "undeliverable_to")
 
     def __init__(self, sequence: int, encoded: bytes) -> None:
         self.sequence = sequence
         self.encoded = encoded
+        self.size = len(encoded)
         self.failures = 0
         self.failure: Failure | None = None
         self.undeliverable_to: frozenset[Hashable] = _NOBODY
@@ -44,6 +47,15 @@ class Stored:
             return with_delivery_count(self.encoded, self.failures)
         except RemoteProtocolError:
             return self.encoded  # not an AMQP message: only its consumers look into it
+
+    def annotate(self, annotations: Mapping[str, Any]) -> int:
+        """Keep the annotations of an outcome; return how many bytes it has grown by."""
+        noted = {name: value for name, value in annotations.items() if name not in TOLD}
+        if noted:
+            self.encoded = annotated(self.encoded, noted)
+            before, self.size = self.size, len(self.encoded)
+            return self.size - before
+        return 0
 
     def come_back(self) -> None:
         """Note that a consumer has had it: no later one is the first to acquire it."""
@@ -89,3 +101,8 @@ def as_handed_over(messages: Sequence[bytes | Lasting], numbers: range) -> list[
         else:
             encoded.append(message)
     return encoded
+
+
+def size_of(messages: Sequence[bytes | Lasting]) -> int:
+    """Return the bytes that a queue counts for messages."""
+    return sum(each.size if isinstance(each, Lasting) else len(each) for each in messages)

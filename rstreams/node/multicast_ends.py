@@ -1,0 +1,129 @@
+"""The ends of the links of a multicast: of those that send to it, and of those that receive from it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal, Protocol
+
+from rstreams._core.holds import NoHolds
+from rstreams.abc import Subscriber
+from rstreams.node.measured_producer import InMemory, MeasuredProducer
+from rstreams.node.memory_room import CopiesBytes
+from rstreams.node.statistics import SubscriberStatistics
+from rstreams.node.subscription import OwnDemand
+
+
+class HasEnds(InMemory, Protocol):
+    """The multicast behind its ends."""
+
+    overflow: Literal["block", "drop_oldest"]
+    capacity: int
+    _bytes: CopiesBytes
+    _dropped: int
+    _holds_items: bool
+    _passed: int
+
+    def _requested(self) -> None: ...
+
+    def _cancel(self, copies: Copies) -> None: ...
+
+
+class MulticastProducer(MeasuredProducer):
+    """The end of one producer link; items that nobody is there for come one by one, and each is held.
+
+    Args:
+        address: The multicast.
+        window: As for `Producer`.
+    """
+
+    __slots__ = ("_multicast",)
+
+    def __init__(self, address: HasEnds, window: int) -> None:
+        super().__init__(address, window)
+        self._multicast = address
+
+    def on_run(self, items: Iterator[bytes]) -> None:
+        """Pass many items to the address; see `TakesRuns`."""
+        if self._multicast._holds_items:  # noqa: SLF001 - a part of the address
+            for item in islice(items, self.outstanding):
+                self.on_next(item)
+        else:
+            super().on_run(items)
+
+
+class Copies(OwnDemand):
+    """One subscription of a multicast address, and the copies that wait for it."""
+
+    __slots__ = ("_begin", "_of", "arrived", "dropped", "pending", "size")
+
+    operator = "multicast"
+
+    def __init__(self, address: HasEnds, subscriber: Subscriber[bytes]) -> None:
+        super().__init__(address.name, subscriber)
+        self._of = address
+        self._begin = address._passed  # noqa: SLF001 - a part of the address
+        self.pending: deque[bytes] = deque()
+        self.size = 0  # the bytes of these
+        self.arrived = 0
+        self.dropped = 0
+
+    @property
+    def end(self) -> int:
+        """The number of the first item that it has not got, counted from the first item of the address."""
+        return self._begin + self.delivered + self.dropped
+
+    def statistics(self) -> SubscriberStatistics:
+        """Return its counters."""
+        return SubscriberStatistics(
+            arrived=self.arrived,
+            delivered=self.delivered,
+            pending=len(self.pending),
+            dropped=self.dropped,
+            demand=self.demand,
+        )
+
+    def offer(self, run: list[bytes]) -> None:
+        """Hand copies over as far as there is demand, and keep the others; without room the oldest ones are dropped."""
+        address = self._of
+        self.arrived += len(run)
+        if self._on_held_run is not None and not self.pending and not self._suspended and self.demand >= len(run):
+            self._hand_over_run(self._on_held_run, run, NoHolds(len(run)))
+            return
+        self.pending.extend(run)
+        self.size += sum(map(len, run))
+        self.emit()
+        address._bytes.is_used |= bool(self.pending)  # noqa: SLF001
+        # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
+        # no item is lost: an item that came while another one was handed over is handed over next.
+        while not self.wants and (
+            len(self.pending) > address.capacity
+            or (self.size > address._bytes.allowed and len(self.pending) > 1 and address.overflow == "drop_oldest")  # noqa: SLF001
+        ):
+            self.size -= len(self.pending.popleft())
+            self.dropped += 1
+            address._dropped += 1  # noqa: SLF001 - a part of the address
+
+    def _ask(self, n: int) -> None:
+        super()._ask(n)
+        self._of._requested()  # noqa: SLF001
+
+    def _leave(self) -> None:
+        self._of._cancel(self)  # noqa: SLF001
+
+    def _emit_some(self) -> bool:
+        pending = self.pending
+        if not pending:
+            return False
+        if self._on_held_run is None:
+            item = pending.popleft()
+            self.size -= len(item)
+            self._hand_over(item)
+        else:
+            count = min(self.demand, len(pending))
+            run = [pending.popleft() for _ in range(count)]
+            self.size -= sum(map(len, run))
+            self._hand_over_run(self._on_held_run, run, NoHolds(count))
+        self._of._bytes.freed()  # noqa: SLF001
+        return bool(pending)  # a cancel empties it
