@@ -296,25 +296,6 @@ def test_what_becomes_of_messages_that_come_to_a_full_queue(
     again.close()
 
 
-def test_messages_on_disk_are_dropped_if_none_in_memory_can_be(first: Bench) -> None:
-    queue = first.queue(capacity=6, in_memory=2, when_full="drop_oldest")
-    for at in range(6):
-        send(queue, at)
-        first.run()
-    probe = consumer(queue, 2)
-    probe.request(1)
-    for at in range(6, 10):
-        send(queue, at)
-        first.run()
-        check_laws(queue)
-    probe.request(20)
-    first.run()
-    assert bodies(probe)[-1] == 9
-    assert queue.statistics().dropped == 4
-    assert sorted(bodies(probe)) == bodies(probe), "in order"
-    assert len(bodies(probe)) == 6
-
-
 # the store
 
 
