@@ -292,7 +292,8 @@ class Splitting(Stage[T, P]):
     def forget(self, part: Part[T]) -> None:
         """Note that a part has ended, and all its items have been sent."""
         self._parts.pop(part, None)
-        self._see_if_through()
+        if self._over:
+            self._see_if_through()
 
     def cancelled(self, part: Part[T], waiting: Sequence[Entry[T]]) -> None:
         """Note that a part was cancelled with these items waiting."""

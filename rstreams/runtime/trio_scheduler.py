@@ -190,8 +190,13 @@ class TrioRunScheduler(_TasksInTrio):
 
     def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
         scope = trio.CancelScope()
-        # In the context of the caller, as trio does it for the tasks of a nursery.
-        task = trio.lowlevel.spawn_system_task(self._contain, function, scope, name=name, context=copy_context())
+        context = copy_context()  # that of the caller, as trio does it for the tasks of a nursery
+        try:
+            task = trio.lowlevel.spawn_system_task(self._contain, function, scope, name=name, context=context)
+        except RuntimeError:
+            if not trio.lowlevel.in_trio_run():
+                raise
+            return  # the main task of trio's run has ended: nothing begins any more
         self._tasks[task] = scope
 
     @property

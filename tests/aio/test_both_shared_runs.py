@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
 import pytest
 import trio
+import trio.testing
 
 from rstreams import Stream
 from rstreams.errors import RStreamsError
 from rstreams.testing import ProbeSubscriber
-from tests.loops import KINDS, Loop, over_both_loops
+from tests.loops import KINDS, Loop, over_both_loops, without_warnings
 
 Source = Callable[[Loop], Any]
 Way = Callable[[Loop, Any], Awaitable[None]]
@@ -444,6 +445,52 @@ def test_a_run_whose_event_loop_has_ended_fails(kind: str) -> None:
     on.run(go_on)
     assert len(errors) == 1
     assert errors[0].startswith("cache: the ")
+
+
+def begin_and_forget(on: Loop) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+    """Yield programs that leave a run behind, whose publisher is gone when the main task has returned."""
+
+    async def cached() -> None:
+        shared = on.Stream.range(9).map_async(slowly(on)).cache()
+        await leave_the_loop(on, shared)
+
+    async def timed() -> None:
+        shared = each(on).delay(1).replay(1).auto_connect()
+        await leave_the_loop(on, shared)
+
+    async def connected() -> None:
+        hot = each(on).publish()
+        async with on.Scope():
+            hot.subscribe(ProbeSubscriber(9))
+            hot.connect()
+
+    async def in_each_other() -> None:
+        async def keep(item: int) -> int:
+            await on.sleep(item and 100)
+            return item + (inner is None)
+
+        inner = each(on).cache()
+        await leave_the_loop(on, inner.map_async(keep).cache())
+
+    async def idle() -> None:
+        shared = each(on).cache()
+        async with shared.open(window=2) as items:
+            await anext(items)
+        await on.sleep(30)  # now it has no task
+
+    yield from (cached, timed, connected, in_each_other, idle)
+
+
+@pytest.mark.parametrize("program", range(5))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_may_become_garbage_when_the_event_loop_ends(kind: str, program: int) -> None:
+    on = KINDS[kind]()
+    main = list(begin_and_forget(on))[program]
+    for _ in range(10):  # trio runs its tasks in random order
+        if on.name == "trio":  # as the main task itself
+            without_warnings(lambda: trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0)))
+        else:
+            without_warnings(lambda: on.run(main))
 
 
 # errors
