@@ -167,7 +167,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             browse: Whether to get copies of the messages of a queue, in order, and leave them there. The stream goes on
                 with later messages. If the peer does not say that it sends copies, it gets no credit, and the stream
                 ends with `LinkDetached`.
-            filters: The filters of the source: values by the filter's name, `Described` where the peer asks for it.
+            filters: The filters of the source: values by the filter's name, `Described` where the peer asks for it. If
+                the peer does not put all of them in force, the stream ends before anything comes.
             capabilities: Capabilities that the source must have, such as "queue" or "topic" for some brokers.
             pack_items: The most items in one delivery, if the peer is of rstreams; at most half of `window`. It is much
                 faster for small items. If less demand is left than a pack has items, a whole pack is drawn.

@@ -72,6 +72,7 @@ class LinkSubscription(ReceiverState[T]):
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         streams: Whether deliveries are handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
+        why_not: Returns the error for an attach of the publisher with which the subscription cannot go on.
     """
 
     streams = False
@@ -159,6 +160,7 @@ class LinkSubscription(ReceiverState[T]):
         self._leaves = False  # it wants no further link
         self._reason: PeerClosed | None = None  # in the phase PARTING: the reason why the peer has detached the link
         self._goodbye = Detach()
+        self.why_not: Callable[[Attach], LinkDetached | None] = _nothing_is_wrong
         self._thread = get_ident()
         self._requested = 0
 
@@ -286,6 +288,10 @@ class LinkSubscription(ReceiverState[T]):
         self._answered = not frame.refuses
         if self._answered and self.state is State.ATTACHED:
             self.start()
+            wrong = self.why_not(frame)
+            if wrong is not None:
+                wrong.place = self.place()
+                self.give_up(wrong)  # before any credit is granted
 
     def on_transfer(self, frame: Transfer) -> None:
         """Receive items: they are handed over as far as there is demand, otherwise buffered within the window."""
@@ -428,6 +434,10 @@ class LinkSubscription(ReceiverState[T]):
             self._goodbye = Detach(condition=error.condition, description=error.description)
         self._signals.end(error)
         self._wake()
+
+
+def _nothing_is_wrong(_answer: Attach) -> None:
+    """Return no error for a publisher's attach."""
 
 
 _DETACHES: Final = (ReceiverPhase.PARTING, SILENT)

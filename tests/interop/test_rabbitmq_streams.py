@@ -94,12 +94,40 @@ async def test_a_super_stream_is_streams_that_are_bound_to_an_exchange(rabbitmq_
         assert refused.value.condition == "amqp:not-found", "it has no address of its own"  # type: ignore[attr-defined]
 
 
-async def test_a_queue_ignores_an_offset_and_the_management_tells_it_from_a_stream(rabbitmq_4: RabbitMQ) -> None:
-    rabbitmq_4.declare("no-stream", type="quorum")
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+async def test_a_queue_ignores_filters_and_the_management_tells_it_from_a_stream(
+    rabbitmq_4: RabbitMQ, kind: str
+) -> None:
+    queue = f"no-stream-{kind}"
+    rabbitmq_4.declare(queue, type=kind)
     async with rstreams.connect(rabbitmq_4.url) as connection, rabbitmq_management(connection) as management:
-        await connection.publish("no-stream", Stream.range(3))
-        assert await connection.stream("no-stream", start=2).take(3).to_list() == [0, 1, 2]
-        assert (await management.queue("no-stream"))["type"] == "quorum"
+        await connection.publish(queue, Stream.range(3))
+        dialect = connection.dialect
+        for filters in (dialect.selector("a = 1"), dialect.properties({"a": 1})):
+            with pytest.raises(LinkDetached, match=f"has not put the filter '{next(iter(filters))}' in force"):
+                await connection.stream(queue, filters=filters).to_list()
+        if rabbitmq_4.version.startswith("4.0"):  # it does not tell queues from streams
+            assert await connection.stream(queue, start=2).take(3).to_list() == [0, 1, 2]
+        else:
+            with pytest.raises(LinkDetached, match="has not put the filter 'rabbitmq:stream-offset-spec' in force"):
+                await connection.stream(queue, start=2).to_list()
+            assert await connection.messages(queue).take(3).map(lambda each: each.delivery_count).to_list() == [0] * 3
+        assert (await management.queue(queue))["type"] == kind
+
+
+async def test_a_stream_has_the_filters_of_its_version(rabbitmq_4: RabbitMQ) -> None:
+    rabbitmq_4.declare("filtered-or-not", type="stream")
+    async with rstreams.connect(rabbitmq_4.url) as connection:
+        for number in range(4):
+            await connection.publish("filtered-or-not", Stream.of(Message(number, properties={"a": number % 2})))
+        dialect = connection.dialect
+        for filters in (dialect.selector("a = 1"), dialect.properties({"a": 1})):
+            stream = connection.stream("filtered-or-not", filters={**filters, **dialect.offset("first")}).take(2)
+            if rabbitmq_4.version.startswith("4.0"):
+                with pytest.raises(LinkDetached, match=f"has not put the filter '{next(iter(filters))}' in force"):
+                    await stream.to_list()
+            else:
+                assert await stream.to_list() == [1, 3]
 
 
 @pytest.mark.timeout(300)

@@ -7,6 +7,7 @@ asked for: `connect(dialect="eventhubs")`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Final
 
@@ -43,6 +44,10 @@ class ServiceBus(Dialect):
     def audience(self, host: str, address: str) -> str:
         """Return the uri of the entity."""
         return f"sb://{host}/{address}"
+
+    def in_force(self, answered: Filters, distribution: str, peer: PeerDescription) -> Collection[str] | None:  # noqa: ARG002
+        """Return None: there was no server to see what it answers with."""
+        return None
 
     def offset(self, offset: Offset) -> Filters:
         """Refuse the offset: a queue is not read from one, and an event hub has its own dialect."""

@@ -6,7 +6,8 @@ An address in the broker's own form is passed on unchanged: a user can reach eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
@@ -62,8 +63,14 @@ class PeerDescription:
     @property
     def major(self) -> int | None:
         """The first number of the version; None if there is none."""
-        first = self.version.partition(".")[0]
-        return int(first) if first.isdecimal() else None
+        numbers = self.numbers
+        return numbers[0] if numbers else None
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of the version, up to a part that is no number."""
+        parts = itertools.takewhile(str.isdecimal, self.version.split("."))
+        return tuple(map(int, parts))
 
 
 class Dialect:
@@ -126,6 +133,20 @@ class Dialect:
             address: The address in the peer's own form, as in an attach.
         """
         return address
+
+    def in_force(self, answered: Filters, distribution: str, peer: PeerDescription) -> Collection[str] | None:  # noqa: ARG002
+        """Return the names of the filters that the peer has put in force; a stream ends if one of its own is missing.
+
+        None: that is not known, and nothing is checked.
+
+        By default they are those in the peer's attach, as section 3.5.3 of AMQP 1.0 says.
+
+        Args:
+            answered: The filters in the peer's attach.
+            distribution: The distribution mode in it: "move", "copy" or "".
+            peer: The peer.
+        """
+        return answered
 
     def offset(self, offset: Offset) -> Filters:
         """Return the filters that begin a stream at `offset`.

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
 from rstreams.net.dialects.base import Filters, PeerDescription, Place, kind_of
-from rstreams.net.dialects.stream_offsets import StreamOffsets
+from rstreams.net.dialects.stream_offsets import START_AT, StreamOffsets
 
 _OWN: Final = ("/queues/", "/exchanges/")
+
+_FILTERS: Final = {
+    START_AT: (4, 0),
+    "rabbitmq:stream-filter": (4, 0),
+    "rabbitmq:stream-match-unfiltered": (4, 0),
+    "amqp:properties-filter": (4, 1),
+    "amqp:application-properties-filter": (4, 1),
+    "amqp:sql-filter": (4, 2),
+}
+"""The descriptors of the filters that its streams have, and since which version. Other queues have none."""
+
+_NEWEST: Final = (999, 0)
+_NEVER: Final = (1000, 0)
 
 
 class RabbitMQ4(StreamOffsets):
@@ -44,6 +57,17 @@ class RabbitMQ4(StreamOffsets):
             return Place(f"/exchanges/amq.topic/{quote(rest, safe='')}")
         return Place(self._own(address, rest))
 
+    def in_force(self, answered: Filters, distribution: str, peer: PeerDescription) -> Collection[str]:
+        """Return the names of the filters of a stream that this version has.
+
+        RabbitMQ 4.3 answers also with filters of streams for queues, which ignore them; these it gives out in the mode
+        "move". RabbitMQ 4.0 answers with any filter, and does not tell queues from streams.
+        """
+        if distribution == "move":
+            return ()
+        version = peer.numbers[:2] or _NEWEST
+        return [name for name, each in answered.items() if version >= _FILTERS.get(_kind(name, each), _NEVER)]
+
     def selector(self, expression: str) -> Filters:
         """Return an SQL filter, for stream queues of RabbitMQ 4.2 and later."""
         return _filter("sql-filter", "amqp:sql-filter", expression)
@@ -55,6 +79,11 @@ class RabbitMQ4(StreamOffsets):
 
     def _own(self, address: str, rest: str) -> str:
         return address if address.startswith(_OWN) else f"/queues/{quote(rest, safe='')}"
+
+
+def _kind(name: str, value: object) -> str:
+    """Return the descriptor of a filter, or its name if it has none."""
+    return str(value.descriptor) if isinstance(value, Described) else name
 
 
 def _filter(name: str, descriptor: str, value: object) -> Filters:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
@@ -12,9 +13,9 @@ import trio
 
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import ConfigError, ConnectionLost
+from rstreams.errors import Condition, ConfigError, ConnectionLost, LinkDetached
 from rstreams.message import encode_item
-from rstreams.net.dialects import Dialect, Place, dialect_of
+from rstreams.net.dialects import Dialect, PeerDescription, Place, dialect_of
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
@@ -124,7 +125,11 @@ class Links:
     @property
     def dialect(self) -> Dialect:
         """The dialect of the peer."""
-        return self._dialect or dialect_of(self.carrier.peer_properties, self.peer.rpartition(":")[0])
+        return self._dialect or dialect_of(self.carrier.peer_properties, self._description.host)
+
+    @property
+    def _description(self) -> PeerDescription:
+        return PeerDescription(self.carrier.peer_properties, self.peer.rpartition(":")[0])
 
     def elsewhere(self, call: str) -> ConfigError | None:
         """Return the error for a call from another thread or trio run than the connection's, if this is one."""
@@ -155,10 +160,22 @@ class Links:
         link = f", link {way} {address!r:.80}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
         self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
+        if isinstance(end, LinkSubscription) and frame.filters:
+            end.why_not = partial(self._lacks_filter, frame.filters)
         if self.carrier.returns:
             end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
             end.outlives_detach = self.carrier.keeps_links
         self.carrier.attach(end, frame)
+
+    def _lacks_filter(self, asked: Mapping[str, Any], answer: Attach) -> LinkDetached | None:
+        """Return the error for a peer that has not put all filters in force that a link asked for (3.5.3)."""
+        in_force = self.dialect.in_force(answer.filters, answer.distribution, self._description)
+        missing = [] if in_force is None else [name for name in asked if name not in in_force]
+        if not missing:
+            return None
+        names = " and ".join(f"{name!r:.80}" for name in missing)
+        text = f"the peer has not put the filter {names} in force: messages would come that were not asked for"
+        return LinkDetached(Condition.NOT_IMPLEMENTED.value, text)
 
     def send(
         self,

@@ -11,6 +11,8 @@ import trio
 
 import rstreams
 from rstreams import Stream
+from rstreams._codec import encode_value
+from rstreams._codec.encode import NULL, encode_string
 from rstreams.errors import ConfigError
 from rstreams.message import Described, Symbol
 from rstreams.net.connection import Connection
@@ -22,7 +24,7 @@ from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ProbeSubscriber
 from tests.net.peers import SendingPeer, until
-from tests.net.wire import Peer, attach_frame, detach_frame, scripted
+from tests.net.wire import SOURCE, Peer, attach_frame, described, detach_frame, scripted
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -219,7 +221,8 @@ async def test_what_a_source_is_asked_for_in_the_peers_words(
         assert fields[7] == filters
         assert all(isinstance(name, Symbol) for name in fields[7] or {})
         assert fields[10] == capability
-        await peer.send(attach_frame(attach["name"], "sender", source="a", initial_delivery_count=0))
+        answer = described(SOURCE, encode_string(source), *[NULL] * 6, encode_value(filters))
+        await peer.send(attach_frame(attach["name"], "sender", source=answer, initial_delivery_count=0))
         await peer.expect("flow")
         await peer.send(detach_frame())
         await peer.expect("detach")
