@@ -92,7 +92,7 @@ class DiskRoom:
     def _extend(self, size: int) -> None:
         covered = int(self._covered)
         try:
-            os.posix_fallocate(self._tables, covered, size - covered)
+            _allocate(self._tables, covered, size - covered)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(self._tables, covered)  # what it has got of it
@@ -151,6 +151,17 @@ def let_go(folder: Path) -> bool:
     return True
 
 
+def _allocate(file: int, at: int, size: int) -> None:
+    """Have room for a part of a file.
+
+    Errors: `OSError`.
+    """
+    allocate = getattr(os, "posix_fallocate", None)  # not every system has it
+    if allocate is None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    allocate(file, at, size)
+
+
 def _fill(file: int) -> OSError | None:
     """Give a file as much of `RESERVE_BYTES` as there is; return why that is less, None if it is not."""
     lack: OSError | None = None
@@ -160,7 +171,7 @@ def _fill(file: int) -> OSError | None:
         while size < RESERVE_BYTES and step >= PAGE_BYTES:
             step = min(step, RESERVE_BYTES - size)
             try:
-                os.posix_fallocate(file, size, step)
+                _allocate(file, size, step)
                 size += step
             except OSError as error:
                 if error.errno not in NO_ROOM:

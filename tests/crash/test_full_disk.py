@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import trio
@@ -17,7 +17,7 @@ from rstreams.node import dead_letter_outlet
 from rstreams.store import store, writer
 from tests.net.over_tcp import until
 
-ADDRESSES = ("queue", "log")
+ADDRESSES = ("queue", "multicast", "log")
 
 
 @pytest.fixture
@@ -84,10 +84,16 @@ async def fill(connection: Connection, address: str, begin: int) -> tuple[int, D
     pytest.fail("the disk was never full")
 
 
+async def begin(connection: Connection) -> None:
+    """Begin the named subscription of the multicast."""
+    async with connection.stream("multicast", subscription="s").open():
+        pass
+
+
 async def numbers(connection: Connection, address: str, most: int) -> list[int]:
     """Return the first numbers of an address; a batch that was refused may be there in part."""
-    start: Literal["first"] | None = "first" if address == "log" else None
-    items = await connection.stream(address, start=start).take(most).to_list()
+    options: dict[str, Any] = {"multicast": {"subscription": "s"}, "log": {"start": "first"}}.get(address, {})
+    items = await connection.stream(address, **options).take(most).to_list()
     return [item["number"] for item in items]
 
 
@@ -98,15 +104,17 @@ async def test_a_full_disk_refuses_messages_and_loses_none_that_it_accepted(disk
     ballast.write_bytes(bytes(9_000_000))
     async with node_on(disk) as node:
         listener = await node.listen("127.0.0.1:0")
-        async with rstreams.connect(listener.url) as connection:
+        async with rstreams.connect(listener.url, container_id="c") as connection:
+            await begin(connection)
             accepted, error = await fill(connection, address, 0)
             assert error.condition == "amqp:resource-limit-exceeded"
             assert "full" in str(error)
+            assert getattr(node.statistics(), f"{address}s")[address].refused >= 1, "it is counted"
             ballast.unlink()
             await publish(connection, address, 10_000)
     async with node_on(disk) as node:
         listener = await node.listen("127.0.0.1:0")
-        async with rstreams.connect(listener.url) as connection:
+        async with rstreams.connect(listener.url, container_id="c") as connection:
             with trio.fail_after(10):
                 found = await numbers(connection, address, accepted + 10)
             assert found[:accepted] == list(range(accepted))
@@ -115,7 +123,8 @@ async def test_a_full_disk_refuses_messages_and_loses_none_that_it_accepted(disk
 async def test_a_store_that_cannot_be_written_is_refused_and_comes_back(disk: Path) -> None:
     async with node_on(disk) as node:
         listener = await node.listen("127.0.0.1:0")
-        async with rstreams.connect(listener.url) as connection:
+        async with rstreams.connect(listener.url, container_id="c") as connection:
+            await begin(connection)
             for address in ADDRESSES:
                 await publish(connection, address, 0)
     assert succeeds("mount", "-o", "remount,ro", str(disk))
@@ -124,7 +133,7 @@ async def test_a_store_that_cannot_be_written_is_refused_and_comes_back(disk: Pa
     assert succeeds("mount", "-o", "remount,rw", str(disk))
     async with node_on(disk) as node:
         listener = await node.listen("127.0.0.1:0")
-        async with rstreams.connect(listener.url) as connection:
+        async with rstreams.connect(listener.url, container_id="c") as connection:
             for address in ADDRESSES:
                 assert await numbers(connection, address, 10) == list(range(10))
 
@@ -138,9 +147,7 @@ async def test_what_is_settled_while_the_disk_is_full_does_not_come_again(disk: 
         listener = await node.listen("127.0.0.1:0")
         async with rstreams.connect(listener.url, container_id="c") as connection:
             if address == "multicast":
-                await connection.stream(address, subscription="s").take(0).to_list()
-                async with connection.stream(address, subscription="s").open():
-                    pass
+                await begin(connection)
             await connection.publish(address, Stream.range(100))
             fill_up(disk / "ballast")
             got = await connection.stream(address, **shared).take(100).to_list()
@@ -209,11 +216,12 @@ async def test_dead_letters_arrive_when_there_is_room_again(
             async with connection.stream(address, settlement="manual").take(20).open() as deliveries:
                 async for delivery in deliveries:
                     delivery.reject()
-            await until(lambda: node.statistics().queues[address].leaving > 0)
-            await until(lambda: "its dead letters are not taken" in caplog.text)
+            if address == "memory":  # those of a durable queue make room as they leave it
+                await until(lambda: node.statistics().queues[address].leaving > 0)
+                await until(lambda: "its dead letters are not taken" in caplog.text)
             (disk / "ballast").unlink()
             await until(lambda: node.statistics().queues["dead"].ready == 20)
             assert node.statistics().queues[address].leaving == 0
-    assert caplog.text.count("its dead letters are not taken") == 1
+    assert caplog.text.count("its dead letters are not taken") <= 1, "one line a state"
     async with node_on(disk) as node:
         assert (node.statistics().queues["dead"].ready, node.statistics().queues[address].ready) == (20, 0)

@@ -42,7 +42,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_whatever_call_fails_nothing_is_lost_and_everything_is_written_in_the_end(
     library: Path, tmp_path: Path
 ) -> None:
-    command = (sys.executable, "-m", "tests.store.on_failing_disk", str(tmp_path), "1", "40")
+    command = (sys.executable, "-m", "tests.store.on_failing_disk", str(tmp_path), "1", "24")
     done = subprocess.run(
         command, env={**os.environ, "LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False
     )

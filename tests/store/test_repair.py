@@ -123,7 +123,7 @@ def flip(path: Path, at: int, bit: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_whatever_bit_is_flipped_the_store_opens_after_a_skip_or_says_that_it_cannot(
     closed: tuple[Path, Content], copy: Path, seed: int
 ) -> None:
