@@ -112,7 +112,7 @@ class OneInner(KeepingStage[T, R], ABC):
         if self._delay_errors:
             note_error(self._errors, error)
             self._inner_is_through()
-        elif error is self._failure:  # a part of the source fails as the source does
+        elif error is self.failure:  # a part of the source fails as the source does
             self._inner_is_through()
         else:
             self._fail(error)

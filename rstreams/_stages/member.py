@@ -23,6 +23,8 @@ class MembersRun(Protocol):
         """The operator's name."""
         ...
 
+    error: BaseException | None
+
     @property
     def window(self) -> int:
         """The most items that can be held at once."""
@@ -121,6 +123,11 @@ class Member(Scannable, Generic[T]):
     def window(self) -> int:
         """The most items that can be held at once before no further one comes."""
         return self._run.window
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that the source has sent, and that waits behind items."""
+        return self._run.error
 
     # called by `explain` and the search for a deadlock, see `_core.sight`
 

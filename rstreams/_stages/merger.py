@@ -17,7 +17,8 @@ whole rounds go by without a change to the line.
 Errors. An error of the outer source waits for the inner streams, as its completion does. An error of an inner stream
 takes its turn behind the items of that stream: the inner stays in line with an empty queue, and needs no demand when
 its turn has come. An iterator fails likewise: when an item is to be drawn. What other streams have waiting then is
-given back. But several inner streams may be parts of one source, and all fail by its error: then each has its turns.
+given back. But several inner streams may be parts of one source, and all fail by its error: the last one of them fails
+the stream.
 
 In flat_map an inner stream is made of an outer item, and `outer` is the claim on that item. A hold on an inner item
 also holds the outer item. The last claim ends when the inner stream is complete and its queue is empty.
@@ -37,6 +38,7 @@ from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.delayed_errors import Errors, all_of, note_error
 from rstreams._stages.merged_inner import MergedInner
+from rstreams._stages.stage import failure_of
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
@@ -269,13 +271,18 @@ class Merging(TurningStage[T, R]):
             super().on_complete()
 
     def _fail_in_turn(self, inner: MergedInner[R], error: BaseException) -> None:
-        """Fail with an inner stream whose turn it is, or go on if others that wait in line fail by the same cause."""
-        if any(other.failure is error and other is not inner for other in self._active):
+        """Fail with an inner stream whose turn it is, or go on if others fail by the same cause."""
+        if self._is_of_several(inner, error):
             self.finish(inner)
             return
         del self._active[inner]
         inner.outer.fail(error)
         self._fail(error)
+
+    def _is_of_several(self, inner: MergedInner[R], error: BaseException) -> bool:
+        """Tell whether other inner streams have failed with this error, or will: they are parts of one source."""
+        others = (each for each in self._active if each is not inner)
+        return any(each.failure is error or failure_of(each.upstream) is error for each in others)
 
     def _kept_items(self) -> int:
         return sum(len(inner.queue) for inner in self._active)
@@ -304,7 +311,7 @@ class Merging(TurningStage[T, R]):
         """Note that an inner stream has failed: the stream fails at once, when its turn has come, or at its end."""
         if inner not in self._active:
             return
-        if self._waits(error):
+        if self._waits(error) or self._is_of_several(inner, error):
             note_error(self._errors, error)
             if not inner.queue:
                 self.finish(inner)
@@ -321,4 +328,4 @@ class Merging(TurningStage[T, R]):
 
     def _waits(self, error: BaseException) -> bool:
         """Tell whether an error waits for the other streams: it is to be delayed, or the outer source's as well."""
-        return self._delay_errors or error is self._failure
+        return self._delay_errors or error is self.failure

@@ -45,11 +45,6 @@ class Gathered(Watched, Generic[T]):
         if len(run.members) >= self._subscribers:
             run.connect(self._source)
 
-    @property
-    def failure(self) -> BaseException | None:
-        """The error of the source in the present run."""
-        return None if self._run is None else self._run.error
-
     def wait_no_more(self) -> None:
         """Begin the run with the present subscribers, or with the next one."""
         self._subscribers = 1

@@ -174,6 +174,10 @@ class Splitting(Stage[T, P]):
     def window(self) -> int:
         return UNBOUNDED
 
+    @property
+    def failure(self) -> BaseException | None:
+        return super().failure if self._failure is None else self._failure
+
     # the operator writes these
 
     def _start(self) -> None:

@@ -134,6 +134,11 @@ class Stage(Scannable, Generic[T, R]):
         """Whether the items are settled before they come, and cannot be given back."""
         return comes_settled(self._upstream)
 
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that a stage above has got, and that waits behind items."""
+        return failure_of(self._upstream)
+
     def suspend(self) -> None:
         suspend(self._upstream)
 
@@ -310,6 +315,10 @@ class KeepingStage(Stage[T, R]):
         else:
             super().on_error(self._failure)
 
+    @property
+    def failure(self) -> BaseException | None:
+        return super().failure if self._failure is None else self._failure
+
     def hold(self) -> Hold:
         emitting = self._emitting
         return self._upstream.hold() if emitting is None else emitting.hold()
@@ -425,6 +434,12 @@ def raised_during(raised: Exception, error: BaseException) -> Exception:
     if raised is not error and raised.__context__ is None:
         raised.__context__ = error
     return raised
+
+
+def failure_of(subscription: Subscription) -> BaseException | None:
+    """Return the error that is on its way in `subscription`, if one waits there behind items."""
+    failure: BaseException | None = getattr(subscription, "failure", None)
+    return failure
 
 
 def window_of(subscription: Subscription) -> int:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_returned_publisher
 from rstreams._core.subscription import subscribe_failed
-from rstreams._stages.merger import PREFETCH
-from rstreams._stages.quorum import Gathered
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
 from rstreams.operators.distribute import distributed
@@ -72,7 +70,7 @@ def parallel(
         except Exception as error:
             subscribe_failed(downstream, error)
             return None
-        stage = _Parallel[R](downstream, items, delay_errors=delay_errors).start(results)
+        stage = _Parallel[R](downstream, 32, delay_errors=delay_errors).start(results)
         items.wait_no_more()  # a worker may have left already, or may never subscribe
         return stage
 
@@ -80,13 +78,6 @@ def parallel(
 
 
 class _Parallel(Merge[R]):
-    __slots__ = ("_items",)
+    __slots__ = ()
 
     operator = "parallel"
-
-    def __init__(self, downstream: Subscriber[R], items: Gathered[Any], *, delay_errors: bool) -> None:
-        super().__init__(downstream, PREFETCH, delay_errors=delay_errors)
-        self._items = items
-
-    def _waits(self, error: BaseException) -> bool:
-        return super()._waits(error) or error is self._items.failure  # each worker gets the error of the source

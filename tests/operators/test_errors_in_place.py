@@ -88,11 +88,16 @@ def _both(parts: tuple[Publisher[int], ...]) -> Numbers:
     return Stream(one).merge(Stream(two))
 
 
+def _joined(shared: Numbers) -> Numbers:
+    return shared.map_async(_slow).merge(shared.delay(2.5))
+
+
 CASES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
     "all": lambda s: s.all(bool),
     "any": lambda s: s.any(lambda x: x > 9),
     "average": lambda s: s.average(),
     "broadcast": lambda s: s.broadcast(window=2),
+    "broadcast (joined)": lambda s: _joined(s.broadcast(subscribers=2)),
     "buffer_boundary": lambda s: s.buffer_boundary(Stream.never()),
     "buffer_count": lambda s: s.buffer_count(3),
     "buffer_count (overlapping)": lambda s: s.buffer_count(3, skip=2),
@@ -141,6 +146,9 @@ CASES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
     "flatten": lambda s: s.map(lambda x: [x, x]).flatten(),
     "group_by": lambda s: s.group_by(lambda x: x % 2).flat_map(lambda group: group),
     "group_by (slow)": lambda s: s.group_by(lambda x: x % 2).flat_map(lambda group: Stream(group).map_async(_slow)),
+    "group_by (one after the other)": lambda s: s.group_by(lambda x: x % 3).concat_map(lambda group: group),
+    "group_by (behind a map)": lambda s: s.group_by(lambda x: x % 3).map(lambda group: group).concat_map(Stream),
+    "group_by (few slots)": lambda s: s.group_by(lambda x: x).flat_map(lambda group: group, concurrency=1),
     "ignore_elements": lambda s: s.ignore_elements(),
     "last": lambda s: s.last(),
     "limit_rate": lambda s: s.limit_rate(3),
@@ -174,6 +182,9 @@ CASES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
     "parallel (slow)": lambda s: s.parallel(2, lambda each: each.map_async(_slow)),
     "parallel (delay_errors)": lambda s: s.parallel(2, lambda each: each.map_async(_slow), delay_errors=True),
     "partition": lambda s: _both(s.partition(lambda x: x, 2)),
+    "partition (slow)": lambda s: operators.merge(
+        *(Stream(part).map_async(_slow) for part in s.partition(lambda x: x, 2))
+    ),
     "pausable": lambda s: s.pausable(Valve()),
     "publish": lambda s: s.publish(window=2).ref_count(),
     "race": lambda s: s.race(Stream.never()),
@@ -210,6 +221,7 @@ CASES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
     "window_boundary": lambda s: s.window_boundary(Stream.never()).concat_map(lambda window: window),
     "window_count": lambda s: s.window_count(3).concat_map(lambda window: Stream(window).map_async(_slow)),
     "window_count (overlapping)": lambda s: s.window_count(3, skip=1).flat_map(lambda window: window),
+    "window_count (overlapping, in order)": lambda s: s.window_count(3, skip=1).concat_map(lambda window: window),
     "window_count_or_time": lambda s: s.window_count_or_time(3, 60.0).concat_map(lambda window: window),
     "window_time": lambda s: s.window_time(60.0).concat_map(lambda window: window),
     "with_latest_from": lambda s: s.with_latest_from(Stream.of(9)),
