@@ -16,14 +16,18 @@ T = TypeVar("T")
 
 
 class MembersRun(Protocol):
-    """The calls that a member makes to its run."""
+    """What a member uses of its run.
+
+    Attributes:
+        error: The error of the source.
+    """
+
+    error: BaseException | None
 
     @property
     def label(self) -> str:
         """The operator's name."""
         ...
-
-    error: BaseException | None
 
     @property
     def window(self) -> int:
