@@ -73,6 +73,7 @@ class LinkSubscription(ReceiverState[T]):
         streams: Whether deliveries are handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
         why_not: Returns the error for an attach of the publisher with which the subscription cannot go on.
+        why_not_first: The same for the first message of a link; None: no message is looked at.
     """
 
     streams = False
@@ -161,6 +162,8 @@ class LinkSubscription(ReceiverState[T]):
         self._reason: PeerClosed | None = None  # in the phase PARTING: the reason why the peer has detached the link
         self._goodbye = Detach()
         self.why_not: Callable[[Attach], LinkDetached | None] = _nothing_is_wrong
+        self.why_not_first: Callable[[bytes], LinkDetached | None] | None = None
+        self._is_first = True  # nothing has come on the present link
         self._thread = get_ident()
         self._requested = 0
 
@@ -168,6 +171,7 @@ class LinkSubscription(ReceiverState[T]):
         """Make the link of this subscription: the first one, or a new one in the place of a lost one."""
         self._link = ReceivingLink(name, driver, self)
         self._answered = False
+        self._is_first = True
         self.ledger.pack = 1
         return self._link
 
@@ -299,11 +303,20 @@ class LinkSubscription(ReceiverState[T]):
         if link is None or link.state is not State.ATTACHED:
             return  # it crossed our detach; the sender knows that it was not taken (2.6.6)
         self._has_lost = False
+        if self._is_first:
+            self._look_at_first(frame)
         self._items.take_in(frame)
         if link.driver.credit() < 0 and not self.ended:
             msg = f"link {link.name!r}: the sender sent more than its credit"
             self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
         self._items.hand_over()
+
+    def _look_at_first(self, frame: Transfer) -> None:
+        self._is_first = False
+        wrong = None if self.why_not_first is None or frame.more else self.why_not_first(frame.payloads[0])
+        if wrong is not None:
+            wrong.place = self.place()
+            self.give_up(wrong)  # before it is handed over
 
     def on_flow(self, frame: Flow) -> None:
         """Receive the sender's answer to a drain, which `work` looks at, or its need for settlement."""

@@ -60,7 +60,7 @@ async def test_a_selector_it_cannot_read_is_refused(activemq: Server) -> None:
 async def test_what_is_rejected_goes_to_the_dead_letters_if_it_is_durable(activemq: Server) -> None:
     async with rstreams.connect(activemq.url) as connection:
         items = [Message("lost"), Message("bad", durable=True), Message("good")]
-        await connection.publish("letters", Stream.from_iterable(items))
+        await connection.publish("letters", Stream.from_iterable(items), durable=False)
         async with connection.stream("letters", settlement="manual").open() as deliveries:
             async for delivery in deliveries:
                 if delivery.item == "good":

@@ -148,6 +148,15 @@ class Dialect:
         """
         return answered
 
+    def mark(self, answered: Filters, distribution: str) -> str:  # noqa: ARG002 - for peers whose attach does not tell
+        """Return the annotation that each message has if the filters are in force; "" if the attach tells enough.
+
+        Args:
+            answered: The filters in the peer's attach.
+            distribution: The distribution mode in it: "move", "copy" or "".
+        """
+        return ""
+
     def offset(self, offset: Offset) -> Filters:
         """Return the filters that begin a stream at `offset`.
 

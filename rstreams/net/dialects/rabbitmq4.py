@@ -9,7 +9,7 @@ from urllib.parse import quote
 from rstreams._codec import Described, Symbol
 from rstreams.errors import ConfigError
 from rstreams.net.dialects.base import Filters, PeerDescription, Place, kind_of
-from rstreams.net.dialects.stream_offsets import START_AT, StreamOffsets
+from rstreams.net.dialects.stream_offsets import OFFSET, START_AT, StreamOffsets
 
 _OWN: Final = ("/queues/", "/exchanges/")
 
@@ -61,12 +61,16 @@ class RabbitMQ4(StreamOffsets):
         """Return the names of the filters of a stream that this version has.
 
         RabbitMQ 4.3 answers also with filters of streams for queues, which ignore them; these it gives out in the mode
-        "move". RabbitMQ 4.0 answers with any filter, and does not tell queues from streams.
+        "move". RabbitMQ 4.0 answers with any filter, and its attach does not tell queues from streams: see `mark`.
         """
         if distribution == "move":
             return ()
         version = peer.numbers[:2] or _NEWEST
         return [name for name, each in answered.items() if version >= _FILTERS.get(_kind(name, each), _NEVER)]
+
+    def mark(self, answered: Filters, distribution: str) -> str:
+        """Return the annotation of a stream's messages, if the attach does not tell a queue from a stream."""
+        return OFFSET if answered and not distribution else ""
 
     def selector(self, expression: str) -> Filters:
         """Return an SQL filter, for stream queues of RabbitMQ 4.2 and later."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
@@ -13,12 +13,13 @@ import trio
 
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import Condition, ConfigError, ConnectionLost, LinkDetached
+from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
 from rstreams.message import encode_item
 from rstreams.net.dialects import Dialect, PeerDescription, Place, dialect_of
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
+from rstreams.net.links.filters_in_force import FilterCheck
 from rstreams.net.links.home import Home
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
@@ -161,21 +162,15 @@ class Links:
         end.place = lambda: f"{self.peer}{link}"
         self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
         if isinstance(end, LinkSubscription) and frame.filters:
-            end.why_not = partial(self._lacks_filter, frame.filters)
+            check = FilterCheck(frame.filters)
+            end.why_not, end.why_not_first = partial(self._why_not, check), check.first
         if self.carrier.returns:
             end.attach_later = lambda error: self.carrier.attach_later(end, frame, error)
             end.outlives_detach = self.carrier.keeps_links
         self.carrier.attach(end, frame)
 
-    def _lacks_filter(self, asked: Mapping[str, Any], answer: Attach) -> LinkDetached | None:
-        """Return the error for a peer that has not put all filters in force that a link asked for (3.5.3)."""
-        in_force = self.dialect.in_force(answer.filters, answer.distribution, self._description)
-        missing = [] if in_force is None else [name for name in asked if name not in in_force]
-        if not missing:
-            return None
-        names = " and ".join(f"{name!r:.80}" for name in missing)
-        text = f"the peer has not put the filter {names} in force: messages would come that were not asked for"
-        return LinkDetached(Condition.NOT_IMPLEMENTED.value, text)
+    def _why_not(self, check: FilterCheck, answer: Attach) -> LinkDetached | None:
+        return check.attach(answer, self.dialect, self._description)
 
     def send(
         self,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 import trio
 
-from rstreams import Connection, Node, Stream
+from rstreams import Connection, Message, Node, Stream
 from rstreams._codec import Described, Symbol, encode_value
 from rstreams._codec.encode import NULL, encode_string
 from rstreams.errors import LinkDetached
+from rstreams.message import encode_item
 from rstreams.net.dialects import DIALECTS, PeerDescription
+from rstreams.net.links.connection_links import Links
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, until
 from tests.net.wire import (
@@ -38,9 +40,10 @@ WAYS: Final[dict[str, Callable[[Connection, Mapping[str, Any]], Any]]] = {
 }
 
 
-def source_with(filters: Mapping[str, Any], distribution: str = "copy") -> bytes:
+def source_with(filters: Mapping[str, Any], distribution: str | None = "copy") -> bytes:
     told = encode_value({Symbol(name): value for name, value in filters.items()})
-    return described(SOURCE, encode_string("a"), *[NULL] * 5, encode_value(Symbol(distribution)), told)
+    mode = NULL if distribution is None else encode_value(Symbol(distribution))
+    return described(SOURCE, encode_string("a"), *[NULL] * 5, mode, told)
 
 
 @pytest.mark.parametrize(
@@ -150,3 +153,42 @@ def test_rabbitmq_answers_with_more_than_it_does(
     in_force = DIALECTS["rabbitmq4"].in_force(answered, distribution, peer)
     assert in_force is not None
     assert set(in_force) == {name for each in known for name in each}
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+@pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
+async def test_the_first_message_tells_where_the_attach_does_not(
+    *,
+    is_stream: bool,
+    settlement: Literal["at_least_once", "at_most_once"],
+    autojump_clock: object,
+) -> None:
+    """As at RabbitMQ 4.0, whose queues answer as its streams do."""
+    message = Message(b"x", annotations={"x-stream-offset": 7} if is_stream else {})
+
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        attach = await peer.expect("attach")
+        answer = source_with(OFFSET, distribution=None)
+        await peer.send(attach_frame(attach["name"], "sender", source=answer, initial_delivery_count=0))
+        assert (await peer.expect("flow"))["link-credit"] == 2
+        frames = [transfer_frame(number, b"", payload=encode_item(message)) for number in range(2)]
+        await peer.send(*frames)
+        while (came := await peer.frame()).name != "detach":
+            if came.name == "disposition":
+                assert outcome_of(came["state"]) == ("accepted" if is_stream else "released")
+        await peer.send(detach_frame())
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        spoken = Connection(Links(connection._links.carrier, "test", DIALECTS["rabbitmq4"]))
+        probe = ProbeSubscriber[Any](2)
+        spoken.stream("a", filters=OFFSET, settlement=settlement).subscribe(probe)
+        await trio.sleep(1)
+        if is_stream:
+            assert (probe.items, probe.ended) == ([b"x", b"x"], False)
+            probe.cancel()
+        else:
+            assert (probe.items, probe.ended) == ([], True)
+            assert "has not put the filter 'rabbitmq:stream-offset-spec' in force" in str(probe.error)
