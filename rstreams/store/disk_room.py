@@ -20,12 +20,13 @@ import errno
 import math
 import os
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from rstreams.store.failures import NO_ROOM
-from rstreams.store.tables import PAGE_BYTES, SPARE_PAGES
+from rstreams.store.tables import PAGE_BYTES
 
 RESERVE: Final = "reserve"
 """The name of the file that keeps room."""
@@ -35,6 +36,9 @@ RESERVE_BYTES: Final = 1024 * 1024
 
 _STEP_BYTES: Final = 1024 * 1024
 """How much room the tables get at a time, if there is so much."""
+
+_SPARE_PAGES: Final = 16
+"""The pages that messages leave free, so that failed attempts and positions of readers can be noted on a full disk."""
 
 _FRAME_BYTES: Final = 24
 """What a page in the log has besides itself."""
@@ -49,12 +53,14 @@ class DiskRoom:
 
     Args:
         tables: The file of the tables, which SQLite has open.
+        pages: How many pages they have. The file may have more: SQLite keeps what it has been given.
 
     Context: The store's thread. `close` must be called behind that of the tables: SQLite loses its locks when the
         process closes such a file.
     """
 
-    def __init__(self, tables: Path) -> None:
+    def __init__(self, tables: Path, pages: int) -> None:
+        self._pages = pages
         self._folder = tables.parent
         self._files: list[int] = []
         try:
@@ -69,11 +75,25 @@ class DiskRoom:
         let_go(self._folder)
         self.take()
 
-    def cover(self, pages: int) -> None:
+    def cover(self, pages: int, free_pages: Callable[[], int] | None) -> None:
         """Have room for tables of so many pages.
+
+        Args:
+            pages: The pages.
+            free_pages: Returns how many of them nothing uses. Spare ones must be left then, free or besides. None: the
+                changes may use the spare ones.
 
         Errors: `OSError` if there is none.
         """
+        self._pages = pages
+        try:
+            self._cover(pages if free_pages is None else pages + _SPARE_PAGES)
+        except OSError:
+            if free_pages is None or free_pages() < _SPARE_PAGES:
+                raise
+            self._cover(pages)
+
+    def _cover(self, pages: int) -> None:
         needed = pages * PAGE_BYTES
         if needed <= self._covered:
             return
@@ -102,9 +122,9 @@ class DiskRoom:
     def lack(self, pages: int) -> OSError | None:
         """Ask the system for the room of a log, and of more pages; return what it says, None if there is room."""
         lack = self.take()
-        if lack is None and self._covered != math.inf:
+        if lack is None:
             try:
-                self._extend(int(self._covered) + pages * PAGE_BYTES)
+                self._cover(self._pages + pages)
             except OSError as error:
                 return error
         return lack
@@ -114,7 +134,7 @@ class DiskRoom:
         if self._covered != math.inf:
             self._covered = os.fstat(self._tables).st_size
             with suppress(OSError):
-                self._extend(int(self._covered) + SPARE_PAGES * PAGE_BYTES)
+                self._cover(self._pages + _SPARE_PAGES)
         self.take()  # another program may have cut it off
 
     @property

@@ -219,7 +219,8 @@ class Store:
         place.begin_marks(state.identity, state.commits)
         connection = _connect(place, secure_delete=self._secure_delete)
         try:
-            self._room = DiskRoom(place.tables)
+            [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
+            self._room = DiskRoom(place.tables, pages)
         except BaseException:
             connection.close()
             raise

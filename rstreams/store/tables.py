@@ -44,9 +44,6 @@ SCHEMA: Final = """
 PAGE_BYTES: Final = 8192
 """The size of a page of the tables."""
 
-SPARE_PAGES: Final = 16
-"""The pages that messages leave free, so that failed attempts and positions of readers can be noted on a full disk."""
-
 UNREADABLE: Final = (sqlite3.Error, struct.error, AttributeError, OverflowError, TypeError, ValueError)
 """The exceptions of reading damaged tables: a number may have become a text."""
 
@@ -91,7 +88,7 @@ class Tables:
         identity: The store's own number.
         commits: How many commits there were.
         ledgers: The accounts by name.
-        cover: Called in a transaction with the number of pages that the tables will need; raises if there is no room.
+        cover: Called in a transaction; see `DiskRoom.cover`.
 
     Context: The store's thread.
     """
@@ -104,7 +101,7 @@ class Tables:
         identity: bytes,
         commits: int,
         ledgers: dict[str, Ledger],
-        cover: Callable[[int], None],
+        cover: Callable[[int, Callable[[], int] | None], None],
     ) -> None:
         self.connection = connection
         self.commits = commits
@@ -141,7 +138,7 @@ class Tables:
             crc = account_checksum(self._identity, commits, partitions)
             execute("UPDATE store SET commits = ?, partitions = ?, crc = ?", (commits, partitions, crc))
             [(pages,)] = execute("PRAGMA page_count").fetchall()
-            self._cover(pages + SPARE_PAGES * any(change.may_be_refused for change in changes))
+            self._cover(pages, self.free_pages if any(change.may_be_refused for change in changes) else None)
             execute("COMMIT")
         except BaseException:
             self.ledgers, self._last = before, last

@@ -9,7 +9,6 @@ from typing import Any
 
 from rstreams.errors import StoreError
 from rstreams.store import Chunk, Cut, Partition, Store
-from rstreams.store.tables import SPARE_PAGES
 
 
 class Waiting:
@@ -42,10 +41,10 @@ def make_full(store: Store, pages: int | None) -> None:
     [(before,)] = tables.connection.execute("PRAGMA page_count").fetchall()
     error = OSError(errno.ENOSPC, "No space left on device")
 
-    def cover(wanted: int) -> None:
-        if wanted > before + SPARE_PAGES + pages:
+    def cover(wanted: int, free_pages: Callable[[], int] | None) -> None:
+        if wanted > before + pages:
             raise error
-        room.cover(wanted)
+        room.cover(wanted, free_pages)
 
     tables._cover = cover
     vars(room)["lack"] = lambda _: error

@@ -6,6 +6,7 @@ is left out. See `on_failing_disk`.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from rstreams.errors import StoreError
-from rstreams.store import StoreDamaged, StoreFull, store, writer
+from rstreams.store import StoreDamaged, StoreFull, disk_room, store, writer
 from rstreams.store.changes import Delete, Note, Put
 from rstreams.store.failures import failure
 from rstreams.store.kept_changes import KeptChanges
@@ -138,6 +139,36 @@ def test_the_log_has_one_line_for_each_state_of_a_full_disk(tmp_path: Path, capl
         while used.store.trouble is not None:
             time.sleep(0.001)
         assert [each.message.split(" after")[0] for each in caplog.records] == [f"{what} can be written again"]
+
+
+def test_new_messages_use_the_room_of_those_that_have_left_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with opened(tmp_path / "s") as used:
+        used.append([bytes(2_000_000)])
+        monkeypatch.setattr(disk_room, "_allocate", full)
+        assert isinstance(used.wait(lambda done: used.partition().append([bytes(2_000_000)], done)), StoreFull)
+        used.delete([0])
+        used.append([bytes(1_800_000)])
+        assert [at for at, _ in used.all()] == [1]
+        room, pages = used.store._room, 300
+        room._covered = pages * 8192
+        room.cover(pages, None)  # what may not be refused uses the spare pages
+        room.cover(pages, lambda: 16)
+        with pytest.raises(OSError, match="No space left"):
+            room.cover(pages, lambda: 15)
+
+
+def test_the_file_does_not_grow_when_it_is_only_opened(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    for _ in range(4):
+        with opened(tmp_path / "s") as used:
+            used.append([b"a"])
+        sizes.append((tmp_path / "s" / "store.db").stat().st_size)
+    assert sizes[0] == sizes[-1] < 3_000_000
 
 
 def test_the_log_does_not_grow_beyond_its_bound_when_messages_are_deleted(
