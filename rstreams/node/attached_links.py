@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
+
+import trio
 
 from rstreams.errors import Condition, LinkDetached, ProtocolError
 from rstreams.net.transport.accounts import Client
 from rstreams.node.kept import KeptSubscriber
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
+
+COUNT_AGAIN_S: Final = 0.1
+"""How often the links are counted exactly, at most, in seconds: that takes time if there are many."""
 
 _NodeEnd: TypeAlias = LinkSubscription[bytes] | LinkSubscriber[Any]
 
@@ -43,6 +49,7 @@ class AttachedLinks:
 
     def __init__(self) -> None:
         """Have none."""
+        self._counted_at = -math.inf
         self._numbers = itertools.count(1)
         self._links: WeakKeyDictionary[_NodeEnd, AttachedLink] = WeakKeyDictionary()
 
@@ -60,6 +67,17 @@ class AttachedLinks:
         number = next(self._numbers) if before is None else before.number
         self._links[end] = AttachedLink(number, address, does, client, container, name)
         client.account.links.add(end)
+
+    def are(self, most: int) -> bool:
+        """Tell whether there are so many; some that have just ended may count for a moment."""
+        if len(self._links) < most:
+            return False
+        now = trio.current_time()
+        if now >= self._counted_at + COUNT_AGAIN_S:  # strangers may ask often
+            self._counted_at = now
+            for end in [end for end in self._links if not end.wants_link]:
+                self._links.pop(end, None)
+        return len(self._links) >= most
 
     def __iter__(self) -> Iterator[tuple[_NodeEnd, AttachedLink]]:
         """Return the links in the order in which they were attached, each with this side's end."""

@@ -27,6 +27,7 @@ from rstreams.net.options.limits import (
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_MAX_SESSIONS,
     DEFAULT_MAX_UNFINISHED_BYTES,
+    DEFAULT_TOTAL_LINKS,
     DEFAULT_TOTAL_UNFINISHED_BYTES,
     ConnectionLimits,
     require_unsettled,
@@ -90,6 +91,7 @@ class Node(NodeAddresses, AdministeredNode):
         max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size
             that `max_unfinished_bytes` allows.
         max_links: The most links of one connection.
+        total_links: The most links of all connections together; a further one is refused.
         max_sessions: The most sessions of one connection.
         window_bytes: The most bytes that one producer may have granted, received and not yet settled; grants are
             counted by the sizes of its latest messages. None: any number. It bounds the memory of links, not the
@@ -129,6 +131,7 @@ class Node(NodeAddresses, AdministeredNode):
         max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
         max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES,
         max_links: int = DEFAULT_MAX_LINKS,
+        total_links: int = DEFAULT_TOTAL_LINKS,
         max_sessions: int = DEFAULT_MAX_SESSIONS,
         window_bytes: int | None = None,
         max_unsettled: int = DEFAULT_MAX_UNSETTLED,
@@ -183,6 +186,7 @@ class Node(NodeAddresses, AdministeredNode):
             unsettled=unsettled,
             budget=self._options.budget,
             access=self._access,
+            total_links=require_count("", "total_links", total_links, 1, 2**31 - 1, unit=" links"),
             rates=Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call)),
         )
         self._listeners = []

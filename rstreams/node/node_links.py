@@ -94,10 +94,12 @@ class NodeLinks:
         budget: Budget,
         access: Access,
         rates: Rates,
+        total_links: int,
     ) -> None:
         self.attached = AttachedLinks()
         self._access = access
         self._rates = rates
+        self._total_links = total_links
         self._addresses = addresses
         self._temporaries = Temporaries()
         self._relay = Relay(self, WINDOW)
@@ -181,6 +183,14 @@ class NodeLinks:
             return False
         return True
 
+    def _refuse_beyond(self, client: Client) -> None:
+        """Refuse a link beyond the limit of the node, or of its user."""
+        why = client.account.why_no_link()
+        if why is None and self.attached.are(self._total_links):
+            why = f"the node has its total_links={self._total_links}"
+        if why is not None:
+            raise ProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
+
     def _permitted(self, name: str, address: Address | None, client: Client, action: Action) -> Address:
         """Return the address, if there is one and the client may do this there.
 
@@ -228,7 +238,7 @@ class NodeLinks:
             end = self.kept.take(_name_of(client, driver, frame), frame)
             if end is not None:
                 return partial(self._attach_end, client, driver, frame, end, end.supply)
-        _refuse_beyond(client)
+        self._refuse_beyond(client)
         supply = address.supply(LinkRequest(frame, driver.peer_container, client))
         if not isinstance(supply, Supply):
             msg = f"{type(address).__name__}.supply() must return a Supply, not {supply!r:.80}"
@@ -275,7 +285,7 @@ class NodeLinks:
         if frame.dynamic:
             text = "this node makes addresses for receivers only: attach to an address, or to none"
             raise ProtocolError(Condition.NOT_IMPLEMENTED.value, text)
-        _refuse_beyond(client)
+        self._refuse_beyond(client)
         address = self._permitted(target, address, client, "publish")
         producer = address.producer_for(LinkRequest(frame, driver.peer_container, client))
         if not callable(getattr(producer, "on_next", None)):
@@ -397,13 +407,6 @@ def _refuse_unless_log(address: Address, wanted: Mapping[str, Any], used: Mappin
             value = value.value if isinstance(value, Described) else value
             text = f"{option}={value!r:.80}: only for {where}, and {address.name!r:.80} is a {address.kind}"
             raise ProtocolError(Condition.NOT_ALLOWED.value, text)
-
-
-def _refuse_beyond(client: Client) -> None:
-    """Refuse a link beyond the limit of its user."""
-    why = client.account.why_no_link()
-    if why is not None:
-        raise ProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
 
 
 def _closing() -> ProtocolError:

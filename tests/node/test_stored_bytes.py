@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 import trio
 
+import rstreams
 from rstreams import Node, Stream
-from rstreams.errors import DeliveryFailed
+from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import encode_item
 from rstreams.node.address import NodeServices
 from rstreams.node.limited_queue import LimitedQueue
@@ -188,3 +190,21 @@ def test_the_defaults_are_bounded() -> None:
     assert multicast.named._options.size == DEFAULT_CAPACITY_BYTES
     assert room.total is multicast._bytes.total is node._services.stored
     assert room.total.most == DEFAULT_TOTAL_STORED_BYTES
+
+
+async def test_the_links_of_all_connections_have_a_bound(autojump_clock: object) -> None:
+    del autojump_clock
+    async with Node(total_links=5) as node:
+        node.queue("work")
+        url = (await node.listen("127.0.0.1:0")).url
+        async with rstreams.connect(url) as one, rstreams.connect(url) as other:
+            async with AsyncExitStack() as links:
+                for number in range(5):
+                    await links.enter_async_context((one, other)[number % 2].stream("work").open())
+                await until(lambda: node.statistics().queues["work"].consumers == 5)
+                for connection in (one, other):
+                    with pytest.raises(LinkDetached, match="the node has its total_links=5"):
+                        await connection.publish("work", Stream.of(1))
+            await trio.sleep(1)  # of the node's clock
+            result = await other.publish("work", Stream.of(1))
+            assert result.accepted == 1
