@@ -9,17 +9,15 @@ nothing more is asked for, and parts whose subscribers do ask wait too. `deadloc
 Counts. Of `_bound` items, `_kept` wait here, `_left` have left and were not yet requested again, and the rest is on its
 way. Items that have left are requested again in batches, at the latest when no item is on its way (`_ask_at`).
 
-Lifetimes. The stream of parts and each part end on their own. A cancel of the stream of parts closes the parts without
-a subscriber; the others go on. The source is cancelled when no part is left that could get items. An error of the
-source reaches all, behind their items. If a subscriber raises, all end at once.
-`_ended`: the stream of parts has ended. `_over`: nothing comes from the source any more.
-The tasks and timers of the source belong to no subscriber's scope (`run_tasks`): a part outlives the stream of parts.
+Lifetimes. The stream of parts (`_ended`) and each part end on their own. A cancel of the stream of parts closes the
+parts without a subscriber; the others go on. The source (`_over`) is cancelled when no part is left that could get
+items. Its error reaches all, behind their items. If a subscriber raises, all end at once. The tasks and timers of the
+source belong to no subscriber's scope (`run_tasks`): a part outlives the stream of parts.
 
-Outcomes. A part is not an item: only its items have holds. Items that wait in a cancelled part will not be processed by
-anyone; therefore they are done. But a stage such as flat_map that is cancelled or fails cancels its parts first, and
-the stream of parts afterwards. In that case all waiting items are given back. The outcome therefore stays open
-(`_undecided`) until the turn is over. If a part is cancelled after the end of the stream, the items that wait in it are
-given back.
+Outcomes. Items have holds, parts have none. Items that wait in a cancelled part are done, because nobody will process
+them. But a stage such as flat_map that is cancelled or fails cancels its parts first, and the stream of parts
+afterwards; then all waiting items are given back. Therefore the outcome stays open (`_undecided`) until the turn is
+over. If a part is cancelled after the end of the stream, the items that wait in it are given back.
 """
 
 from __future__ import annotations
@@ -78,14 +76,11 @@ class Splitting(Stage[T, P]):
     def __init__(self, downstream: Subscriber[P], prefetch: int) -> None:
         super().__init__(downstream)
         self._bound = prefetch
-        self._kept = 0
-        self._left = 0
+        self._kept = self._left = 0
         self._refill = self._ask_at = prefetch - prefetch // 4
         self._demand = 0  # for parts
         self._emitted = 0
-        self._started = False
-        self._sending = False
-        self._over = False
+        self._started = self._sending = self._over = False
         self._failure: BaseException | None = None  # it takes the place of the completion
         self._parts: dict[Part[T], None] = {}  # parts that get items or have items waiting
         self._unsent: deque[tuple[Part[T], P]] = deque()  # not requested yet; each has an item

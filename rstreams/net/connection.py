@@ -48,6 +48,7 @@ from rstreams.stream import Stream
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
 T = TypeVar("T")
+
 DEFAULT_PACK_ITEMS = 64
 
 
@@ -371,10 +372,9 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             pack_items: The most items of a delivery, if the peer takes packs; 1: no packs. It does not wait for items.
             linger_s: How long a pack may wait for more items, in seconds; 0: not at all.
             producer_id: Effectively once: the producer's id, which the node remembers. None: a new random id for this
-                call and all losses during it. With an id of your own, and items in the same order each time, publish
-                may be called again, after an error or in a new process, from any item: the node stores the items that
-                it has not stored. Use an id in one call at a time for each address: of two connections that send as
-                the same producer, the node ends the older link with `amqp:link:stolen`.
+                call. With an id of your own, and items in the same order each time, publish may be called again, after
+                an error or in a new process, from any item: the node stores those that it has not stored. Use an id in
+                one call at a time for each address: of two links of one producer, the node ends the older one.
             first_sequence: The number of the first item; the next items count up from it.
             on_end: Called once with the result, whether the call returns, raises or is cancelled; it must not block.
 
@@ -490,8 +490,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Context: Any task of the connection's trio run, but not a loop over one of its streams; waits.
         """
         require_seconds("drain_and_close", "timeout_s", timeout_s)
-        error = self._links.elsewhere("drain_and_close()")
-        if error is not None:
+        if (error := self._links.elsewhere("drain_and_close()")) is not None:
             raise error
         drained = await drain(self._links, timeout_s)
         await self._links.carrier.close()
