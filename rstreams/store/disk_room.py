@@ -44,8 +44,7 @@ _FRAME_BYTES: Final = 24
 """What a page in the log has besides itself."""
 
 _FRAMES_AT: Final = 16
-_MOVED_AT: Final = 96
-_NUMBER: Final = struct.Struct("=I")
+_FRAMES_AND_MOVED: Final = struct.Struct("=I76xI")  # mxFrame at 16, nBackfill at 96
 
 
 class DiskRoom:
@@ -141,7 +140,7 @@ class DiskRoom:
     def log_bytes(self) -> int:
         """The part of the log that has not been moved into the tables, in bytes; 0 if that cannot be read now."""
         try:
-            frames, moved = (_NUMBER.unpack(os.pread(self._index, 4, at))[0] for at in (_FRAMES_AT, _MOVED_AT))
+            frames, moved = _FRAMES_AND_MOVED.unpack(os.pread(self._index, _FRAMES_AND_MOVED.size, _FRAMES_AT))
         except (OSError, struct.error):
             return 0
         return 0 if moved >= frames else frames * (PAGE_BYTES + _FRAME_BYTES)
