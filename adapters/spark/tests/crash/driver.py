@@ -84,11 +84,12 @@ def main() -> None:
             if command["do"] == "finish":
                 query.processAllAvailable()
                 query.stop()
-            if not query.isActive and query.exception() is not None:
+            active = query.isActive  # it may end before the next line
+            if not active and query.exception() is not None:
                 error = str(query.exception())
         except StreamingQueryException as failure:
-            error = str(failure)
-        tell({"active": query.isActive, "error": error})
+            active, error = query.isActive, str(failure)
+        tell({"active": active, "error": error})
 
 
 def tell(answer: object) -> None:
