@@ -33,6 +33,8 @@ _LIMITS: Final = {
     "total_unsettled_bytes": "the most that those of all may cost",
     "max_unfinished_bytes": "the most of a connection's unfinished messages",
     "total_unfinished_bytes": "the same of all connections",
+    "total_stored_bytes": "the most bytes of messages in memory",
+    "total_links": "the most links of all connections",
 }
 """The limits that have an option here, and its help."""
 

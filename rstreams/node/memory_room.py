@@ -89,9 +89,12 @@ class MemoryRoom(Room):
 
     def free(self, messages: int, size: int = 0) -> None:
         """Count messages as no longer stored; `serve` gives their places out."""
-        super().free(messages)
+        self.stored -= messages
         self.size -= size
-        self.total.add(-size)
+        if self.total.is_watched:
+            self.total.add(-size)
+        else:  # this is called for each message
+            self.total.size -= size
 
     def resize(self, size: int) -> None:
         """Note that a stored message has grown."""
@@ -100,6 +103,8 @@ class MemoryRoom(Room):
 
     def serve(self) -> None:
         """Give the free places out; see `Room`."""
+        if not self._waiting:
+            return
         super().serve()
         if self.is_short and self.stored < self.capacity:
             self.total.count()

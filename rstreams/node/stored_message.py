@@ -105,4 +105,7 @@ def as_handed_over(messages: Sequence[bytes | Lasting], numbers: range) -> list[
 
 def size_of(messages: Sequence[bytes | Lasting]) -> int:
     """Return the bytes that a queue counts for messages."""
-    return sum(each.size if isinstance(each, Lasting) else len(each) for each in messages)
+    try:
+        return sum(map(len, messages))  # type: ignore[arg-type]  # most are bytes, and this is called for all of them
+    except TypeError:
+        return sum(each.size if isinstance(each, Lasting) else len(each) for each in messages)
