@@ -354,7 +354,8 @@ def _deeper(depth: int) -> int:
 
 
 def _shown(value: object) -> str:
-    text = repr(value) if not isinstance(value, int) else hex(value)  # repr() refuses an int of thousands of digits
+    huge = isinstance(value, int) and value.bit_length() > 64  # repr() refuses an int of thousands of digits
+    text = f"{value:#x}" if huge else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

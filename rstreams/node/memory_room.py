@@ -69,6 +69,15 @@ class MemoryRoom(Room):
         fits = int(min(self.most - self.size, self.total.free_for(self.size)) // self._mean)
         return fits if self.stored else max(1, fits)
 
+    @property
+    def full_bytes(self) -> str:
+        """See `Room.full_bytes`."""
+        if self.fitting > 0 or not self.stored:
+            return ""
+        if self.most - self.size < self._mean:
+            return f"capacity_bytes={self.most}"
+        return f"total_stored_bytes={self.total.most} of the node"
+
     def join_node(self, total: StoredBytes) -> None:
         """Count with the other addresses of a node."""
         self.total = total

@@ -61,6 +61,11 @@ class Room:
         return self.capacity - self.stored - self.outstanding
 
     @property
+    def full_bytes(self) -> str:
+        """The limit in bytes that has no room for a further message of the usual size; empty: none."""
+        return ""
+
+    @property
     def first_window(self) -> int:
         """The most that a new producer may have outstanding."""
         return max(1, self.capacity // _FIRST_PART)

@@ -54,8 +54,8 @@ def make_served(
     Errors: `ConfigError` unless one of `publisher` and `from_offset` is given, or for what is not allowed.
     """
     if (publisher is None) == (from_offset is None):
-        given = "none of them" if publisher is None else "both"
-        msg = f"served stream {name!r:.80}: give either a publisher or from_offset, and not {given}"
+        given = "it has neither" if publisher is None else "it has both"
+        msg = f"served stream {name!r:.80}: give either a publisher or from_offset; {given}"
         raise ConfigError(msg)
     if from_offset is not None:
         return ServedFrom(name, from_offset, encode, keep_s=keep_s, incarnation=incarnation)

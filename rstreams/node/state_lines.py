@@ -5,11 +5,18 @@ from __future__ import annotations
 from rstreams.node.statistics import LogStatistics, MulticastStatistics, QueueStatistics, ServedStatistics
 
 
-def queue_line(name: str, numbers: QueueStatistics) -> str:
-    """Return how many messages a queue stores, and which producers wait for room."""
+def queue_line(name: str, numbers: QueueStatistics, full_bytes: str) -> str:
+    """Return how many messages a queue stores, and which producers wait for room.
+
+    Args:
+        name: The address.
+        numbers: Its counters.
+        full_bytes: The limit in bytes that has no room for a further message; empty: none.
+    """
     stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving
-    full = " is full" if stored >= numbers.capacity else ""
-    text = f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored, {_at_consumers(numbers)}"
+    full = " is full" if full_bytes or stored >= numbers.capacity else ""
+    in_bytes = f" ({numbers.size_bytes} bytes, {full_bytes})" if full_bytes else ""
+    text = f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored{in_bytes}, {_at_consumers(numbers)}"
     return text + (_waiting(numbers.producers) if full else "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -49,12 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _export(folder: str) -> int:
-    suspects = 0
     for saved in export(folder):
-        suspects += saved.suspect
         print(json.dumps({**asdict(saved), "message": base64.b64encode(saved.message).decode()}))
-    return DAMAGED if suspects else WHOLE
+    damages = check(folder)  # what is not readable at all has no line in the output
+    for damage in damages:
+        print(damage, file=sys.stderr)
+    return DAMAGED if damages else WHOLE
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `... export FOLDER | head` ends without a traceback
     sys.exit(main())

@@ -78,7 +78,8 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _damaged(path: Path, text: str) -> StoreDamaged:
-    return StoreDamaged(f"store {str(path)!r} is damaged: {text}")
+    way = f"see `python -m rstreams.store check {path}`"
+    return StoreDamaged(f"store {str(path)!r} is damaged: {text}; {way}")
 
 
 def _check_header(path: Path) -> None:

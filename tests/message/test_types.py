@@ -189,7 +189,7 @@ def test_the_kinds_of_a_body_can_be_chosen() -> None:
         (lambda: Decimal32("x"), "Decimal32('x')"),
         (lambda: Char("ab"), "Char('ab'): must be a str of one character"),
         (lambda: Char("\ud800"), "Char('\\ud800')"),
-        (lambda: codec.encode_item(Array([1, "x"])), "'x' has another type than 0x1"),
+        (lambda: codec.encode_item(Array([1, "x"])), "'x' has another type than 1"),
         (lambda: codec.encode_item(Array([1, 2**63])), "has another type"),
         (lambda: codec.encode_item(Array(of=set)), "AMQP has no such type"),
     ],

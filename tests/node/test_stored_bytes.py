@@ -208,3 +208,24 @@ async def test_the_links_of_all_connections_have_a_bound(autojump_clock: object)
             await trio.sleep(1)  # of the node's clock
             result = await other.publish("work", Stream.of(1))
             assert result.accepted == 1
+
+
+@pytest.mark.parametrize(
+    ("most", "total", "told"),
+    [
+        (300 * KIB, 10**9, "(300255 bytes, capacity_bytes=307200)"),
+        (10**9, 600 * KIB, "bytes, total_stored_bytes=614400 of the node)"),
+    ],
+)
+def test_a_queue_that_is_full_in_bytes_says_so(most: int, total: int, told: str) -> None:
+    queue = Queue("q", capacity_bytes=most)
+    queue.begin(services(StoredBytes(total)))
+    link = ManualPublisher[bytes]()
+    link.subscribe(queue.producer())
+    link.next(encode_item(bytes(10)))
+    assert "is full" not in queue.explain()
+    send(link, 300, lambda: 10 * 1000)
+    line = queue.explain()
+    assert line.startswith("queue 'q' is full: "), line
+    assert told in line
+    assert line.endswith("; 1 producer waits")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
+import re
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -196,3 +201,27 @@ def test_what_cannot_be_used_is_refused(copy: Path, work: Callable[[Path], objec
 def test_the_command_names_what_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"python -m rstreams.store check: '{tmp_path}' is not a store\n"
+
+
+def test_export_says_what_has_no_line(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(copy, CHANGES["a body"][0])
+    assert main(["export", str(copy)]) == 1
+    told = capsys.readouterr()
+    assert told.err == "'q': the messages 60 to 79 are not readable\n"
+    assert {json.loads(line)["suspect"] for line in told.out.splitlines()} == {False}
+
+
+def test_export_ends_quietly_when_nobody_reads_any_more(copy: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "rstreams.store", "export", str(copy)]
+    with open(writing, "wb") as output:  # noqa: PTH123 - a pipe
+        ended = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, check=False)
+    assert ended.stderr == b""
+    assert ended.returncode == -signal.SIGPIPE
+
+
+def test_a_store_that_is_damaged_tells_the_way_past_it(copy: Path) -> None:
+    change(copy, CHANGES["a body"][0])
+    with pytest.raises(StoreError, match=rf"is damaged: .*`python -m rstreams.store check {re.escape(str(copy))}`"):
+        Store(copy)

@@ -87,7 +87,7 @@ def require_time_limit(option: str, seconds: float) -> float:
     Errors: `ConfigError` for any other value.
     """
     if not is_number(seconds) or not seconds > 0:
-        refuse_value("", option, seconds, "more than 0 seconds")
+        refuse_value("", option, seconds, "more than 0 seconds, or math.inf for no limit")
     return seconds
 
 
