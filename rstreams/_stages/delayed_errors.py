@@ -1,7 +1,8 @@
-"""Errors that wait until all streams have ended: shared by the operators with `delay_errors`."""
+"""Errors that wait: until all streams have ended (`delay_errors`), or behind the items of their own stream."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 Errors: TypeAlias = dict[int, BaseException]
@@ -19,3 +20,8 @@ def all_of(operator: str, errors: Errors) -> BaseException:
     if len(waiting) == 1:
         return waiting[0]
     return BaseExceptionGroup(f"{operator}: {len(waiting)} streams failed", waiting)
+
+
+def first_of(failures: Iterable[BaseException | None]) -> BaseException | None:
+    """Return the first error, None if there is none."""
+    return next((failure for failure in failures if failure is not None), None)

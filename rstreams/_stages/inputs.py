@@ -23,8 +23,8 @@ from rstreams._core.fast_paths import handed_over
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
-from rstreams._stages.delayed_errors import Errors, all_of, note_error
-from rstreams._stages.stage import suspend
+from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error
+from rstreams._stages.stage import failure_of, suspend
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
@@ -207,6 +207,10 @@ class Inputs(TurningStage[Any, R]):
 
     def upstreams(self) -> Sequence[Subscription]:
         return [i.upstream for i in self.inputs if i.upstream is not ENDED]
+
+    @property
+    def failure(self) -> BaseException | None:
+        return first_of(failure_of(i.upstream) if i.failure is None else i.failure for i in self.inputs)
 
     def _begin(self) -> None:
         for an_input in self.inputs:

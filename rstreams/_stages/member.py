@@ -16,13 +16,7 @@ T = TypeVar("T")
 
 
 class MembersRun(Protocol):
-    """What a member uses of its run.
-
-    Attributes:
-        error: The error of the source.
-    """
-
-    error: BaseException | None
+    """What a member uses of its run."""
 
     @property
     def label(self) -> str:
@@ -32,6 +26,11 @@ class MembersRun(Protocol):
     @property
     def window(self) -> int:
         """The most items that can be held at once."""
+        ...
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error of the source, also if it waits further up."""
         ...
 
     @property
@@ -131,7 +130,7 @@ class Member(Scannable, Generic[T]):
     @property
     def failure(self) -> BaseException | None:
         """The error that the source has sent, and that waits behind items."""
-        return self._run.error
+        return self._run.failure
 
     # called by `explain` and the search for a deadlock, see `_core.sight`
 

@@ -14,7 +14,7 @@ from rstreams._core.fast_paths import handed_over
 from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.sight import SEND, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import suspend
+from rstreams._stages.stage import failure_of, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
 
 R = TypeVar("R")
@@ -158,6 +158,11 @@ class MergedInner(Scannable, Generic[R]):
         return None if way == SEND else [(SEND, self._merging)]
 
     # the merging stage calls these
+
+    @property
+    def waiting_failure(self) -> BaseException | None:
+        """The error that waits behind its items, here or further up."""
+        return failure_of(self.upstream) if self.failure is None else self.failure
 
     @property
     def is_to_fail(self) -> bool:

@@ -36,9 +36,8 @@ from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
-from rstreams._stages.delayed_errors import Errors, all_of, note_error
+from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error
 from rstreams._stages.merged_inner import MergedInner
-from rstreams._stages.stage import failure_of
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
@@ -94,6 +93,12 @@ class Merging(TurningStage[T, R]):
     @property
     def window(self) -> int:
         return UNBOUNDED  # the number of items from an outer item is not known
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that waits behind items of this stream: that of the outer source, or of an inner stream."""
+        found = super().failure
+        return found if found is not None else first_of(inner.waiting_failure for inner in self._active)
 
     def upstreams(self) -> Sequence[Subscription]:
         return [u for u in (self._upstream, *(inner.upstream for inner in self._active)) if u is not ENDED]
@@ -282,7 +287,7 @@ class Merging(TurningStage[T, R]):
     def _is_of_several(self, inner: MergedInner[R], error: BaseException) -> bool:
         """Tell whether other inner streams have failed with this error, or will: they are parts of one source."""
         others = (each for each in self._active if each is not inner)
-        return any(each.failure is error or failure_of(each.upstream) is error for each in others)
+        return any(each.waiting_failure is error for each in others)
 
     def _kept_items(self) -> int:
         return sum(len(inner.queue) for inner in self._active)
@@ -328,4 +333,4 @@ class Merging(TurningStage[T, R]):
 
     def _waits(self, error: BaseException) -> bool:
         """Tell whether an error waits for the other streams: it is to be delayed, or the outer source's as well."""
-        return self._delay_errors or error is self.failure
+        return self._delay_errors or error is super().failure

@@ -58,6 +58,11 @@ class Whole(Protocol[T]):
         """The scope of the stream of parts; what was taken in it is cancelled when it ends."""
         ...
 
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that takes the place of the completion, also if it waits further up."""
+        ...
+
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscriptions that the items come from."""
         ...
@@ -200,6 +205,11 @@ class Part(Scannable, Generic[T]):
     def window(self) -> int:
         """The most items that can be held at once before no further one comes."""
         return self._splitting.item_window
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that waits behind its items, here or further up."""
+        return self._failure if self.complete else self._splitting.failure
 
     # for `explain`
 

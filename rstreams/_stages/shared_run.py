@@ -35,7 +35,7 @@ from rstreams._core.turn import Turn
 from rstreams._stages.lookout import LOOK_AGAIN_S, Lookout
 from rstreams._stages.member import Member
 from rstreams._stages.run_tasks import RunTasks
-from rstreams._stages.stage import window_of
+from rstreams._stages.stage import failure_of, window_of
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber, Subscription
 from rstreams.errors import DemandDeadlock, RStreamsError
 
@@ -232,6 +232,11 @@ class Sharing(Scannable, ABC, Generic[T, M]):
     def window(self) -> int:
         """The most items of the source that can be held at once."""
         return window_of(self._upstream)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error of the source, also if it waits further up."""
+        return failure_of(self._upstream) if self.error is None else self.error
 
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscription of the run."""

@@ -15,7 +15,7 @@ from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.in_turns import InTurns
 from rstreams._stages.inner_stream import OneInner
-from rstreams._stages.stage import Lifted
+from rstreams._stages.stage import Lifted, failure_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -105,6 +105,11 @@ class _ConcatMap(OneInner[T, R]):
         self._upstream = ENDED  # 2.3, 2.4
         self._outer_complete = True
         self._loop.run()
+
+    @property
+    def failure(self) -> BaseException | None:
+        inner = None if self._current is None else failure_of(self._current.upstream)
+        return super().failure if inner is None else inner
 
     # called by `explain` and the search for a deadlock, see `_core.sight`
 

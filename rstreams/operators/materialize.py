@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._core.demand import add_demand, take_demand
+from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Lifted, Stage
@@ -41,6 +42,7 @@ class _Materialize(Stage[T, Notification[T]]):
 
     operator = "materialize"
     only_reacts = True
+    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[Notification[T]]) -> None:
         super().__init__(downstream)
@@ -66,6 +68,9 @@ class _Materialize(Stage[T, Notification[T]]):
             self._demand = add_demand(self._demand, n)
             self._upstream.request(n)
             self._emit_end()
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        return Holds(self, loose=loose)  # the last item is none of the source
 
     def counts(self) -> Counts:
         return Counts(self._requested, self._sent)

@@ -45,6 +45,7 @@ class _OnErrorComplete(PassingStage[T]):
 
     operator = "on_error_complete"
     only_reacts = True
+    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[Exception], object] | None) -> None:
         super().__init__(downstream)

@@ -46,6 +46,7 @@ class _OnErrorMap(PassingStage[T]):
 
     operator = "on_error_map"
     only_reacts = True
+    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], function: Callable[[Exception], BaseException]) -> None:
         super().__init__(downstream)

@@ -48,6 +48,7 @@ class _OnErrorResume(Arbiter[T]):
 
     operator = "on_error_resume"
     only_reacts = True
+    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], handler: Callable[[Exception], Publisher[T]]) -> None:
         super().__init__(downstream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Lifted, Stage
@@ -41,6 +42,7 @@ class _OnErrorReturn(Stage[T, T]):
 
     operator = "on_error_return"
     only_reacts = True
+    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], value: T) -> None:
         super().__init__(downstream)
@@ -66,6 +68,9 @@ class _OnErrorReturn(Stage[T, T]):
         if self._accepts(n):
             self._upstream.request(n)
             self._give()
+
+    def gather(self, *, loose: bool) -> Gathering | None:
+        return Holds(self, loose=loose)  # the last item is none of the source
 
     def counts(self) -> Counts:
         return Counts(self._requested, self._received)

@@ -11,7 +11,7 @@ from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, counts_of
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import Joined, Stage, resume, suspend
+from rstreams._stages.stage import Joined, Stage, failure_of, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -75,6 +75,10 @@ class _Race(Stage[T, T]):
         for runner in tuple(self._runners):
             if self._winner is None or self._winner is runner:
                 runner.upstream.request(n)
+
+    @property
+    def failure(self) -> BaseException | None:
+        return None if self._winner is None else failure_of(self._winner.upstream)
 
     def hold(self) -> Hold:
         return NO_HOLD if self._winner is None else self._winner.upstream.hold()

@@ -66,6 +66,7 @@ class _Retry(Resubscribing[T]):
 
     operator = "retry"
     only_reacts = True
+    failure = None  # that of the source is handled here
 
     def __init__(
         self,

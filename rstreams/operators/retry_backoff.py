@@ -85,6 +85,8 @@ class _RetryBackoff(Resubscribing[T]):
 
     operator = "retry_backoff"
 
+    failure = None  # that of the source is handled here
+
     def __init__(
         self,
         downstream: Subscriber[T],

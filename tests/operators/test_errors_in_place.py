@@ -434,3 +434,55 @@ def test_an_error_of_the_source_is_told_once() -> None:
     operators.flat_map(groups, lambda group: group, delay_errors=True).subscribe(probe)
     assert probe.items == [0, 1, 2, 3]
     assert type(probe.error) is LookupError
+
+
+# one source, shared and joined again
+
+BRANCHES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
+    "combine_latest": lambda s: s.delay(1.0).combine_latest(Stream.of(9)),
+    "concat_map": lambda s: Stream.of(9).concat_map(lambda _: s.delay(1.0)),
+    "merge": lambda s: s.delay(1.0).merge(Stream.of(9)),
+    "parallel": lambda s: s.parallel(2, lambda each: Stream(each).delay(1.0)),
+    "share": lambda s: s.delay(1.0).share(),
+    "shared and joined": lambda s: _joined(s.broadcast(subscribers=2)),
+    "zip": lambda s: s.delay(1.0).zip(Stream.range(9)),
+}
+"""Ways to a join on which the error is behind items for a time, and not in the stage next to the join."""
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+async def test_a_source_that_is_joined_again_fails_behind_all_its_items(
+    name: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    assert autojump_clock is not None
+    seen: list[list[str]] = []
+    for fails in (False, True):
+        shared = Stream.from_iterable(_numbers(fails=fails)).broadcast(subscribers=2)
+        got, failed = await _run(shared.merge(Stream(BRANCHES[name](shared))), None)
+        assert failed is fails
+        seen.append(sorted(map(str, got)))
+    assert seen[1] == seen[0]
+
+
+HANDLED: dict[str, Callable[[Numbers], Publisher[Any]]] = {
+    "materialize": lambda s: s.materialize().concat(Stream.never()),
+    "on_error_complete": lambda s: s.on_error_complete().concat(Stream.never()),
+    "on_error_map": lambda s: s.on_error_map(lambda _: ValueError()).on_error_resume(lambda _: Stream.never()),
+    "on_error_resume": lambda s: s.on_error_resume(lambda _: Stream.never()),
+    "on_error_return": lambda s: s.on_error_return(9).concat(Stream.never()),
+    "retry": lambda s: s.retry(1).concat(Stream.never()),
+    "retry_backoff": lambda s: s.retry_backoff(10**6, first_s=1, max_s=1),
+}
+"""Operators that go on after an error, here for ever."""
+
+
+@pytest.mark.parametrize("name", HANDLED)
+async def test_an_error_that_is_handled_on_one_way_does_not_wait_for_that(
+    name: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    assert autojump_clock is not None
+    shared = Stream.from_iterable(_numbers(fails=True)).broadcast(subscribers=2)
+    with trio.fail_after(1000):
+        got, failed = await _run(shared.merge(Stream(HANDLED[name](shared.delay(1.0)))), None)
+    assert got == ITEMS
+    assert failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,11 @@ import pytest
 from rstreams._core.gathering import Holds, gather
 from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._stages.stage import Stage
+from rstreams.abc import Publisher
+from rstreams.operators.count import count
 from rstreams.operators.map import map as map_
+from rstreams.operators.materialize import materialize
+from rstreams.operators.on_error_return import on_error_return
 from rstreams.sources.from_iterable import from_iterable
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
@@ -35,6 +40,19 @@ def test_a_stage_that_changes_hold_changes_gather() -> None:
     assert len(stages) > 60
     for kind in stages:
         assert kind.hold is Stage.hold or kind.gather is not Stage.gather, kind
+
+
+@pytest.mark.parametrize("operator", [materialize, lambda source: on_error_return(source, 9)])
+def test_no_item_of_the_source_is_claimed_for_one_that_stands_for_its_end(
+    operator: Callable[[Publisher[int]], Publisher[Any]],
+) -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int]()
+    count(map_(operator(source), lambda item: item)).subscribe(probe)
+    probe.request(1)
+    source.next(1, 2)
+    source.error(LookupError())
+    assert probe.items == [3]
+    assert source.outcomes == ["done", "done"]
 
 
 def test_a_source_that_needs_no_acknowledgement_costs_nothing() -> None:
