@@ -14,14 +14,14 @@ from rstreams.errors import SpecViolation
 __all__ = ["get_ident", "refuse_thread"]
 
 
-def refuse_thread(call: str, owner: int) -> None:
-    """Raise the error for a `call` from this thread on a subscription of the thread `owner`.
+def refuse_thread(call: str, owner: int, what: str = "the subscription") -> None:
+    """Raise the error for a `call` from this thread on a subscription, or another thing, of the thread `owner`.
 
     Errors: `SpecViolation` of rule 2.7: calls on a subscription come one after the other.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     msg = (
-        f"{call} was called in thread {threading.current_thread().name!r}, but the subscription belongs to thread "
+        f"{call} was called in thread {threading.current_thread().name!r}, but {what} belongs to thread "
         f"{names.get(owner, owner)!r}: call it there, for instance by `trio.from_thread.run_sync` or "
         "`loop.call_soon_threadsafe`, or use rstreams.blocking"
     )

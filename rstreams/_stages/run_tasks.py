@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rstreams._core.scheduler import current_scheduler
+from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Cancellable, RunScheduler, Scheduler
 from rstreams.errors import RStreamsError
 
@@ -30,7 +31,7 @@ class RunTasks:
         scheduler: Their scheduler; None while nobody has subscribed in a scope.
     """
 
-    __slots__ = ("_a_scope", "_end_run", "_endings", "_leave", "scheduler")
+    __slots__ = ("_a_scope", "_end_run", "_endings", "_leave", "_thread", "scheduler")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class RunTasks:
         self._leave = leave
         self._a_scope = a_scope
         self._endings: dict[Scheduler, Cancellable] = {}  # of the scopes of the subscribers
+        self._thread = 0  # of the scheduler
         self.scheduler: RunScheduler | None = None
 
     def open(self) -> None:
@@ -49,11 +51,17 @@ class RunTasks:
         current = current_scheduler.get(None)
         if current is not None and (self.scheduler is None or self.scheduler.over):
             self.scheduler = current.for_run(self._failed)
+            self._thread = get_ident()
 
     @property
     def lost(self) -> bool:
         """Whether the event loop of the tasks has ended."""
         return self.scheduler is not None and self.scheduler.over
+
+    def refuse_other_threads(self) -> None:
+        """Refuse a subscriber in another thread than that of the event loop, as long as this has not ended."""
+        if self.scheduler is not None and not self.scheduler.over and get_ident() != self._thread:
+            refuse_thread("subscribe()", self._thread, "the shared run")
 
     def watch(self, scope: Scheduler | None) -> None:
         """Have the subscribers of `scope` leave when it ends."""

@@ -120,7 +120,11 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         return member
 
     def admit(self, member: M) -> None:
-        """Add the member of a subscriber, unless it cancels at once."""
+        """Add the member of a subscriber, unless it cancels at once; refuse it in another thread than the run's."""
+        if self.members and get_ident() != self.members[0].thread:
+            refuse_thread("subscribe()", self.members[0].thread, "the shared run")
+        if self.connected and not self.finished and not self.stopped:
+            self._tasks.refuse_other_threads()
         if not self.members:
             self._open_tasks()
         self.joining += 1

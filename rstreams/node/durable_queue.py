@@ -171,8 +171,13 @@ class DurableQueue(DurableIntake):
         """Return how many messages are stored and where, and which producers wait for room."""
         if self._failed is not None:
             return f"{self.kind} {self.name!r:.80}: {self._failed}"
-        full = self._places.places + self._room.outstanding <= 0
-        line = durable_queue_line(self.name, self.statistics(), full=full)
+        waits, places = self._when_full == "block", self._places
+        free = (
+            places.places + places.outstanding
+            if waits
+            else self._limits.places(places.stored, places.size, places.mean)
+        )
+        line = durable_queue_line(self.name, self.statistics(), full=free <= 0, waits=waits)
         trouble = self._partition.trouble
         return line if trouble is None else f"{line}; {trouble}"
 

@@ -24,6 +24,8 @@ class OpenRoom(MemoryRoom):
 
     __slots__ = ()
 
+    holds_back = False
+
     @property
     def places(self) -> int:
         """How many places are promised further, for messages that are stored, dropped or rejected."""

@@ -210,7 +210,7 @@ class Queue(Address):
 
     def explain(self) -> str:
         """Return how many messages are stored, and which producers wait for room."""
-        return queue_line(self.name, self.statistics(), self._room.full_bytes)
+        return queue_line(self.name, self.statistics(), self._room.full_bytes, waits=self._room.holds_back)
 
     @property
     def at_rest(self) -> bool:

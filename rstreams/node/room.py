@@ -44,6 +44,7 @@ class Room:
 
     __slots__ = ("_serving", "_waiting", "capacity", "outstanding", "producers", "stored")
 
+    holds_back: bool = True  # whether producers get no credit when it is full
     size: int = 0  # the bytes of the stored messages, in rooms that count them
     total: StoredBytes = StoredBytes()  # those of the node, in rooms that count for it
 

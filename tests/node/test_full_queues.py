@@ -282,3 +282,22 @@ def test_a_limit_in_bytes_never_stops_a_queue_that_is_empty(tmp_path: Path, firs
                 taker.held.pop(number).done()
             here.run()
             assert (queue.statistics().size_bytes, queue.statistics().ready) == (0, 0)
+
+
+@pytest.mark.parametrize("policy", ["reject", "drop_newest", "drop_oldest"])
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_full_queue_that_holds_nobody_back_says_that_it_is_full(
+    policy: Literal["reject", "drop_newest", "drop_oldest"], *, durable: bool, tmp_path: Path
+) -> None:
+    with bench(tmp_path / "s") as at:
+        if durable:
+            queue: Queue = at.queue(capacity=3, when_full=policy)
+        else:
+            queue = LimitedQueue("q", 3, policy)
+        link = ManualPublisher[bytes]()
+        link.subscribe(queue.producer())
+        for count in range(1, 6):
+            link.next(encode_item(count))
+            at.run()
+            assert ("is full" in queue.explain()) is (count >= 3), queue.explain()
+        assert "wait" not in queue.explain()
