@@ -68,8 +68,8 @@ _OURS: Final = {word: ours.split() for words, ours in _WORDS for word in words.s
 
 _CREDENTIALS: Final = "user and password stand in the url: 'amqp://user:password@host'"
 _DURABLE: Final = (
-    "queues and multicasts of a node with a store take durable=True; a log is in the store if the node has one; "
-    "see docs/guides/durable.md"
+    "`publish`, `sender`, and queues and multicasts of a node with a store take durable=True; a log is in the store if "
+    "the node has one; see docs/guides/durable.md"
 )
 _WITHOUT: Final = {
     "credentials": _CREDENTIALS,

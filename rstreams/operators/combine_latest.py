@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
 from rstreams._core.demand import take_demand
@@ -96,6 +97,7 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
         >>> await Stream.of(1, 2).combine_latest(Stream.of("a")).to_list()
         [(1, 'a'), (2, 'a')]
     """
+    require_flag("combine_latest", "delay_errors", delay_errors)
     require_sources("combine_latest", sources)
     require_count("combine_latest", "prefetch", prefetch, 1)
     return Joined(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.publishers import require_sources
 from rstreams._core.subscription import ENDED
 from rstreams._stages.arbiter import Arbiter
@@ -39,6 +40,7 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         >>> await Stream.of(1, 2).concat(Stream.of(8, 9)).to_list()
         [1, 2, 8, 9]
     """
+    require_flag("concat", "delay_errors", delay_errors)
     require_sources("concat", sources)
     return Joined(lambda downstream: _Concat(downstream, sources, delay_errors=delay_errors).start())
 

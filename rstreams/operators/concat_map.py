@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.asking_ahead import AskingAhead, ahead_of, require_ahead
@@ -60,6 +61,7 @@ def concat_map(
         >>> await Stream.of(2, 3).concat_map(lambda n: Stream.range(n)).to_list()
         [0, 1, 0, 1, 2]
     """
+    require_flag("concat_map", "delay_errors", delay_errors)
     require_plain("concat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     most = require_ahead("concat_map", "prefetch", prefetch, window)
     return Lifted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_returned_publisher, require_subscription
@@ -67,6 +68,7 @@ def flat_map(
         >>> await Stream.of(1, 2).flat_map(lambda x: Stream.of(x, x * 10)).to_list()
         [1, 10, 2, 20]
     """
+    require_flag("flat_map", "delay_errors", delay_errors)
     require_plain("flat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     most = require_ahead("flat_map", "concurrency", concurrency, window)
     require_count("flat_map", "prefetch", prefetch, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import refuse_generator, require_function
 from rstreams._core.asking_ahead import require_ahead
 from rstreams._core.scheduler import bound_scheduler
@@ -60,6 +61,7 @@ def map_async(
         >>> await Stream.of(1, 2, 3).map_async(fetch, concurrency=3).to_list()
         ['page 1', 'page 2', 'page 3']
     """
+    require_flag("map_async", "ordered", ordered)
     require_function("map_async", "function", function)
     refuse_generator("map_async", "function", function)
     most = require_ahead("map_async", "concurrency", concurrency, window)

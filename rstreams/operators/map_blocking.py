@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._core.asking_ahead import require_ahead
 from rstreams._core.scheduler import bound_scheduler
@@ -57,6 +58,7 @@ def map_blocking(
         >>> await Stream.of(".").map_blocking(lambda path: pathlib.Path(path).is_dir()).to_list()
         [True]
     """
+    require_flag("map_blocking", "ordered", ordered)
     require_plain("map_blocking", "function", function, "use map_async")
     most = require_ahead("map_blocking", "concurrency", concurrency, window)
 

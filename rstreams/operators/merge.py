@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.publishers import require_sources
 from rstreams._core.holds import NO_HOLD
 from rstreams._stages.merger import Merging
@@ -41,6 +42,7 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
         >>> await Stream.of(1, 2).merge(Stream.of(8, 9)).to_list()
         [1, 8, 2, 9]
     """
+    require_flag("merge", "delay_errors", delay_errors)
     require_sources("merge", sources)
     return Joined(lambda downstream: Merge[T](downstream, 32, delay_errors=delay_errors).start(sources))
 

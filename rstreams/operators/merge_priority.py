@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
 from rstreams._stages.stage import Joined
@@ -41,6 +42,7 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
         >>> await Stream.of(1, 2).merge_priority(Stream.of(8, 9)).to_list()
         [1, 2, 8, 9]
     """
+    require_flag("merge_priority", "delay_errors", delay_errors)
     require_sources("merge_priority", sources)
     require_count("merge_priority", "prefetch", prefetch, 1)
     return Joined(lambda downstream: _MergePriority[T](downstream, prefetch, delay_errors=delay_errors).start(sources))

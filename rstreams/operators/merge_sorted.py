@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
@@ -53,6 +54,7 @@ def merge_sorted(
         >>> await Stream.of(1, 4, 6).merge_sorted(Stream.of(2, 3, 5)).to_list()
         [1, 2, 3, 4, 5, 6]
     """
+    require_flag("merge_sorted", "delay_errors", delay_errors)
     if key is not None:
         require_plain("merge_sorted", "key", key)
     require_sources("merge_sorted", sources)

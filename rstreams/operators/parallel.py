@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_returned_publisher
@@ -59,6 +60,7 @@ def parallel(
         >>> sorted(await Stream.range(4).parallel(2, lambda items: items.map_async(slow)).to_list())
         [0, 10, 20, 30]
     """
+    require_flag("parallel", "delay_errors", delay_errors)
     require_plain("parallel", "function", function)
     require_count("parallel", "workers", workers, 1, unit="")
     require_count("parallel", "window", window, 1)

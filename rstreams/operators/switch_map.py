@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.holds import SharedHold, share_hold
@@ -46,6 +47,7 @@ def switch_map(
         >>> await Stream.of(2, 3).switch_map(lambda n: Stream.of(n, n * 10)).to_list()
         [2, 20, 3, 30]
     """
+    require_flag("switch_map", "delay_errors", delay_errors)
     require_plain("switch_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     return Lifted(source, lambda downstream: _SwitchMap(downstream, function, delay_errors=delay_errors))
 

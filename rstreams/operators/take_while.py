@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_effect
 from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber
@@ -35,6 +36,7 @@ def take_while(source: Publisher[T], predicate: Callable[[T], object], *, inclus
         >>> await Stream.of(1, 2, 3, 1).take_while(lambda x: x < 3, inclusive=True).to_list()
         [1, 2, 3]
     """
+    require_flag("take_while", "inclusive", inclusive)
     require_effect("take_while", "predicate", predicate)
     return Lifted(source, lambda downstream: _TakeWhile(downstream, predicate, inclusive=inclusive))
 

@@ -37,7 +37,10 @@ WITHOUT_CONNECTION: list[tuple[Callable[[], Any], str]] = [
     (lambda: ANY.Node(prefetch=3), r"^Node\(\) got .*'prefetch'; it has users, certificate_users, "),
     (lambda: ANY.Node(xyz=3), r"^Node\(\) got .*'xyz'; it has users, certificate_users, "),
     (lambda: ANY.Node().queue("q", maxsize=3), r"^Node\.queue\(\) .*'maxsize'; it is called 'capacity' here: The most"),
-    (lambda: ANY.Node().log("q", durable=True), r"'durable'; queues and multicasts of a node with a store take"),
+    (
+        lambda: ANY.Node().log("q", durable=True),
+        r"'durable'; `publish`, `sender`, and queues and multicasts",
+    ),
     (lambda: ANY.Node().queue("q", delivery_limit=3), r"it is called 'max_deliveries' here"),
     (lambda: RECONNECT(max_retries=3), r"^Reconnect\(\) .*'max_retries'; it is called 'max_attempts' here: Failed"),
     (lambda: RECONNECT(initial_delay=3), r"it is called 'first_delay_s' here: Seconds before the first attempt"),

@@ -31,6 +31,7 @@ from typing import Any, Final, Protocol, TypeVar
 import trio
 
 from rstreams._checks.argument_names import name_arguments
+from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import is_async
 from rstreams.errors import (
     AuthenticationFailed,
@@ -113,6 +114,7 @@ class Reconnect:
         _check("max_delay_s", self.max_delay_s, self.first_delay_s, math.inf, least)
         _check("jitter", self.jitter, 0.0, 1.0, "0 to 1")
         _check("start_jitter_s", self.start_jitter_s, 0.0, math.inf, "0 or more seconds")
+        require_flag("Reconnect", "at_start", self.at_start)
         attempts = self.max_attempts
         if attempts is not None and (not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1):
             msg = f"Reconnect(max_attempts={attempts!r}): it must be None or a whole number of 1 or more"
