@@ -99,6 +99,7 @@ class _Process:
     async def _read_again(self) -> None:
         """Take users, permissions, limits and certificates from the file; if it is broken, keep the old ones."""
         assert self._file is not None, "the signal is not received without a file"
+        config = self._config
         try:
             config = await trio.to_thread.run_sync(read_config, self._file)
             await config.renew(self._node, self._config, self._listeners)
@@ -108,11 +109,9 @@ class _Process:
             text = "%s is not used: the old users, permissions, limits and certificates stay"
             logger.error(text, self._file)  # noqa: TRY400 - likewise
         else:
-            if config.fixed != self._config.fixed:
-                logger.warning(
-                    "%s has changes that need a restart: options of the node, addresses, listeners", self._file
-                )
             logger.info("%s has been read again: users, permissions, limits and certificates", self._file)
+        if config.fixed != self._config.fixed:
+            logger.warning("%s has changes that need a restart: options of the node, addresses, listeners", self._file)
 
 
 @contextmanager

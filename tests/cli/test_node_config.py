@@ -24,7 +24,7 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.cli.__main__ import main
 from rstreams.cli.serving import serve
-from rstreams.errors import AuthenticationFailed, ConnectionClosed, LinkDetached, RStreamsError
+from rstreams.errors import AuthenticationFailed, ConfigError, ConnectionClosed, LinkDetached, RStreamsError
 from rstreams.net.transport.listener import Listener
 from rstreams.net.transport.passwords import PasswordHash
 from rstreams.node.config import NodeConfig, read_config
@@ -314,6 +314,29 @@ async def test_sighup_before_the_node_listens_takes_effect_behind_that(
         nursery.start_soon(partial(serve, read_config(file), file=file))
         await told.wait()
         signal.raise_signal(signal.SIGTERM)
+
+
+async def test_a_file_that_is_not_used_at_sighup_may_need_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For instance one that has no users any more, and `anonymous = true`, which the open listener does not have."""
+    file = config(tmp_path, shop())
+    described, told = read_config(file), trio.Event()
+
+    async def renew(_self: NodeConfig, _node: Node, _before: NodeConfig, _listeners: Sequence[Listener]) -> None:
+        told.set()
+        msg = "everyone would be let in"
+        raise ConfigError(msg)
+
+    monkeypatch.setattr(NodeConfig, "renew", renew)
+    config(tmp_path, shop() + "[queues.more]\n")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(serve, described, file=file))
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        signal.raise_signal(signal.SIGHUP)
+        await told.wait()
+        signal.raise_signal(signal.SIGTERM)
+    assert f"{file} has changes that need a restart" in caplog.text
 
 
 @pytest.mark.slow
