@@ -220,6 +220,6 @@ def _what_failed(rows: RowPublisher, error: BaseException) -> str:
         return f"row {refused[0]} (message_id {decode_message(refused[1]).id!r}) was not accepted: {told}"
     unknown = getattr(error, "outcome_unknown", 0)
     return (
-        f"{told}; {unknown} of the {rows.added} rows from row {rows.first} on may or may not have arrived; all are sent "
-        "again when the batch is run again"
+        f"{told}; {unknown} of the {rows.added} rows from row {rows.first} on may or may not have arrived; all are "
+        "sent again when the batch is run again"
     )
