@@ -99,8 +99,8 @@ class PasswordLine:
             await question.answered.wait()
         finally:
             question.origins[origin] -= 1
-            if not question.origins.total():
-                self._waiting.pop(key, None)
+            if not question.origins.total() and self._waiting.get(key) is question:  # and no later one that is equal
+                del self._waiting[key]
         if question.right is None:
             msg = "the password could not be checked"
             raise CheckLater(msg)

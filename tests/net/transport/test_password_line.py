@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -18,6 +19,7 @@ from rstreams.net.transport.password_line import (
     MOST_OF_USER,
     MOST_REMEMBERED,
     CheckLater,
+    PasswordLine,
     origin_of,
 )
 from rstreams.net.transport.passwords import PasswordHash, Passwords
@@ -169,6 +171,29 @@ async def test_who_has_gone_leaves_its_place() -> None:
             nursery.start_soon(line.guess, A, "alice")
             await trio.testing.wait_all_tasks_blocked()
     assert len(line.hashed.passwords) == 2
+
+
+async def test_who_has_heard_takes_no_later_question_out_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash fails, and another client asks the same before the first one has heard of that, in some of the rounds."""
+    monkeypatch.setattr(PasswordLine, "_hash", lambda *_: None)
+    key, others = ("alice", b"x"), ("alice", b"y")
+    for _ in range(20):
+        line = PasswordLine(1)
+
+        async def ask(password: bytes, line: PasswordLine = line) -> None:
+            with suppress(CheckLater):
+                await line.ask(A, "alice", password, bool, lambda _: None)
+
+        async with trio.open_nursery() as nursery:
+            for password in (b"x", b"y"):
+                nursery.start_soon(ask, password)
+                await trio.testing.wait_all_tasks_blocked()
+            line._answer(key, [A], None)
+            nursery.start_soon(ask, b"x")
+            await trio.testing.wait_all_tasks_blocked()
+            assert key in line._waiting
+            line._answer(others, [A], None)
+            line._answer(key, [A], None)
 
 
 @pytest.mark.parametrize(
