@@ -7,6 +7,8 @@ One task works the timers off. One task for each timer would be shorter code. Bu
 moment in random order, and a stage that delays items must not change their order.
 """
 
+# ruff: noqa: SLF001 - the schedulers of runs that are within each other work closely together
+
 from __future__ import annotations
 
 import math
@@ -16,7 +18,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from random import Random
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import trio
 
@@ -166,6 +168,7 @@ class TrioRunScheduler(_TasksInTrio):
         self._failed = failed
         self._tasks: dict[trio.lowlevel.Task, trio.CancelScope] = {}
         self._ended = trio.lowlevel.ParkingLot()  # of those that wait for the end of tasks
+        self._adopted: _Owned = {}  # tasks that are ending, of runs that were subscribed to in this one
 
     @property
     def over(self) -> bool:
@@ -181,12 +184,15 @@ class TrioRunScheduler(_TasksInTrio):
         self.call_endings()
         self._timers.clear()
         self._timers, self._timing = Timers(self._wake_for_first), False
-        tasks = set(self._tasks)
         for scope in self._tasks.values():
             scope.cancel()
-        if tasks and last is not None:
+        ending: _Owned = {**_living(self._adopted), **dict.fromkeys(self._tasks, self)}
+        self._adopted = {}
+        if isinstance(last, TrioRunScheduler):  # it has no end of its own: what ends it waits
+            last._adopted = {**_living(last._adopted), **ending}
+        elif ending and last is not None:
             with suppress(RuntimeError):  # that scope has ended: nobody waits
-                last.start(partial(self._wait_for, tasks))
+                last.start(partial(_wait_for, ending))
 
     def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
         scope = trio.CancelScope()
@@ -218,15 +224,25 @@ class TrioRunScheduler(_TasksInTrio):
             self._tasks.pop(trio.lowlevel.current_task(), None)
             self._ended.unpark_all()
 
-    async def _wait_for(self, tasks: set[trio.lowlevel.Task]) -> None:
-        """Wait until `tasks` have ended, but not for those that wait for this one."""
-        around = trio.lowlevel.current_task()
-        while around.parent_nursery is not None:
-            around = around.parent_nursery.parent_task
-            tasks.discard(around)
-        with trio.CancelScope(shield=True):
-            while not tasks.isdisjoint(self._tasks):
-                await self._ended.park()
+
+_Owned: TypeAlias = dict[trio.lowlevel.Task, TrioRunScheduler]
+"""Tasks, each with its scheduler."""
+
+
+def _living(tasks: _Owned) -> _Owned:
+    return {task: owner for task, owner in tasks.items() if task in owner._tasks}
+
+
+async def _wait_for(tasks: _Owned) -> None:
+    """Wait until `tasks` have ended, but not for those that wait for this one."""
+    around = trio.lowlevel.current_task()
+    while around.parent_nursery is not None:
+        around = around.parent_nursery.parent_task
+        tasks.pop(around, None)
+    with trio.CancelScope(shield=True):
+        for task, owner in tasks.items():
+            while task in owner._tasks:
+                await owner._ended.park()
 
 
 async def _raise(error: Exception) -> None:

@@ -228,6 +228,38 @@ async def test_who_leaves_last_waits_for_the_end_of_the_tasks(on: Loop) -> None:
     assert log == ["1 are read", "2 are read", "the source is closed", "3 are read"]
 
 
+WITHIN: dict[str, Callable[[Any], Any]] = {
+    "group_by": lambda source: source.group_by(lambda x: x % 2).flat_map(lambda group: group),
+    "share": lambda source: source.share(),
+    "share of parts": lambda source: source.share().window_count(2).concat_map(lambda window: window),
+    "window_time": lambda source: source.window_time(2).flat_map(lambda window: window),
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("within", WITHIN)
+@over_both_loops
+async def test_who_leaves_last_waits_also_for_the_tasks_of_a_run_within_the_run(
+    on: Loop, within: str, way: Way
+) -> None:
+    is_closed = False
+
+    async def numbers() -> AsyncIterator[int]:
+        nonlocal is_closed
+        try:
+            for number in range(10):
+                await on.sleep(1)
+                yield number
+        finally:
+            await on.shielded(lambda: on.sleep(5))
+            is_closed = True
+
+    before = living_tasks(on)
+    await way(on, WITHIN[within](on.Stream.from_async_iterable(numbers())).share())
+    assert is_closed
+    await nothing_is_left(on, before)
+
+
 @over_both_loops
 async def test_a_run_that_nobody_can_subscribe_to_any_more_ends(on: Loop) -> None:
     drawn: list[int] = []
