@@ -68,7 +68,8 @@ class AdministeredNode:
     def remove(self, name: str) -> None:
         """Remove an address and its messages, also those in the node's store.
 
-        Its links end with `amqp:resource-deleted`. An address of the same name that is made later begins empty. The
+        Its links end with `amqp:resource-deleted`; those to a responder when the requests that it has taken are
+        answered. An address of the same name that is made later begins empty. The
         store is written soon; `await address.written()` waits for that.
 
         Args:

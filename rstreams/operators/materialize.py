@@ -42,13 +42,17 @@ class _Materialize(Stage[T, Notification[T]]):
 
     operator = "materialize"
     only_reacts = True
-    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[Notification[T]]) -> None:
         super().__init__(downstream)
         self._demand = 0
         self._sent = 0
         self._end: Failed | Completed | None = None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """None: that of the source is handled here."""
+        return None
 
     def on_next(self, item: T) -> None:
         if self._ended:

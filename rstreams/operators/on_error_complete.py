@@ -45,11 +45,15 @@ class _OnErrorComplete(PassingStage[T]):
 
     operator = "on_error_complete"
     only_reacts = True
-    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], predicate: Callable[[Exception], object] | None) -> None:
         super().__init__(downstream)
         self._predicate = predicate
+
+    @property
+    def failure(self) -> BaseException | None:
+        """None: that of the source is handled here."""
+        return None
 
     def request(self, n: int) -> None:
         if self._accepts(n):  # not in the base: a wrong request of the subscriber is not an error of the source (3.9)

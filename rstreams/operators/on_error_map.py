@@ -46,11 +46,15 @@ class _OnErrorMap(PassingStage[T]):
 
     operator = "on_error_map"
     only_reacts = True
-    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], function: Callable[[Exception], BaseException]) -> None:
         super().__init__(downstream)
         self._function = function
+
+    @property
+    def failure(self) -> BaseException | None:
+        """None: that of the source is handled here."""
+        return None
 
     def request(self, n: int) -> None:
         if self._accepts(n):  # not in the base: a wrong request of the subscriber is not an error of the source (3.9)

@@ -48,11 +48,15 @@ class _OnErrorResume(Arbiter[T]):
 
     operator = "on_error_resume"
     only_reacts = True
-    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], handler: Callable[[Exception], Publisher[T]]) -> None:
         super().__init__(downstream)
         self._handler: Callable[[Exception], Publisher[T]] | None = handler
+
+    @property
+    def failure(self) -> BaseException | None:
+        """None: that of the source is handled here."""
+        return None
 
     def on_error(self, error: BaseException) -> None:
         handler, self._handler = self._handler, None

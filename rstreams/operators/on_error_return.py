@@ -42,7 +42,6 @@ class _OnErrorReturn(Stage[T, T]):
 
     operator = "on_error_return"
     only_reacts = True
-    failure = None  # that of the source is handled here
 
     def __init__(self, downstream: Subscriber[T], value: T) -> None:
         super().__init__(downstream)
@@ -50,6 +49,11 @@ class _OnErrorReturn(Stage[T, T]):
         self._received = 0
         self._due = False  # the source has failed, and the value waits for demand
         self._returned = False
+
+    @property
+    def failure(self) -> BaseException | None:
+        """None: that of the source is handled here."""
+        return None
 
     def on_next(self, item: T) -> None:
         if not self._ended:

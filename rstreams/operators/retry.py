@@ -66,7 +66,6 @@ class _Retry(Resubscribing[T]):
 
     operator = "retry"
     only_reacts = True
-    failure = None  # that of the source is handled here
 
     def __init__(
         self,
@@ -78,6 +77,11 @@ class _Retry(Resubscribing[T]):
         super().__init__(downstream, source, endless=_ENDLESS if count is None else None)
         self._left = count
         self._predicate = predicate
+
+    @property
+    def failure(self) -> BaseException | None:
+        """None: that of the source is handled here."""
+        return None
 
     def on_error(self, error: BaseException) -> None:
         if self._ended or self._source_over:

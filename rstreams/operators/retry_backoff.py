@@ -85,8 +85,6 @@ class _RetryBackoff(Resubscribing[T]):
 
     operator = "retry_backoff"
 
-    failure = None  # that of the source is handled here
-
     def __init__(
         self,
         downstream: Subscriber[T],
@@ -101,6 +99,11 @@ class _RetryBackoff(Resubscribing[T]):
         self._wait_s = wait_s
         self._predicate = predicate
         self._tries = 0
+
+    @property
+    def failure(self) -> BaseException | None:
+        """None: that of the source is handled here."""
+        return None
 
     def on_error(self, error: BaseException) -> None:
         if self._ended or self._source_over:

@@ -16,6 +16,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from rstreams.errors import StoreError
@@ -78,7 +79,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _damaged(path: Path, text: str) -> StoreDamaged:
-    way = f"see `python -m rstreams.store check {path}`"
+    way = f"see `python -m rstreams.store check {quote(str(path))}`"
     return StoreDamaged(f"store {str(path)!r} is damaged: {text}; {way}")
 
 
