@@ -114,7 +114,7 @@ class _Recovery:
         self._require(len(ledgers) == partitions, "a partition is missing")
         self._check_runs(ledgers)
         if size <= SMALL:
-            self._check_bodies()
+            self._check_bodies({ledger.number: name for name, ledger in ledgers.items()})
             self._check_notes()
         return StoreState(identity, commits, ledgers, self._records(ledgers))
 
@@ -157,11 +157,11 @@ class _Recovery:
             self._require(same, f"some messages of the partition {ledger.name!r} are missing")
         self._require(not found, "there are messages without a partition")
 
-    def _check_bodies(self) -> None:
+    def _check_bodies(self, names: dict[int, str]) -> None:
         for number, first, count, live, crc, gone, data in self._execute(
             "SELECT partition, first, count, live, crc, gone, data FROM runs LEFT JOIN bodies ON number = body"
         ):
-            text = f"the messages from {first} on of the partition number {number} are not readable"
+            text = f"the messages from {first} on of {names[number]!r} are not readable"
             self._require(data is not None and checksum((number, first, count), data) == crc, text)
             self._require(count - int.from_bytes(gone or b"", "little").bit_count() == live, text)
 
