@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.fast_paths import handed_over
@@ -27,6 +27,7 @@ from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error
 from rstreams._stages.stage import failure_of, suspend
 from rstreams._stages.turns import TurningStage
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.errors import DemandDeadlock
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -120,6 +121,11 @@ class Input(Scannable, Generic[T]):
         return self.failure is not None and not self.queue
 
     @property
+    def waiting_failure(self) -> BaseException | None:
+        """The error that waits behind its items, here or further up."""
+        return failure_of(self.upstream) if self.failure is None else self.failure
+
+    @property
     def drawn_items(self) -> int:
         """How many items of an iterator have been drawn."""
         counts = counts_of(self.upstream)
@@ -177,7 +183,13 @@ class Input(Scannable, Generic[T]):
 
 
 class Inputs(TurningStage[Any, R]):
-    """A stage over several sources."""
+    """A stage over several sources.
+
+    Attributes:
+        joins_parts: Whether an error of several sources, which are parts of one, waits for the items of all.
+    """
+
+    joins_parts: ClassVar[bool] = True
 
     __slots__ = ("_delay_errors", "_errors", "_failing", "_prefetch", "inputs")
 
@@ -210,7 +222,7 @@ class Inputs(TurningStage[Any, R]):
 
     @property
     def failure(self) -> BaseException | None:
-        return first_of(failure_of(i.upstream) if i.failure is None else i.failure for i in self.inputs)
+        return first_of((*self._errors.values(), *(i.waiting_failure for i in self.inputs)))
 
     def _begin(self) -> None:
         for an_input in self.inputs:
@@ -257,6 +269,13 @@ class Inputs(TurningStage[Any, R]):
         for an_input in self.inputs:
             an_input.let_go()
 
+    def _is_of_several(self, an_input: Input[Any], error: BaseException) -> bool:
+        """Tell whether other inputs have failed with this error, or will: they are parts of one source."""
+        if not self.joins_parts or isinstance(error, DemandDeadlock):  # it comes at once
+            return False
+        others = (each for each in self.inputs if each is not an_input)
+        return id(error) in self._errors or any(each.waiting_failure is error for each in others)
+
     # inputs call these
 
     def arrived(self) -> None:
@@ -266,7 +285,7 @@ class Inputs(TurningStage[Any, R]):
 
     def failed(self, an_input: Input[Any], error: BaseException) -> None:
         """Note that a source has failed: the stream fails at once, when its turn has come, or at the end."""
-        if self._delay_errors:
+        if self._delay_errors or self._is_of_several(an_input, error):
             note_error(self._errors, error)
             self.arrived()
         elif self.started:

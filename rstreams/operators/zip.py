@@ -83,6 +83,7 @@ class _Zip(Inputs[tuple[Any, ...]]):
     __slots__ = ()
 
     operator = "zip"
+    joins_parts = False  # no tuple can follow the place of an error
 
     def _step(self, most: int) -> int:  # noqa: PLR0911 - one exit for each state
         if self._ended:

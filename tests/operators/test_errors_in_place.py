@@ -450,6 +450,23 @@ BRANCHES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
 """Ways to a join on which the error is behind items for a time, and not in the stage next to the join."""
 
 
+@pytest.mark.parametrize("name", ["combine_latest", "flat_map", "merge", "merge_priority", "merge_sorted", "zip"])
+@pytest.mark.parametrize("slow_first", [True, False])
+async def test_the_parts_of_one_source_come_whole_through_every_join(
+    name: str, autojump_clock: trio.testing.MockClock, *, slow_first: bool
+) -> None:
+    assert autojump_clock is not None
+    seen: list[list[str]] = []
+    for fails in (False, True):
+        shared = Stream.from_iterable(_numbers(fails=fails)).broadcast(subscribers=2)
+        parts = (shared.delay(1.0), shared) if slow_first else (shared, shared.delay(1.0))
+        got, failed = await _run(JOINS[name](*parts), None)
+        assert failed is fails
+        seen.append(list(map(str, got)))
+    assert seen[0]
+    assert seen[1] == seen[0]
+
+
 @pytest.mark.parametrize("name", BRANCHES)
 async def test_a_source_that_is_joined_again_fails_behind_all_its_items(
     name: str, autojump_clock: trio.testing.MockClock
@@ -462,6 +479,14 @@ async def test_a_source_that_is_joined_again_fails_behind_all_its_items(
         assert failed is fails
         seen.append(sorted(map(str, got)))
     assert seen[1] == seen[0]
+
+
+def test_zip_completes_with_a_source_that_ends_before_the_error_of_two_others() -> None:
+    probe = ProbeSubscriber[Any](UNBOUNDED)
+    shared = operators.broadcast(from_iterable(_until_it_fails(4)), subscribers=2)
+    operators.zip(shared, shared, from_iterable([7, 8])).subscribe(probe)
+    assert probe.items == [(0, 0, 7), (1, 1, 8)]
+    assert probe.signals[-1] == "on_complete"
 
 
 HANDLED: dict[str, Callable[[Numbers], Publisher[Any]]] = {
