@@ -87,13 +87,19 @@ class IncomingFlows:
                 credit = _correct_credit(frame, credit, link, engine)
             if key in self._asking:
                 self._asking[key].allowed_until = (number_of(count) + credit) & 0xFFFFFFFF
-        if is_below_none(number_of(window), window_of(known.session)):
+        left = window_of(known.session)
+        if is_below_none(number_of(window), left):
             engine.push(with_numbers(frame, {_NEXT_INCOMING_ID: None, _INCOMING_WINDOW: 0}, 4))
-        self.note_window(known)
+            left = 0
+        self._note_window(known, left)
 
-    def note_window(self, known: Channel) -> None:
+    def note_begin(self, known: Channel) -> None:
+        """Note the window with which the peer begins a session."""
+        self._note_window(known, window_of(known.session))
+
+    def _note_window(self, known: Channel, window: int) -> None:
         """Note whether the peer has closed the window of a session, or opened it again."""
-        if self._host.shut.note(known.session):
+        if self._host.shut.note(known.session, window):
             self._listener.on_window(known.session)
 
     def forget(self, channel: int, handle: int | None = None) -> None:

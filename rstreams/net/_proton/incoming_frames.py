@@ -338,7 +338,7 @@ class IncomingFrames:
         event = self.push_alone(before, frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
         if event:
             known = self._channels[channel] = Channel(lib.pn_event_session(event), ours)
-            self._flows.note_window(known)
+            self._flows.note_begin(known)
         return True
 
     def _take_attach(self, frame: bytes, channel: int, before: Bytes) -> bool:

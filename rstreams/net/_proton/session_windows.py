@@ -20,6 +20,8 @@ from rstreams.net._proton.pointers import Pointer
 _remote_window: Final = ctypes.CDLL(cproton_ffi.__file__).pn_session_remote_incoming_window
 _remote_window.argtypes = [ctypes.c_void_p]
 _remote_window.restype = ctypes.c_uint32
+_cast: Final = cproton_ffi.ffi.cast
+_ADDRESS: Final = cproton_ffi.ffi.typeof("uintptr_t")
 
 
 def is_below_none(said: int, left: int) -> bool:
@@ -35,7 +37,7 @@ def is_below_none(said: int, left: int) -> bool:
 
 def window_of(session: Pointer) -> int:
     """Return how many more frames the peer takes in a session."""
-    return int(_remote_window(int(cproton_ffi.ffi.cast("uintptr_t", session))))
+    return int(_remote_window(int(_cast(_ADDRESS, session))))
 
 
 class ShutSessions:
@@ -53,10 +55,10 @@ class ShutSessions:
     def __contains__(self, session: Pointer) -> bool:
         return session in self._shut
 
-    def note(self, session: Pointer) -> bool:
-        """Look at the window of a session after a flow; tell whether it has been closed, or opened again."""
+    def note(self, session: Pointer, window: int) -> bool:
+        """Note the window of a session after a flow; tell whether it has been closed, or opened again."""
         was_shut = session in self._shut
-        if not window_of(session):
+        if not window:
             self._shut.add(session)
             return not was_shut
         self._shut.discard(session)
