@@ -54,6 +54,7 @@ class SendingDriver(LinkDriver):
         self._known_credit = 0  # the credit that the end has heard of, less what was sent since
         self._has_unsent = False  # some of its deliveries are never sent
         self._tells_starved = False  # when all sent deliveries are on the wire
+        self._tells_drained = False  # likewise
 
     # Driver
 
@@ -228,6 +229,8 @@ class SendingDriver(LinkDriver):
                 self._large.go_on(self._send_next, self._has_room_for_part)
             if self._tells_starved:
                 self._tell_starved()
+            if self._tells_drained:
+                self._tell_drained()
             super().work()
 
     def flow_is_news(self) -> bool:
@@ -270,7 +273,20 @@ class SendingDriver(LinkDriver):
             self._tell_starved()
             return
         self.drain_asked = False
+        self._tell_drained()
+
+    def _tell_drained(self) -> None:
+        """Give credit back, once all deliveries are on the wire: until then the receiver may take their credit back.
+
+        The engine counts what is given back at once, and could not tell it from what the receiver takes.
+        """
+        self._tells_drained = False
         if lib.pn_link_credit(self.pointer) > 0:
+            if lib.pn_link_queued(self.pointer):
+                self._host.flush()
+            if self.queued():
+                self._tells_drained = True
+                return
             lib.pn_link_drained(self.pointer)
             self._known_credit = int(lib.pn_link_credit(self.pointer))
         elif lib.pn_link_get_drain(self.pointer):

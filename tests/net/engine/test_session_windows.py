@@ -19,10 +19,12 @@ from rstreams._codec.encode import NULL, encode_uint
 from rstreams.net._proton import LinkDriver
 from rstreams.net.connection import Connection
 from rstreams.net.transport.pump import RUN
+from rstreams.operators.concat import concat
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.sources.from_iterable import from_iterable
+from rstreams.sources.never import never
 from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Side
 from tests.net.foreign import foreign
@@ -80,10 +82,14 @@ class Receiver:
         states: The flows.
     """
 
-    def __init__(self, payload: bytes, *, window: int, max_frame: int = 65536, items: int = ITEMS) -> None:
+    def __init__(
+        self, payload: bytes, *, window: int, max_frame: int = 65536, items: int = ITEMS, ends: bool = True
+    ) -> None:
         self.side = Side("sender", server=True, max_frame_bytes=65536)
         self.side.answer = self._answer
         self._items = from_iterable([payload] * items)
+        if not ends:
+            self._items = concat(self._items, never())
         self.transfers = self.deliveries = 0
         self.states: list[Frame] = []
         begin = begin_frame(None, incoming_window=window)
@@ -146,6 +152,26 @@ def test_credit_counts_from_what_the_peer_has_seen(seen: int, credit: int, drain
         assert peer.states or left
     peer.hears(windowed_flow(peer.transfers, MANY_FRAMES, count=peer.transfers, credit=ITEMS))
     assert peer.transfers == ITEMS, "it goes on"
+    peer.side.engine.free()
+
+
+@pytest.mark.parametrize("window", [0, 3])
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_a_drain_is_answered_when_what_waits_for_the_window_has_gone_out(window: int, taken_back: bool) -> None:  # noqa: FBT001
+    peer = Receiver(b"x", window=10, ends=False)
+    peer.hears(windowed_flow(0, 10, count=0, credit=200))
+    peer.hears(windowed_flow(10, window, count=10, credit=190, drain=True))
+    sent = 10 + window
+    assert (peer.transfers, peer.states) == (sent, [])
+    if taken_back:
+        peer.hears(windowed_flow(sent, 0, count=sent, credit=0))
+        peer.hears(windowed_flow(sent, 50))
+        assert peer.transfers == sent
+        peer.hears(windowed_flow(sent, MANY_FRAMES, count=sent, credit=ITEMS))
+    else:
+        peer.hears(windowed_flow(sent, MANY_FRAMES))
+        assert [(each["delivery-count"], each["link-credit"]) for each in peer.states] == [(200, 0)]
+    assert peer.transfers == ITEMS
     peer.side.engine.free()
 
 
