@@ -85,3 +85,23 @@ async def test_publishers_and_readers_go_through_a_restart(killable: RabbitMQ, o
         assert each.accepted == each.emitted
         assert each.seen == set(range(each.emitted))
     assert traffic[0].refusals, "the stream was not ready at once"
+
+
+ITEMS: Final = 100
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+@pytest.mark.parametrize("way", ["publish", "sender"])
+async def test_what_was_accepted_is_there_after_a_restart(killable: RabbitMQ, kind: str, way: str) -> None:
+    killable.declare(kind, type=kind)
+    async with rstreams.connect(killable.url) as connection:
+        if way == "publish":
+            assert (await connection.publish(kind, Stream.range(ITEMS))).accepted == ITEMS
+        else:
+            async with connection.sender(kind) as sender:
+                for number in range(ITEMS):
+                    await sender.send(number)
+    await trio.to_thread.run_sync(killable.restart)
+    with trio.fail_after(60):
+        async with rstreams.connect(killable.url, reconnect=Reconnect(at_start=True)) as connection:
+            assert await connection.stream(kind).take(ITEMS).to_list() == list(range(ITEMS))
