@@ -9,8 +9,6 @@ from itertools import count
 import pytest
 import trio
 
-import rstreams
-from rstreams import Node, Stream
 from rstreams.net.transport import passwords
 from rstreams.net.transport.handshakes import Handshake, Handshakes
 from rstreams.net.transport.password_line import (
@@ -22,11 +20,8 @@ from rstreams.net.transport.password_line import (
     PasswordLine,
     origin_of,
 )
-from rstreams.net.transport.passwords import PasswordHash, Passwords
-from tests.net.over_tcp import until
+from rstreams.net.transport.passwords import Passwords
 from tests.net.transport.test_passwords import Counted
-from tests.net.transport.test_sasl import answers, plain
-from tests.net.wire import AMQP_HEADER, SASL_HEADER
 
 A, B, C = "192.0.2.1", "192.0.2.2", "192.0.2.3"
 
@@ -234,50 +229,3 @@ async def test_the_address_with_the_most_handshakes_makes_room() -> None:
         nursery.cancel_scope.cancel()
     assert len(handshakes) == 0
     assert not handshakes._of_origin
-
-
-# a whole node
-
-
-@pytest.mark.parametrize("guessed", ["alice", "eve"])
-async def test_forty_connections_that_guess_do_not_keep_a_user_out(
-    guessed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hashed = Counted()
-    asked = 0
-    real = Passwords.check
-
-    async def check(self: Passwords, user: str, password: bytes, *origin: str) -> bool:
-        nonlocal asked
-        asked += 1
-        return await real(self, user, password, *origin)
-
-    monkeypatch.setattr(Passwords, "check", check)
-    users: dict[str, str | PasswordHash] = {"alice": hashed.of("sesame")}
-    told: list[int] = []
-    async with Node(users=users) as node:
-        node.serve("one", Stream.of(1))
-        listener = await node.listen("127.0.0.1:0")
-
-        async def guess(number: int) -> None:
-            stream = await trio.open_tcp_stream("127.0.0.1", listener.port, local_address="127.0.0.2")
-            async with stream:
-                name = guessed if guessed == "alice" else f"eve-{number}"
-                await stream.send_all(SASL_HEADER + plain(name, f"{number}") + AMQP_HEADER)
-                heard = b"".join([bytes(data) async for data in stream])
-            told.append(answers(heard)[-1])
-
-        async def come_in() -> None:
-            async with rstreams.connect(f"amqp://alice:sesame@127.0.0.1:{listener.port}") as connection:
-                assert await connection.stream("one").to_list() == [1]
-
-        async with trio.open_nursery() as nursery:
-            with hashed.held():
-                for number in range(40):
-                    nursery.start_soon(guess, number)
-                await until(lambda: asked == 40)
-                nursery.start_soon(come_in)
-                await until(lambda: asked == 41)
-    assert hashed.passwords.index(b"sesame") <= 1
-    limit = MOST_OF_USER if guessed == "alice" else MOST_OF_ADDRESS
-    assert sorted(told) == [1] * (limit + 1) + [4] * (40 - limit - 1)
