@@ -344,7 +344,11 @@ def _exactly(buffer: bytes, at: int, size: int) -> bytes:
 def _narrow(kind: type[Any], form: str) -> Callable[[bytes, int], tuple[Any]]:
     """Return a reader of numbers that need no check: all that the bytes can be are of this kind."""
     unpack: Callable[[bytes, int], tuple[Any]] = struct.Struct(form).unpack_from
-    new: Any = float.__new__ if issubclass(kind, float) else int.__new__
+    if issubclass(
+        kind, float
+    ):  # the product makes a signalling NaN a quiet one, as the codec in C and older Pythons do
+        return lambda buffer, at: (float.__new__(kind, unpack(buffer, at)[0] * 1.0),)
+    new: Any = int.__new__
     return lambda buffer, at: (new(kind, unpack(buffer, at)[0]),)
 
 

@@ -122,17 +122,19 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def _look(self) -> None:
         """Begin a wait, if there is one."""
-        if self._since is None and (self._is_shut() or self._lacks_credit()):
+        if self._since is None and self.state is State.ATTACHED and self._waits_for_peer():
             self._begin()
+
+    def _waits_for_peer(self) -> bool:
+        """Tell whether there is something to send, and credit or the window of the session is missing for it."""
+        driver = self._driver
+        if driver.is_shut():
+            return self._wants_credit() or driver.queued() > 0
+        return self._wants_credit() and driver.credit() <= 0
 
     def _is_shut(self) -> bool:
         """Tell whether the peer has closed the window of the session, while there is something to send."""
-        if self.state is not State.ATTACHED or not self._driver.is_shut():
-            return False
-        return self._wants_credit() or self._driver.queued() > 0
-
-    def _lacks_credit(self) -> bool:
-        return self.state is State.ATTACHED and self._wants_credit() and self._driver.credit() <= 0
+        return self.state is State.ATTACHED and self._driver.is_shut() and self._waits_for_peer()
 
     def _wants_credit(self) -> bool:
         items = self._items
@@ -163,7 +165,7 @@ class PublishingEnd(LinkSubscriber[T]):
         self._looks_again = False
         if self._since is None or self._told:
             return
-        if self.state is State.ATTACHED and not (self._is_shut() or self._lacks_credit()):
+        if self.state is State.ATTACHED and not self._waits_for_peer():
             self._forget()  # the items that waited have been given up
             return
         waited_s = trio.current_time() - self._since
