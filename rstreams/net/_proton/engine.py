@@ -430,7 +430,7 @@ class Engine:
         for driver in dead:
             driver.let_go()
         self._host.unsent.forget(session)
-        self._host.shut.forget(session)
+        self._host.shut.discard(session)
         if self._sessions.rest(session):
             self._host.calls.add(SESSION_REST_S, self._sessions.close_first)
 

@@ -115,12 +115,13 @@ class SendingDriver(LinkDriver):
 
     def is_shut(self) -> bool:
         """See `Driver`."""
-        return self._session in self._host.shut
+        shut = self._host.shut
+        return bool(shut) and self._session in shut
 
     def _room(self) -> int:
         """Return how many bytes the session takes; 0 if there is so little room that a run of items would be short."""
         host = self._host
-        if host.output_waits or self._session in host.shut:
+        if host.output_waits or (host.shut and self._session in host.shut):
             return 0
         room = host.session_bytes - host.unsent.of(self._session)
         return room if room * _PARTS_OF_ROOM >= host.session_bytes else 0

@@ -40,30 +40,19 @@ def window_of(session: Pointer) -> int:
     return int(_remote_window(int(_cast(_ADDRESS, session))))
 
 
-class ShutSessions:
+class ShutSessions(set[Pointer]):
     """The sessions whose window the peer has closed by its last flow.
 
     Context: Only the task that owns the connection. Any task of its run may ask.
     """
 
-    __slots__ = ("_shut",)
-
-    def __init__(self) -> None:
-        """Have none."""
-        self._shut: set[Pointer] = set()
-
-    def __contains__(self, session: Pointer) -> bool:
-        return session in self._shut
+    __slots__ = ()
 
     def note(self, session: Pointer, window: int) -> bool:
         """Note the window of a session after a flow; tell whether it has been closed, or opened again."""
-        was_shut = session in self._shut
+        was_shut = session in self
         if not window:
-            self._shut.add(session)
+            self.add(session)
             return not was_shut
-        self._shut.discard(session)
+        self.discard(session)
         return was_shut
-
-    def forget(self, session: Pointer) -> None:
-        """Forget a session that has ended."""
-        self._shut.discard(session)
