@@ -115,7 +115,7 @@ class MemoryRoom(Room):
         if not self._waiting:
             return
         super().serve()
-        if self.is_short and self.stored < self.capacity:
+        if self.is_short and self.fitting < self.capacity - self.stored:  # for want of bytes, and not of places
             self.total.count()
             super().serve()
             if self.is_short:

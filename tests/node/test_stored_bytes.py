@@ -229,3 +229,18 @@ def test_a_queue_that_is_full_in_bytes_says_so(most: int, total: int, told: str)
     assert line.startswith("queue 'q' is full: "), line
     assert told in line
     assert line.endswith("; 1 producer waits")
+
+
+def test_a_queue_that_lacks_places_does_not_wait_for_bytes() -> None:
+    """Who waits for bytes has each freed message counted, which costs."""
+    queue, total = Queue("q", 4), StoredBytes()
+    queue.begin(services(total))
+    slow = ProbeSubscriber[bytes](2, hold=True)
+    queue.subscribe(slow)
+    links = [ManualPublisher[bytes]() for _ in range(2)]
+    for link in links:
+        link.subscribe(queue.producer())
+    while sum(send(link, 1, lambda: 1) for link in links):
+        pass
+    settle(slow)  # its places are promised at once, and a producer still waits
+    assert not total.is_waited_for
