@@ -148,7 +148,7 @@ class Writer:
             self.write([])
             if self._locked_at == math.inf or time.monotonic() >= end:
                 break
-            time.sleep(LOCKED_S)
+            time.sleep(LOCKED_S)  # this is the store's own thread, and SQLite does not tell when a lock is gone
         left = self._kept.take()
         if left:
             reason = self.trouble or StoreError(

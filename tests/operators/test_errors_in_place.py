@@ -35,14 +35,14 @@ class Iterated:
         Stream.from_iterable(self._items).subscribe(subscriber)
 
 
-def _numbers(*, fails: bool) -> Iterator[int]:
+def numbers(*, fails: bool) -> Iterator[int]:
     yield from ITEMS
     if fails:
         raise LookupError
 
 
 async def _awaited(*, fails: bool) -> AsyncIterator[int]:
-    for item in _numbers(fails=fails):
+    for item in numbers(fails=fails):
         await trio.sleep(10)
         yield item
 
@@ -67,9 +67,9 @@ class _Make(Protocol):
 
 
 SOURCES: dict[str, _Make] = {
-    "handed over": lambda *, fails: Stream(Iterated(_numbers(fails=fails))),
-    "in one loop": lambda *, fails: Stream.from_iterable(_numbers(fails=fails)).map(lambda x: x),
-    "in stages": lambda *, fails: _staged(Stream.from_iterable(_numbers(fails=fails))),
+    "handed over": lambda *, fails: Stream(Iterated(numbers(fails=fails))),
+    "in one loop": lambda *, fails: Stream.from_iterable(numbers(fails=fails)).map(lambda x: x),
+    "in stages": lambda *, fails: _staged(Stream.from_iterable(numbers(fails=fails))),
     "followed by another": lambda *, fails: Stream.of(*ITEMS).concat(
         Stream.fail(LookupError()) if fails else Stream.empty()
     ),
@@ -88,7 +88,7 @@ def _both(parts: tuple[Publisher[int], ...]) -> Numbers:
     return Stream(one).merge(Stream(two))
 
 
-def _joined(shared: Numbers) -> Numbers:
+def joined(shared: Numbers) -> Numbers:
     return shared.map_async(_slow).merge(shared.delay(2.5))
 
 
@@ -97,7 +97,7 @@ CASES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
     "any": lambda s: s.any(lambda x: x > 9),
     "average": lambda s: s.average(),
     "broadcast": lambda s: s.broadcast(window=2),
-    "broadcast (joined)": lambda s: _joined(s.broadcast(subscribers=2)),
+    "broadcast (joined)": lambda s: joined(s.broadcast(subscribers=2)),
     "buffer_boundary": lambda s: s.buffer_boundary(Stream.never()),
     "buffer_count": lambda s: s.buffer_count(3),
     "buffer_count (overlapping)": lambda s: s.buffer_count(3, skip=2),
@@ -268,7 +268,7 @@ def test_every_operator_is_tried() -> None:
     assert {name.split(" ", maxsplit=1)[0] for name in CASES} == set(operators.__all__)
 
 
-async def _run(stream: Publisher[Any], window: int | None) -> tuple[list[Any], bool]:
+async def run(stream: Publisher[Any], window: int | None) -> tuple[list[Any], bool]:
     got: list[Any] = []
     try:
         async with Stream(stream).open(window=window) as items:
@@ -287,8 +287,8 @@ async def test_what_comes_before_a_completion_comes_before_an_error(
     made_by_completion = MADE_BY_COMPLETION.get(name, 0)
     for kind, source in SOURCES.items():
         for window in (1, None):
-            expected, _ = await _run(CASES[name](source(fails=False)), window)
-            got, failed = await _run(CASES[name](source(fails=True)), window)
+            expected, _ = await run(CASES[name](source(fails=False)), window)
+            got, failed = await run(CASES[name](source(fails=True)), window)
             assert got == expected[: len(expected) - made_by_completion], f"{kind}, window={window}"
             assert failed is (name not in NOT_FAILING), f"{kind}, window={window}"
 
@@ -312,7 +312,7 @@ def test_items_are_the_same_whether_or_not_a_source_is_drawn_from(join: str) -> 
     for fails_after, others, first, step in product(range(4), (0, 1, 2, 3, 50), (True, False), (1, UNBOUNDED)):
         seen: list[list[Any]] = []
         for drawn in product((True, False), repeat=2):
-            numbers = (_until_it_fails(fails_after), iter(range(10, 10 + others)))
+            numbers = (until_it_fails(fails_after), iter(range(10, 10 + others)))
             sources = [_drawn_or_not(each, drawn=is_drawn) for each, is_drawn in zip(numbers, drawn, strict=True)]
             probe = ProbeSubscriber[Any]()
             JOINS[join](*(sources if first else reversed(sources))).subscribe(probe)
@@ -339,7 +339,7 @@ def test_items_before_an_error_wait_for_another_source(join: str) -> None:
     assert isinstance(probe.error, LookupError)
 
 
-def _until_it_fails(items: int) -> Iterator[int]:
+def until_it_fails(items: int) -> Iterator[int]:
     yield from range(items)
     raise LookupError
 
@@ -380,7 +380,7 @@ async def test_a_function_that_raises_does_so_in_the_place_of_its_item(
 ) -> None:
     assert autojump_clock is not None
     for window in (1, None):
-        got, failed = await _run(FUNCTIONS[name](Stream.of(*ITEMS, 5, 6)), window)
+        got, failed = await run(FUNCTIONS[name](Stream.of(*ITEMS, 5, 6)), window)
         assert sorted(got) == [1, 2, 3]
         assert failed
 
@@ -390,7 +390,7 @@ async def test_a_function_that_raises_does_so_in_the_place_of_its_item(
 
 def test_merge_sorted_goes_on_without_a_source_whose_error_is_delayed() -> None:
     probe = ProbeSubscriber[int](UNBOUNDED)
-    operators.merge_sorted(from_iterable(_until_it_fails(2)), from_iterable([0, 5, 9]), delay_errors=True).subscribe(
+    operators.merge_sorted(from_iterable(until_it_fails(2)), from_iterable([0, 5, 9]), delay_errors=True).subscribe(
         probe
     )
     assert probe.items == [0, 0, 1, 5, 9]
@@ -422,7 +422,7 @@ async def test_parallel_goes_on_without_a_worker_whose_error_is_delayed(
 ) -> None:
     assert autojump_clock is not None
     work = Stream.range(1, 9).parallel(2, lambda each: each.map(_reject).delay(1.0), delay_errors=True)
-    got, failed = await _run(work, None)
+    got, failed = await run(work, None)
     assert set(got) >= {1, 2, 3, 5, 7}
     assert failed
 
@@ -430,84 +430,7 @@ async def test_parallel_goes_on_without_a_worker_whose_error_is_delayed(
 def test_an_error_of_the_source_is_told_once() -> None:
     """Groups fail by the error of their source; delayed, they are one error and not a group of them."""
     probe = ProbeSubscriber[int](UNBOUNDED)
-    groups = operators.group_by(from_iterable(_until_it_fails(4)), lambda x: x)
+    groups = operators.group_by(from_iterable(until_it_fails(4)), lambda x: x)
     operators.flat_map(groups, lambda group: group, delay_errors=True).subscribe(probe)
     assert probe.items == [0, 1, 2, 3]
     assert type(probe.error) is LookupError
-
-
-# one source, shared and joined again
-
-BRANCHES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
-    "combine_latest": lambda s: s.delay(1.0).combine_latest(Stream.of(9)),
-    "concat_map": lambda s: Stream.of(9).concat_map(lambda _: s.delay(1.0)),
-    "merge": lambda s: s.delay(1.0).merge(Stream.of(9)),
-    "parallel": lambda s: s.parallel(2, lambda each: Stream(each).delay(1.0)),
-    "share": lambda s: s.delay(1.0).share(),
-    "shared and joined": lambda s: _joined(s.broadcast(subscribers=2)),
-    "zip": lambda s: s.delay(1.0).zip(Stream.range(9)),
-}
-"""Ways to a join on which the error is behind items for a time, and not in the stage next to the join."""
-
-
-@pytest.mark.parametrize("name", ["combine_latest", "flat_map", "merge", "merge_priority", "merge_sorted", "zip"])
-@pytest.mark.parametrize("slow_first", [True, False])
-async def test_the_parts_of_one_source_come_whole_through_every_join(
-    name: str, autojump_clock: trio.testing.MockClock, *, slow_first: bool
-) -> None:
-    assert autojump_clock is not None
-    seen: list[list[str]] = []
-    for fails in (False, True):
-        shared = Stream.from_iterable(_numbers(fails=fails)).broadcast(subscribers=2)
-        parts = (shared.delay(1.0), shared) if slow_first else (shared, shared.delay(1.0))
-        got, failed = await _run(JOINS[name](*parts), None)
-        assert failed is fails
-        seen.append(list(map(str, got)))
-    assert seen[0]
-    assert seen[1] == seen[0]
-
-
-@pytest.mark.parametrize("name", BRANCHES)
-async def test_a_source_that_is_joined_again_fails_behind_all_its_items(
-    name: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    assert autojump_clock is not None
-    seen: list[list[str]] = []
-    for fails in (False, True):
-        shared = Stream.from_iterable(_numbers(fails=fails)).broadcast(subscribers=2)
-        got, failed = await _run(shared.merge(Stream(BRANCHES[name](shared))), None)
-        assert failed is fails
-        seen.append(sorted(map(str, got)))
-    assert seen[1] == seen[0]
-
-
-def test_zip_completes_with_a_source_that_ends_before_the_error_of_two_others() -> None:
-    probe = ProbeSubscriber[Any](UNBOUNDED)
-    shared = operators.broadcast(from_iterable(_until_it_fails(4)), subscribers=2)
-    operators.zip(shared, shared, from_iterable([7, 8])).subscribe(probe)
-    assert probe.items == [(0, 0, 7), (1, 1, 8)]
-    assert probe.signals[-1] == "on_complete"
-
-
-HANDLED: dict[str, Callable[[Numbers], Publisher[Any]]] = {
-    "materialize": lambda s: s.materialize().concat(Stream.never()),
-    "on_error_complete": lambda s: s.on_error_complete().concat(Stream.never()),
-    "on_error_map": lambda s: s.on_error_map(lambda _: ValueError()).on_error_resume(lambda _: Stream.never()),
-    "on_error_resume": lambda s: s.on_error_resume(lambda _: Stream.never()),
-    "on_error_return": lambda s: s.on_error_return(9).concat(Stream.never()),
-    "retry": lambda s: s.retry(1).concat(Stream.never()),
-    "retry_backoff": lambda s: s.retry_backoff(10**6, first_s=1, max_s=1),
-}
-"""Operators that go on after an error, here for ever."""
-
-
-@pytest.mark.parametrize("name", HANDLED)
-async def test_an_error_that_is_handled_on_one_way_does_not_wait_for_that(
-    name: str, autojump_clock: trio.testing.MockClock
-) -> None:
-    assert autojump_clock is not None
-    shared = Stream.from_iterable(_numbers(fails=True)).broadcast(subscribers=2)
-    with trio.fail_after(1000):
-        got, failed = await _run(shared.merge(Stream(HANDLED[name](shared.delay(1.0)))), None)
-    assert got == ITEMS
-    assert failed
