@@ -15,6 +15,8 @@ from rstreams._published import PublishResult
 
 __all__ = [
     "CONDITION_TYPES",
+    "MADE_ANEW",
+    "AnswerTimeout",
     "AuthenticationFailed",
     "BufferOverflow",
     "Condition",
@@ -280,7 +282,7 @@ class DeliveryFailed(RStreamsError):
         outcome: "rejected", "released" or "modified".
         condition: The receiver's error condition if it rejected the item with one, else None.
         description: The receiver's text; may be empty.
-        accepted: Items of the same `publish` that were accepted.
+        accepted: Items of the same `publish` that were accepted; `published` has all numbers.
         delivery_failed: For "modified": whether this counts as a failed attempt.
         undeliverable_here: For "modified": whether the receiver does not want it again.
         annotations: For "modified": the annotations that the receiver adds to the message.

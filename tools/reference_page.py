@@ -51,6 +51,7 @@ MODULES: dict[str, str] = {
 
 BESIDE: dict[str, tuple[str, ...]] = {
     "rstreams.net.connection": (
+        "rstreams._published.RefusedItem",
         "rstreams.net.transport.carrier.ConnectionStatus",
         "rstreams.net.links.draining.Drained",
         "rstreams.net.request_reply.requester.Requester",
@@ -70,6 +71,7 @@ IN_FULL = (
     "rstreams.runtime.service.run",
     "rstreams.net.client",
     "rstreams.net.connection.Connection",
+    "rstreams._published",
     "rstreams.net.links.sender",
     "rstreams.net.transport.reconnect.Reconnect",
     "rstreams.net.transport.carrier.ConnectionStatus",
@@ -89,6 +91,7 @@ IN_FULL = (
     "rstreams.net.management",
     "rstreams.node.STATISTICS",
     "rstreams.node.statistics",
+    "rstreams.store.repair",
     "rstreams.tls",
     "rstreams.aio",
     "rstreams.blocking",

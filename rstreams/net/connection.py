@@ -192,7 +192,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             A single message may have up to `max_message_bytes` of the connection; it comes alone.
         Errors: `ConfigError` at the call for a bad option. `on_error` with `ConfigError` for a subscription in another
             thread than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a
-            condition. `on_error` with the connection's error if it is lost and does not return.
+            condition, and with `AnswerTimeout` if it does not answer the attach. `on_error` with the connection's error
+            if it is lost and does not return.
         Cancels: Withdraws the credit, releases items that were not handed over, detaches.
         Spec: Reactive Streams 1.1-1.11; AMQP 1.0 sections 2.6 and 3.4.
         """

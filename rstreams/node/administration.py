@@ -69,8 +69,8 @@ class AdministeredNode:
         """Remove an address and its messages, also those in the node's store.
 
         Its links end with `amqp:resource-deleted`; those to a responder when the requests that it has taken are
-        answered. An address of the same name that is made later begins empty. The
-        store is written soon; `await address.written()` waits for that.
+        answered. An address of the same name that is made later begins empty. The store is written soon;
+        `await address.written()` waits for that.
 
         Args:
             name: The name of the address.

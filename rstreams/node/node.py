@@ -272,9 +272,8 @@ class Node(NodeAddresses, AdministeredNode):
 
         Errors: `ConfigError` for a malformed place or an option that is not allowed; for a place that other machines
             can reach, with neither users nor required client certificates nor `anonymous`, or with passwords in clear
-            text.
-            `TransportError` if it cannot listen there, for instance because the
-            port is in use. `RuntimeError` outside the block.
+            text. `TransportError` if it cannot listen there, for instance because the port is in use. `RuntimeError`
+            outside the block.
         """
         if not self._open:
             msg = "a Node listens inside its block: async with Node() as node: await node.listen(...)"

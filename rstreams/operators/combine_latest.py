@@ -85,8 +85,8 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
         skipped: where demand is slow, items wait in the queues of their sources, which take turns. Only an item that
         comes before every source has sent one is in no tuple, if another item of the same source follows.
     Holds: The latest item of each source is held until the next one replaces it, or the stream completes. A tuple
-        shares the outcome of its newest item. On cancel and on error, items that are in no tuple yet are given back
-        (released).
+        shares the outcome of its newest item. Items that are in no tuple yet on a cancel, or behind the place of an
+        error, are given back (released).
     Errors: `TypeError` at the call if a source is not a publisher, `ConfigError` if `prefetch` is less than 1.
         `ConfigError` as `on_error` for a link whose window is 1, because its next item could never come. The first
         source that fails ends the stream; its error takes its turn, behind its items.

@@ -48,8 +48,8 @@ def partition(
     Errors: `ConfigError` at the call if `partitions` or `window` is less than 1. An exception that `key` raises, or a
         `TypeError` for a key that cannot be hashed, ends all partitions unchanged; the item counts as failed. It comes
         after the kept items, and so does an error of the source. A second subscriber of a partition gets an
-        `RStreamsError`. If the `on_next` of a subscriber raises, that subscriber
-        counts as cancelled and its item as failed. While there are other subscribers, the exception is logged.
+        `RStreamsError`. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item as
+        failed. While there are other subscribers, the exception is logged.
     Cancels: The source, when all partitions have been cancelled. The items of a partition that was cancelled alone are
         dropped.
     Context: The tasks and timers of the source belong to the run, and to no subscriber's scope: whoever leaves, and

@@ -45,7 +45,7 @@ class StoreFull(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """A part of a store is damaged: it does not pass."""
+    """A part of a store is damaged; unlike a failure of the disk, that does not pass."""
 
 
 def is_lock(error: BaseException) -> bool:

@@ -50,6 +50,13 @@ def test_every_public_name_is_there_with_a_sentence(module: str) -> None:
         assert f"| `{name}` |  |" not in section
 
 
+@pytest.mark.parametrize("module", reference_page.MODULES)
+def test_every_class_of_a_public_module_is_public(module: str) -> None:
+    of_it = importlib.import_module(module)
+    classes = {name for name, each in vars(of_it).items() if isinstance(each, type) and each.__module__ == module}
+    assert {name for name in classes if not name.startswith("_")} <= set(of_it.__all__)
+
+
 def test_the_address_of_statistics_is_there() -> None:
     assert "| `STATISTICS` | The address at which a node serves its own statistics" in PAGE
     assert "\n::: rstreams.node.STATISTICS\n" in PAGE

@@ -60,8 +60,9 @@ class RabbitMQ4(StreamOffsets):
     def in_force(self, answered: Filters, distribution: str, peer: PeerDescription) -> Collection[str]:
         """Return the names of the filters of a stream that this version has.
 
-        RabbitMQ 4.3 answers also with filters of streams for queues, which ignore them; these it gives out in the mode
-        "move". RabbitMQ 4.0 answers with any filter, and its attach does not tell queues from streams: see `mark`.
+        For a queue RabbitMQ 4.3 answers with the filters of streams, too, and ignores them. The distribution mode in
+        that answer is "move". RabbitMQ 4.0 answers with any filter, and its attach does not tell queues from streams:
+        see `mark`.
         """
         if distribution == "move":
             return ()

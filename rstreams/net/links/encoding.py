@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from rstreams import operators, sources
-from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
+from rstreams._checks.refusals import refuse_value
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
 from rstreams.message import Message, as_is, encode_item
@@ -91,8 +91,8 @@ def message_encoder(
         other.
     """
     require_encode(call, encode)
-    if durable is not None:
-        require_flag(call, "durable", durable)
+    if durable is not None and not isinstance(durable, bool):
+        refuse_value(call, "durable", durable, "True, False or None")
     if encoded and (encode is not None or durable):
         other = "durable=True" if encode is None else "encode"
         msg = f"{call}: encoded=True: not allowed beside {other}, because the items are encoded already"

@@ -119,7 +119,7 @@ async def test_a_dead_letter_is_as_safe_as_what_was_accepted_for_it(marks: bool)
 
 async def test_what_cannot_be_is_refused() -> None:
     async with connected() as (_node, connection):
-        with pytest.raises(ConfigError, match="durable='yes'"):
+        with pytest.raises(ConfigError, match=r"publish\(durable='yes'\): durable must be True, False or None"):
             await connection.publish("a", Stream.of(1), durable="yes")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="encoded=True: not allowed beside durable=True"):
             await connection.publish("a", Stream.of(encode_item(1)), durable=True, encoded=True)

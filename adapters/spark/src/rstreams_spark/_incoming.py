@@ -31,10 +31,9 @@ compared. The ids that are known are those of
   says: their outcomes may not have reached the peer.
 
 Ids are compared as text: the number 7 is the same as the string "7". An id that several of these messages have proves
-nothing, and is not known. Each known id stands for one message. The first
-message with that id that comes gets the place of the known one: it gets no row, and is settled with its batch, or at
-once if that has been settled. After that the id is not known any more, until the next loss. A message without an id is
-never known.
+nothing, and is not known. Each known id stands for one message. The first message that comes with that id gets the
+place of the known one: it gets no row, and is settled with its batch, or at once if that has been settled. After that
+the id is not known any more, until the next loss. A message without an id is never known.
 
 All of this lives in the trio thread of the connection, where signals come as plain calls (`rstreams.abc`).
 """

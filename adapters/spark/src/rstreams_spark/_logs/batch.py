@@ -1,7 +1,7 @@
 """A part of a log as a DataFrame: `spark.read`.
 
 It takes no filters from Spark. Spark 4.3 keeps the reader with the filters of a DataFrame's first action, and also uses
-it for its later actions. Those had wrong rows. The options say what is read.
+it for its later actions, which would have wrong rows. The options say what is read.
 """
 
 from __future__ import annotations

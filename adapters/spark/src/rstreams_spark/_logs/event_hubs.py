@@ -1,9 +1,9 @@
 """The partitions of an event hub of Azure, written after its documentation: there was no server to test against.
 
 The hub tells its partitions at its address `$management`, and the time when it was made, which tells it from another
-hub of its name. A partition is read at
-`hub/ConsumerGroups/group/Partitions/number`. The offset of a message here is its sequence number, which goes up by one.
-The offset that Event Hubs itself gives is text whose form it does not promise.
+hub of its name. A partition is read at `hub/ConsumerGroups/group/Partitions/number`. The offset of a message here is
+its sequence number, which goes up by one. The offset that Event Hubs itself gives is text whose form it does not
+promise.
 """
 
 from __future__ import annotations

@@ -209,9 +209,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Check that the logs have the messages that the query has not read.
 
         A partition is checked when it is first seen, when it is gone or was made anew, and when it ends before the
-        query's position.
-        With failOnDataLoss=false also when it begins behind that position. Otherwise the executors find messages that
-        retention deletes while a query runs.
+        query's position. With failOnDataLoss=false it is also checked when it begins behind that position. Otherwise
+        the executors find messages that retention deletes while a query runs.
 
         Errors: `ConfigError` if the checkpoint belongs to other logs; `SourceFailed` for messages that are gone, with
             failOnDataLoss=true.
