@@ -294,7 +294,8 @@ class MulticastAddress(Address):
         self._look()
         self._delivered += copies.delivered
         self._abandoned += len(copies.pending)
-        self._handed_end = max(self._handed_end, copies.end)
+        if copies.delivered:
+            self._handed_end = max(self._handed_end, copies.end)
         if self._holds_items:
             missed = min(len(copies.pending), self._passed - self._handed_end)
             self._kept = [*copies.pending][len(copies.pending) - missed :] + self._kept

@@ -11,8 +11,9 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import RStreamsError
+from rstreams.node.multicast import MulticastAddress
 from rstreams.push import Unicast
-from rstreams.testing import ProbeSubscriber
+from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import until
 
 ITEMS = 30
@@ -101,3 +102,36 @@ async def test_a_node_that_is_drained_gives_them_back_at_once(tmp_path: Path, *,
                 await node.drain_and_close(timeout_s=60)
             await until(lambda: bool(told))
             assert news.statistics().held == 0
+
+
+def leave(probe: ProbeSubscriber[bytes]) -> None:
+    """Cancel a subscription."""
+    assert probe.subscription is not None
+    probe.subscription.cancel()
+
+
+@pytest.mark.parametrize("later", [0, 1, 2])
+@pytest.mark.parametrize("first_leaves_last", [True, False])
+def test_who_came_later_and_got_nothing_takes_nothing_along(later: int, *, first_leaves_last: bool) -> None:
+    """An item waits for one subscriber that does not ask, others come behind it, and all leave."""
+    news = MulticastAddress("news", "block", 4)
+    link = ManualPublisher[bytes]()
+    link.subscribe(news.producer())
+    before = ProbeSubscriber[bytes](2)
+    news.subscribe(before)
+    link.next(b"1")
+    leave(before)
+    link.next(b"2")
+    first = ProbeSubscriber[bytes](0)
+    news.subscribe(first)
+    others = [ProbeSubscriber[bytes](0) for _ in range(later)]
+    for each in others:
+        news.subscribe(each)
+    for each in [*others, first] if first_leaves_last else [first, *others]:
+        leave(each)
+
+    kept = first_leaves_last or not later
+    assert (news.statistics().held, news.statistics().abandoned) == (int(kept), 1)
+    last = ProbeSubscriber[bytes](9)
+    news.subscribe(last)
+    assert last.items == [b"2"] * kept
