@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from rstreams.errors import MADE_ANEW, Condition, PeerClosed, SessionEnded
+from rstreams.errors import MADE_ANEW, AnswerTimeout, Condition, PeerClosed, SessionEnded
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Frame, Lost
 from rstreams.protocol.life import Life, ReceiverPhase, SenderPhase
@@ -54,16 +54,16 @@ class End:
     Attributes:
         place: Returns the peer and its link as text, for messages. The text is empty unless the owner of the end sets
             it.
-        attach_later: Attaches the end again later, for the reason that the peer gave; None: its connection does not
-            return.
+        attach_later: Attaches the end again later, for the reason that the peer gave, or because it gave no answer;
+            None: its connection does not return.
         outlives_detach: Whether it is attached again if the peer detaches its link, also when the connection stays.
-            Without it, that is done only if the peer refuses the link that follows a lost one.
+            Without it, that is done only if the peer refuses the link that follows a lost one, or does not answer it.
     """
 
     def __init__(self, pack_items: int) -> None:
         """Start without a link; a delivery may carry `pack_items` items if the peer knows packs."""
         self.place: Callable[[], str] = str
-        self.attach_later: Callable[[PeerClosed], None] | None = None
+        self.attach_later: Callable[[PeerClosed | AnswerTimeout], None] | None = None
         self.outlives_detach = False
         self._answered = False  # the peer has attached the present link
         self._has_lost = False  # there was a link before, and nothing has come on the present one
@@ -71,10 +71,12 @@ class End:
         self._link: Link | None = None
         self._life: Life[Any, Any]
 
-    def _survives(self, error: PeerClosed) -> bool:
-        """Return whether it is attached again after the peer has ended its link: it was attached, and is wanted."""
+    def _survives(self, error: PeerClosed | AnswerTimeout) -> bool:
+        """Return whether it is attached again although the connection stays: it was attached, and is wanted."""
         if self.attach_later is None or self._life.phase not in _LASTS:
             return False
+        if isinstance(error, AnswerTimeout):
+            return self._has_lost
         if self._has_lost and (not self._answered or isinstance(error, SessionEnded)):
             return self._may_pass(error.condition)
         return self.outlives_detach and error.condition not in _FINAL
@@ -83,16 +85,16 @@ class End:
         """Return whether a peer that has come back may have this condition for a while only."""
         return condition not in _FINAL_AFTER_LOSS
 
-    def _survived_end_of_session(self, frame: Lost) -> PeerClosed | None:
-        """Return the reason if only the session has ended, and the end is attached again after that."""
+    def _survived(self, frame: Lost) -> PeerClosed | AnswerTimeout | None:
+        """Return the reason if the connection stays, and the end is attached again."""
         error = frame.error
-        if isinstance(error, SessionEnded) and not (frame.returns or frame.final) and self._survives(error):
-            return error
-        return None
+        if frame.returns or frame.final or not isinstance(error, SessionEnded | AnswerTimeout):
+            return None
+        return error if self._survives(error) else None
 
     def _return_after(self, error: BaseException | None) -> None:
-        """Have the end attached again later, if it still wants a link, and the peer has ended the last one."""
-        if isinstance(error, PeerClosed) and self.wants_link and self.attach_later is not None:
+        """Have the end attached again later, if it still wants a link, and the connection of the last one stays."""
+        if isinstance(error, PeerClosed | AnswerTimeout) and self.wants_link and self.attach_later is not None:
             self.attach_later(error)
 
     @property

@@ -348,10 +348,10 @@ class LinkSubscription(ReceiverState[T]):
 
     def on_lost(self, frame: Lost) -> None:
         """Handle the loss of the link: the peer has back items that were not handed over and did not come settled."""
-        reason, self._reason = self._reason, None
+        parts, self._reason = self._reason, None
         if self._life.phase is not ReceiverPhase.PARTING or not isinstance(frame.error, SessionEnded):
-            reason = None  # otherwise the connection lives: the session has ended, which is the announced loss
-        reason = self._survived_end_of_session(frame) or reason
+            parts = None  # otherwise the connection lives: the session has ended, which is the announced loss
+        reason = self._survived(frame) or parts
         returns = frame.returns or reason is not None
         if returns:
             self._has_lost = True

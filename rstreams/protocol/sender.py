@@ -237,7 +237,7 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def on_lost(self, frame: Lost) -> None:
         """Handle the loss of the link: unsettled items are sent again if it returns, else their outcome is unknown."""
-        reason = self._survived_end_of_session(frame)
+        reason = self._survived(frame)
         self._lose(frame.error, returns=frame.returns or reason is not None)
         self._return_after(reason)
 

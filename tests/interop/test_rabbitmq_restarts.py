@@ -11,7 +11,7 @@ import trio
 
 import rstreams
 from rstreams import Reconnect, Stream
-from rstreams.errors import PeerClosed
+from rstreams.errors import AnswerTimeout, PeerClosed
 from rstreams.net.dialects import Offset
 from tests.interop.processes import eventually
 from tests.interop.rabbitmq import RabbitMQ
@@ -28,7 +28,7 @@ class Traffic:
         self.kind = kind
         self.emitted = self.accepted = 0
         self.seen: set[int] = set()
-        self.refusals: list[PeerClosed] = []
+        self.refusals: list[PeerClosed | AnswerTimeout] = []
         self.ends = trio.Event()
         self._policy = Reconnect(first_delay_s=0.01, max_delay_s=0.05, on_detached=self.refusals.append)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams.errors import LinkDetached, PeerClosed, RStreamsError, SessionEnded
+from rstreams.errors import AnswerTimeout, LinkDetached, PeerClosed, RStreamsError, SessionEnded
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement
 from tests.protocol.played import (
@@ -19,9 +19,9 @@ from tests.protocol.played import (
 FORCED = Detach(condition="amqp:connection:forced", description="going down")
 
 
-def returning(played: PlayedReceiver | PlayedSender) -> list[PeerClosed]:
+def returning(played: PlayedReceiver | PlayedSender) -> list[PeerClosed | AnswerTimeout]:
     """Say that the connection returns; return what is told when the link is to be attached later."""
-    told: list[PeerClosed] = []
+    told: list[PeerClosed | AnswerTimeout] = []
     played.end.attach_later = told.append
     return told
 

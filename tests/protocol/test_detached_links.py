@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams.errors import Condition, LinkDetached, PeerClosed, PublisherFailed, SessionEnded
+from rstreams.errors import AnswerTimeout, Condition, LinkDetached, PeerClosed, PublisherFailed, SessionEnded
 from rstreams.protocol.delivery import ACCEPTED
-from rstreams.protocol.frames import Detach, Flow, Lost
+from rstreams.protocol.frames import Detach, Flow, Lost, Settlement
 from tests.protocol.played import LOST, REFUSED_BY_RECEIVER, REFUSED_BY_SENDER, PlayedReceiver, PlayedSender
 from tests.protocol.test_announced_losses import attached_again, returning
 from tests.protocol.test_life import bound_again
@@ -15,7 +15,7 @@ DELETED = Detach(condition="amqp:resource-deleted", description="the queue was d
 MISSING = Detach(condition="amqp:not-found", description="no such queue")
 
 
-def lasting(played: PlayedReceiver | PlayedSender) -> list[PeerClosed]:
+def lasting(played: PlayedReceiver | PlayedSender) -> list[PeerClosed | AnswerTimeout]:
     """Say that the link outlives a detach; return the reasons for which it is to be attached later."""
     played.end.outlives_detach = True
     return returning(played)
@@ -136,7 +136,7 @@ def refused(played: PlayedReceiver | PlayedSender, way: str, condition: str) -> 
             played.link.lose(Lost(SessionEnded(condition, "")))
 
 
-def lost(kind: str) -> tuple[PlayedReceiver | PlayedSender, list[PeerClosed]]:
+def lost(kind: str) -> tuple[PlayedReceiver | PlayedSender, list[PeerClosed | AnswerTimeout]]:
     """Return an end whose connection has returned, and whose next attach is on its way."""
     played: PlayedReceiver | PlayedSender
     played = PlayedReceiver(request=2) if kind == "receiver" else PlayedSender(resends=True)
@@ -161,7 +161,7 @@ def test_what_may_pass_is_waited_out_when_a_link_returns(kind: str, way: str, co
             assert has_ended(played)
             assert told == []
             return
-        assert [each.condition for each in told] == [condition] * attempt
+        assert [each.condition for each in told if isinstance(each, PeerClosed)] == [condition] * attempt
         bound_again(played)
     assert not has_ended(played)
     attached_again(played)
@@ -186,6 +186,47 @@ def test_the_session_of_a_link_that_has_returned_may_end_before_anything_comes(k
     refused(played, "end", condition)
     assert has_ended(played), "as before"
     assert len(told) == 2
+
+
+SILENT = AnswerTimeout("the peer has not answered")
+
+
+@pytest.mark.parametrize("kind", ["receiver", "sender"])
+def test_a_peer_that_has_come_back_and_does_not_answer_is_waited_for(kind: str) -> None:
+    played, told = lost(kind)
+    for _ in range(3):
+        played.link.lose(Lost(SILENT))
+        bound_again(played)
+    assert (told, has_ended(played)) == ([SILENT] * 3, False)
+    attached_again(played)
+    played.link.lose(Lost(SILENT, final=True))
+    assert (len(told), has_ended(played)) == (3, True)
+
+
+@pytest.mark.parametrize("kind", ["receiver", "sender"])
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_first_attach_without_an_answer_is_the_end(kind: str, returns: bool) -> None:  # noqa: FBT001 - a parameter
+    played = PlayedReceiver(attached=False) if kind == "receiver" else PlayedSender(attached=False, resends=True)
+    told = returning(played) if returns else []
+    played.link.lose(Lost(SILENT))
+    assert (told, has_ended(played)) == ([], True)
+
+
+def test_the_detach_of_a_link_that_has_returned_is_sent_again() -> None:
+    """Nothing has come on it, as before a session that ends."""
+    played = PlayedSender(resends=True, settlement=Settlement.AT_MOST_ONCE)
+    told = returning(played)
+    played.source.complete()
+    played.driver.turn()
+    played.link.lose(Lost(LOST, returns=True))
+    attached_again(played)
+    played.driver.turn()
+    assert played.detach == Detach()
+    played.link.lose(Lost(SILENT))
+    assert (told, played.finished) == ([SILENT], [])
+    attached_again(played).turn()
+    played.driver.receive(Detach())
+    assert played.finished == [None]
 
 
 @pytest.mark.parametrize("kind", ["receiver", "sender"])

@@ -60,7 +60,7 @@ def test_a_detached_link_is_attached_again_and_all_rows_arrive(
     assert set(accepted.read_bytes().split()) == set(BODIES)
     told = capfd.readouterr().err
     assert "rstreams sink at 127.0.0.1" in told
-    assert "the peer has detached the link, and it is attached again for up to 600 s (option maxReconnectTime)" in told
+    assert "the link has ended, and it is attached again for up to 600 s (option maxReconnectTime)" in told
 
 
 def test_without_reconnect_the_task_fails_with_the_reason(port: int) -> None:

@@ -151,7 +151,7 @@ def test_with_a_log_a_link_that_the_peer_detaches_is_attached_again_and_nothing_
         assert state["connectionsLost"] == 0
     assert got == [b"%d" % n for n in range(20)]
     assert node.first("detached/most") == 10
-    assert "the peer has detached the link, and it is attached again for up to 600 s" in capfd.readouterr().err
+    assert "the link has ended, and it is attached again for up to 600 s" in capfd.readouterr().err
 
 
 @contextmanager

@@ -88,7 +88,7 @@ async def test_a_detached_link_is_told_of(capfd: pytest.CaptureFixture[str]) -> 
     assert policy.on_detached is not None
     policy.on_detached(LinkDetached("amqp:resource-deleted", "gone"))
     assert query.told == ["detached"]
-    assert "the peer has detached the link, and it is attached again for up to 10 s" in capfd.readouterr().err
+    assert "the link has ended, and it is attached again for up to 10 s" in capfd.readouterr().err
 
 
 async def test_without_a_limit_nothing_is_opened_again(autojump_clock: trio.testing.MockClock) -> None:

@@ -104,9 +104,9 @@ class PublishingEnd(LinkSubscriber[T]):
     def on_lost(self, frame: Lost) -> None:
         """The link is lost: the connection logs that itself, or it lives, and does not answer."""
         self._forget()
-        if isinstance(frame.error, AnswerTimeout):
-            logger.warning("%s", frame.error)  # the end of a publisher whose items are all settled is no failure
         super().on_lost(frame)
+        if isinstance(frame.error, AnswerTimeout) and not self.wants_link and self._items.error is None:
+            logger.warning("%s", frame.error)  # all its items are settled: nobody gets this as an error
 
     def work(self) -> None:
         """Do the work that has become possible, and see whether credit or the session's window is missing for more."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from rstreams.errors import PeerClosed, RStreamsError
+from rstreams.errors import AnswerTimeout, PeerClosed, RStreamsError
 from rstreams.net._proton import LinkEnd
 from rstreams.protocol.frames import Attach
 
@@ -70,6 +70,6 @@ class Carrier(Protocol):
         """Attach a new link for `end` soon; if that is not possible any more, `end` hears `Lost` at once."""
         ...
 
-    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:
-        """Attach a new link for `end`, after the peer ended its link: after a while, or on a new connection."""
+    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed | AnswerTimeout) -> None:
+        """Attach a new link for `end` after a while, or on a new connection: the peer has ended it, or is silent."""
         ...

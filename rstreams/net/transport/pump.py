@@ -237,7 +237,7 @@ class Pump:
             self._attaching.append((end, frame))
             self._ring()
 
-    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:  # noqa: ARG002 - a carrier's
+    def attach_later(self, end: LinkEnd, frame: Attach, error: RStreamsError) -> None:  # noqa: ARG002 - a carrier's
         """Tell `end` the error at once: only a `KeptConnection` attaches again."""
         end.on_lost(Lost(error))
 

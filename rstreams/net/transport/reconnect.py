@@ -10,9 +10,9 @@ amqp:connection:forced. Such links wait in the same way: for the next connection
 because the peer may close it late, or never. These attempts have the delays of the policy and no limit.
 
 A peer that has come back may let clients in before its queues are ready. Therefore a link that was attached before is
-tried again when it is refused, for `RETURN_S`. With `links_s` every link that has been attached also waits in this way
-when the peer detaches it: its queue may be declared again. There are conditions after which another link would have the
-same end (`protocol/end.py`); these are final.
+tried again for `RETURN_S` when it is refused, or has no answer in time. With `links_s` every link that has been
+attached also waits in this way when the peer detaches it: its queue may be declared again. There are conditions after
+which another link would have the same end (`protocol/end.py`); these are final.
 
 A peer may accept each connection and drop it. Therefore a connection counts as a failed attempt in two cases:
 
@@ -34,6 +34,7 @@ from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import is_async
 from rstreams.errors import (
+    AnswerTimeout,
     AuthenticationFailed,
     Condition,
     ConfigError,
@@ -58,7 +59,7 @@ _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_AL
 """The conditions by which a peer refuses every further attempt in the same way."""
 
 RETURN_S: Final = 60.0
-"""How long a link that was attached before is tried again when a peer that has come back refuses it, in seconds."""
+"""How long a link that was attached before is tried again at a peer that has come back, in seconds."""
 
 _LEAST_S: Final = 0.1
 """The delay after an attempt that had no delay, and the least time that a connection has to last, in seconds."""
@@ -84,11 +85,13 @@ class Reconnect:
         start_jitter_s: The longest random time to wait before the very first connection, in seconds.
         at_start: Whether the first connection is also tried again; otherwise `connect` raises its failure at once.
         links_s: For how many seconds a link that was attached before is attached again and again, although there is a
-            connection. None: 60 seconds, if a peer that has come back refuses the link, because a broker may let
-            clients in before its queues are ready; and any time, if the peer detaches the link because it is about to
-            close the connection. With a number also a link that the peer detaches for another reason: its queue may be
-            deleted and declared again. With 0 the first such detach or refusal is the end.
-        on_detached: Called with the error of the peer when a link is to be attached again; as `on_status`.
+            connection. None: 60 seconds, if a peer that has come back refuses the link, or does not answer in
+            `answer_timeout_s`, because a broker may let clients in before its queues are ready; and any time, if the
+            peer detaches the link because it is about to close the connection. With a number also a link that the peer
+            detaches for another reason: its queue may be deleted and declared again. With 0 the first such detach,
+            refusal or missing answer is the end.
+        on_detached: Called with the error of the peer, or with `AnswerTimeout`, when a link is to be attached again; as
+            `on_status`.
         on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. An exception
             that it raises is logged.
 
@@ -104,7 +107,7 @@ class Reconnect:
     at_start: bool = False
     on_status: Callable[[ConnectionStatus], object] | None = None
     links_s: float | None = None
-    on_detached: Callable[[PeerClosed], object] | None = None
+    on_detached: Callable[[PeerClosed | AnswerTimeout], object] | None = None
 
     def __post_init__(self) -> None:
         """Check each option."""
@@ -207,7 +210,7 @@ class KeptConnection:
         self._pump: Pump | None = None
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
-        self._refused = 0  # attempts in a row to attach again links that the peer has detached
+        self._refused = 0  # attempts in a row to attach again links that have ended
         self._attached_at = -math.inf  # when the last one was made
         self._apart_since = -math.inf  # when the first of these attempts became necessary
         self._closing = False
@@ -261,19 +264,21 @@ class KeptConnection:
         else:
             self._waiting.append((end, frame))
 
-    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed) -> None:
+    def attach_later(self, end: LinkEnd, frame: Attach, error: PeerClosed | AnswerTimeout) -> None:
         """Attach a link after the policy's delay, or as soon as there is the next connection."""
         pump = self._pump
-        assert pump is not None, "it lives: the peer has just spoken"
+        assert pump is not None, "it lives: only a link has ended"
         assert self._nursery is not None, "it has been opened"
         if not pump.waiting:
             self._nursery.start_soon(self._attach_waiting, pump, error)
         pump.waiting.append((end, frame))
         self._call("on_detached", self._policy.on_detached, error)
 
-    async def _attach_waiting(self, pump: Pump, error: PeerClosed) -> None:
-        """Attach again, after a delay, links that the peer has detached, unless the connection has ended by then."""
+    async def _attach_waiting(self, pump: Pump, error: PeerClosed | AnswerTimeout) -> None:
+        """Attach again, after a delay, links that have ended, unless the connection has ended by then."""
         lasted_s = trio.current_time() - self._attached_at
+        if isinstance(error, AnswerTimeout):
+            lasted_s -= self._options.limits.answer_timeout_s  # the wait for the answer
         self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
         if self._refused == 0:
             self._apart_since = trio.current_time()
@@ -283,7 +288,7 @@ class KeptConnection:
             self._give_up(pump, error)
             return
         delay_s = min(delay_s, left_s)
-        logger.warning("%s ends links, attaching them again in %.3g s: %s", pump.peer, delay_s, error)
+        logger.warning("attaching links again in %.3g s: %s", delay_s, error)
         await trio.sleep(delay_s)
         if pump.ended.is_set():
             return
@@ -291,13 +296,14 @@ class KeptConnection:
         waiting, pump.waiting = pump.waiting, []
         self._attach_each(pump, waiting)
 
-    def _links_s(self, error: PeerClosed) -> float:
+    def _links_s(self, error: PeerClosed | AnswerTimeout) -> float:
         """Return for how long links are attached again after `error`."""
         if self._policy.links_s is not None:
             return self._policy.links_s
-        return math.inf if error.condition == Condition.CONNECTION_FORCED else RETURN_S
+        announced = isinstance(error, PeerClosed) and error.condition == Condition.CONNECTION_FORCED
+        return math.inf if announced else RETURN_S
 
-    def _give_up(self, pump: Pump, error: PeerClosed) -> None:
+    def _give_up(self, pump: Pump, error: PeerClosed | AnswerTimeout) -> None:
         """Tell the links that wait for `pump` that they are not attached again."""
         waiting, pump.waiting = pump.waiting, []
         for end, _ in waiting:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import trio
 
 from rstreams import Reconnect
-from rstreams.errors import ConnectFailed, ConnectionLost, PeerClosed, RStreamsError, TransportError
+from rstreams.errors import AnswerTimeout, ConnectFailed, ConnectionLost, PeerClosed, RStreamsError, TransportError
 from rstreams_spark._log import say
 
 _LONGEST_PAUSE_S: Final = 10.0
@@ -39,7 +39,7 @@ class Losses:
         where: Names the connection in the log.
         on_away: Called at a loss of the connection.
         on_back: Called when the connection has come back.
-        on_detached: Called when the peer has detached a link of a connection that lives.
+        on_detached: Called when the peer has detached a link of a connection that lives, or has not answered it.
         on_given_up: Called with the last reason when it gives up; also if there has been no connection at all.
 
     Context: The trio run of the connection.
@@ -140,9 +140,9 @@ class Losses:
                 f"maxReconnectTime): {self.why}"
             )
 
-    def _tell_of_detached(self, error: PeerClosed) -> None:
+    def _tell_of_detached(self, error: PeerClosed | AnswerTimeout) -> None:
         say(
-            f"{self._where}: the peer has detached the link, and it is attached again for up to {self._limit_s:g} s "
+            f"{self._where}: the link has ended, and it is attached again for up to {self._limit_s:g} s "
             f"(option maxReconnectTime): {type(error).__name__}: {error}"
         )
         self._on_detached()
