@@ -19,6 +19,7 @@ from rstreams.node.address import Address, NodeServices
 from rstreams.node.node_links import NodeLinks
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import counters
+from rstreams.protocol.sender import LinkSubscriber
 
 
 class AdministeredNode:
@@ -54,12 +55,18 @@ class AdministeredNode:
         """Return a line for each address, which tells for instance that a queue is full: `print(node.explain())`.
 
         Producers have no credit if their queue is full, or if the slowest subscriber of their multicast asks for
-        nothing. A program on another machine reads the numbers from `$statistics`.
+        nothing. There is also a line for each link on which nothing goes out because its client has closed the window
+        of the session, or does not renew it. A program on another machine reads the numbers from `$statistics`.
         """
         connections = self._open_connections
         heading = f"node {self._options.container_id!r:.80}: {connections} connection{'' if connections == 1 else 's'}"
         lines = (address.explain() for address in self._addresses.values())
-        return Sight(heading, tuple(line for line in lines if line))
+        shut = (
+            f"to {link.client.peer} from {link.address!r:.80}: the peer's session window is closed"
+            for end, link in self._links.attached
+            if isinstance(end, LinkSubscriber) and end.is_shut
+        )
+        return Sight(heading, tuple(line for line in (*lines, *shut) if line))
 
     @property
     def _open_connections(self) -> int:

@@ -52,10 +52,14 @@ class Driver(Protocol):
         """Return how many bytes of transfers the driver takes before its buffer is full; 0 or less: none now."""
         ...
 
-    def is_shut(self) -> bool:
+    def is_shut(self, *, used_up: bool = False) -> bool:
         """Tell whether the peer takes no deliveries at present, however much credit there is (AMQP 1.0 section 2.5.6).
 
         The driver wakes the end when that changes.
+
+        Args:
+            used_up: Whether to look also for deliveries that wait because what the peer takes is used up. That takes
+                longer, and the end is not woken when it begins.
         """
         ...
 

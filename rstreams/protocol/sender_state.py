@@ -11,6 +11,7 @@ from rstreams.protocol.end import End
 from rstreams.protocol.life import SenderLife, SenderPhase
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
 from rstreams.protocol.outgoing_items import OutgoingItems
+from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import UnsettledBound
 
 
@@ -49,6 +50,11 @@ class SenderState(End):
     def waits_for(self) -> str:
         """The reason for waiting although it has credit; empty unless the limit of unsettled items is reached."""
         return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the peer has closed the window of the link's session, or its window is used up by waiting items."""
+        return self.state is State.ATTACHED and self._driver.is_shut(used_up=True)
 
     def stall(self) -> str:
         """Return why the link asks for no more; empty, unless a subclass knows a reason."""

@@ -95,7 +95,7 @@ class LocalDriver:
         """Return a constant: the frames are with the peer at once, and credit bounds them."""
         return self._ROOM_BYTES
 
-    def is_shut(self) -> bool:
+    def is_shut(self, *, used_up: bool = False) -> bool:  # noqa: ARG002 - a driver's
         """Return False: there are no sessions here."""
         return False
 

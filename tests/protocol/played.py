@@ -93,7 +93,7 @@ class PlayedDriver:
     def room_bytes(self) -> int:
         return self.room
 
-    def is_shut(self) -> bool:
+    def is_shut(self, *, used_up: bool = False) -> bool:  # noqa: ARG002 - a driver's
         return False
 
     def wake(self, *, for_item: bool = False) -> None:

@@ -118,7 +118,7 @@ class LinkDriver(ABC):
     def room_bytes(self) -> int:
         """Return how many bytes the session takes; a sender that is told 0 or less is woken when there is room."""
 
-    def is_shut(self) -> bool:
+    def is_shut(self, *, used_up: bool = False) -> bool:  # noqa: ARG002 - for a sender
         """Return False: a receiver sends no deliveries."""
         return False
 

@@ -17,6 +17,7 @@ from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.outgoing_parts import PLACEHOLDER_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sent_deliveries import SentDeliveries
+from rstreams.net._proton.session_windows import window_of
 from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
 
 _HEAD_BYTES: Final = 128
@@ -113,10 +114,12 @@ class SendingDriver(LinkDriver):
         """See `TakesTurns`."""
         return self._room() > 0
 
-    def is_shut(self) -> bool:
+    def is_shut(self, *, used_up: bool = False) -> bool:
         """See `Driver`."""
         shut = self._host.shut
-        return bool(shut) and self._session in shut
+        if shut and self._session in shut:
+            return True
+        return used_up and self.queued() > 0 and window_of(self._session) == 0
 
     def _room(self) -> int:
         """Return how many bytes the session takes; 0 if there is so little room that a run of items would be short."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 from weakref import ref
 
@@ -110,31 +110,34 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def work(self) -> None:
         """Do the work that has become possible, and see whether credit or the session's window is missing for more."""
-        super().work()
         if self._since is not None and self.state is State.ATTACHED:
-            is_shut = self._driver.is_shut()
-            if self._shut_at is not None and not is_shut:
+            if self._shut_at is None:
+                if self._driver.is_shut():
+                    self._forget()  # that wait is another one
+            elif not self.is_shut:
                 self._over("has opened the session window again")
-            elif self._shut_at is None and is_shut:
-                self._forget()  # that wait is another one
+        super().work()
         if self._since is None:
             self._look()
 
     def _look(self) -> None:
-        """Begin a wait, if there is one."""
-        if self._since is None and self.state is State.ATTACHED and self._waits_for_peer():
-            self._begin()
+        """Begin a wait, if there is one; a window that is used up is noticed later, because that takes longer."""
+        if self._since is None and self.state is State.ATTACHED:
+            if self._waits_for_peer():
+                self._begin()
+            else:
+                self._look_again(self._patience_s)
 
     def _waits_for_peer(self) -> bool:
         """Tell whether there is something to send, and credit or the window of the session is missing for it."""
         driver = self._driver
         if driver.is_shut():
-            return self._wants_credit() or driver.queued() > 0
+            return self._something_waits()
         return self._wants_credit() and driver.credit() <= 0
 
-    def _is_shut(self) -> bool:
-        """Tell whether the peer has closed the window of the session, while there is something to send."""
-        return self.state is State.ATTACHED and self._driver.is_shut() and self._waits_for_peer()
+    def _something_waits(self) -> bool:
+        """Tell whether there is something to send, here or in the engine."""
+        return self._wants_credit() or self._driver.queued() > 0
 
     def _wants_credit(self) -> bool:
         items = self._items
@@ -144,7 +147,7 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def _begin(self) -> None:
         self._since = trio.current_time()
-        self._shut_at = datetime.now().astimezone() if self._is_shut() else None
+        self._shut_at = _now() if self.state is State.ATTACHED and self._driver.is_shut() else None
         self._look_again(self._patience_s)
 
     def _look_again(self, delay_s: float) -> None:
@@ -163,12 +166,19 @@ class PublishingEnd(LinkSubscriber[T]):
     def _tell(self) -> None:
         """Say in the log that it waits, if it has for long enough."""
         self._looks_again = False
+        waits_for_window = self.is_shut and self._something_waits()
+        if self._since is None and waits_for_window:
+            self._since = trio.current_time()
         if self._since is None or self._told:
             return
-        if self.state is State.ATTACHED and not self._waits_for_peer():
+        if self.state is State.ATTACHED and not waits_for_window and not self._waits_for_peer():
             self._forget()  # the items that waited have been given up
             return
         waited_s = trio.current_time() - self._since
+        if not waits_for_window:
+            self._shut_at = None
+        elif self._shut_at is None:
+            self._shut_at = _now() - timedelta(seconds=waited_s)
         left_s = self._patience_s - waited_s
         if left_s > SOON_S:  # a smaller rest may be a rounding error of the clock
             self._look_again(left_s)
@@ -219,7 +229,7 @@ class PublishingEnd(LinkSubscriber[T]):
         return "it waits to be attached" if self.wants_link else "it has ended"
 
     def _waits_attached(self, waited_s: float, for_long: str) -> str:
-        if self._is_shut():
+        if self.is_shut and self._something_waits():
             since = "" if self._shut_at is None else f" since {_time(self._shut_at)} ({waited_s:.0f} s)"
             return f"the peer's session window is closed{since}; {self._what_waits()}"
         credit = self._driver.credit()
@@ -233,7 +243,7 @@ class PublishingEnd(LinkSubscriber[T]):
         return f"the peer takes {_number(max(credit, 0), 'more delivery', 'more deliveries')}"
 
     def _what_waits(self) -> str:
-        held = len(self._items.payloads) + (self._driver.queued() if self._shut_at is not None else 0)
+        held = len(self._items.payloads) + (self._driver.queued() if self.is_shut else 0)
         if self._calls is not None:
             count = held + self._calls.waiting
         elif held:
@@ -245,6 +255,10 @@ class PublishingEnd(LinkSubscriber[T]):
 
 def _number(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()
 
 
 def _time(moment: datetime) -> str:

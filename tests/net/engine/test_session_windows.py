@@ -6,6 +6,7 @@ The numbers are serial: a flow may be written before the peer has seen what is o
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -282,6 +283,30 @@ async def test_no_address_sends_into_a_closed_window(kind: str, autojump_clock: 
                 client = await nursery.start(connection_to, listener.url)
                 nursery.start_soon(client.publish, "a", Stream.range(ITEMS))
             await checked(peer)
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("window", [0, 10])
+@pytest.mark.parametrize("kind", NODES)
+async def test_a_node_explains_that_a_window_is_closed(kind: str, window: int, autojump_clock: object) -> None:
+    async with Node() as node, trio.open_nursery() as nursery:
+        NODES[kind](node)
+        listener = await node.listen("127.0.0.1:0")
+        async with foreign(listener) as peer:
+            await peer.attach("l", "receiver", address="a")
+            await peer.send(windowed_flow(0, window, count=0, credit=1000))
+            if "served" not in kind:
+                client = await nursery.start(connection_to, listener.url)
+                nursery.start_soon(client.publish, "a", Stream.range(ITEMS))
+            for _ in range(window):
+                await due(peer, "transfer")
+            await peer.is_silent()
+            (line,) = [line for line in str(node.explain()).splitlines() if "window" in line]
+            assert re.fullmatch(r"  to 127\.0\.0\.1:\d+ from 'a': the peer's session window is closed", line)
+            await peer.send(windowed_flow(window, MANY_FRAMES))
+            for _ in range(window, ITEMS):
+                await due(peer, "transfer")
+            assert "window" not in str(node.explain())
             nursery.cancel_scope.cancel()
 
 

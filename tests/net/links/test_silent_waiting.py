@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
 
-from rstreams import DeadLetters, Stream
+from rstreams import Connection, DeadLetters, Stream
 from rstreams.errors import StreamTimeout
 from rstreams.net.links.sending_end import TOLD_AFTER_S, TOLD_AGAIN_AFTER_S
 from tests.net.over_tcp import connected
@@ -152,6 +153,69 @@ async def test_a_publisher_says_once_that_the_window_of_its_session_is_closed(ca
     assert info == "'a' at the scripted peer has opened the session window again, after 1104.5 s"
     assert len(shown) == 1
     assert re.fullmatch(rf"  to 'a': the peer's session window is closed {time} \(1004 s\); 1 item waits", shown[0])
+
+
+async def all_at_once(connection: Connection) -> None:
+    await connection.publish("a", Stream.range(10))
+
+
+async def settled(connection: Connection) -> None:
+    await connection.publish("a", Stream.range(10), settlement="at_most_once")
+
+
+async def and_no_end(connection: Connection) -> None:
+    with trio.move_on_after(5 * TOLD_AFTER_S):
+        await connection.publish("a", Stream.range(10).concat(Stream.never()))
+
+
+async def by_hand(connection: Connection) -> None:
+    async with connection.sender("a") as sender, trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(sender.send, b"x")
+
+
+async def large(connection: Connection) -> None:
+    await connection.publish("a", Stream.of(*[bytes(400_000)] * 10))
+
+
+@pytest.mark.parametrize("credit", [10, 100])
+@pytest.mark.parametrize("window", [0, 4])
+@pytest.mark.parametrize("send", [all_at_once, settled, and_no_end, by_hand, large])
+async def test_a_window_that_is_used_up_is_a_closed_one(
+    send: Callable[[Connection], Awaitable[None]], window: int, credit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The peer has never said 0, or says so at once; explain and log tell the same."""
+    caplog.set_level(logging.INFO, "rstreams.net")
+    shown: list[str] = []
+
+    async def peer(peer: Peer) -> None:
+        await peer.opens()
+        receiver = ReceivingPeer(peer)
+        await receiver.attaches(credit=0)
+        await peer.send(windowed_flow(0, window, count=0, credit=credit))
+        for _ in range(window):
+            await peer.expect("transfer")
+        await peer.is_silent(3 * TOLD_AFTER_S)
+        shown.append(str(connection.explain()))
+        await peer.send(windowed_flow(window, MANY_FRAMES))
+        delivered = 0
+        while (came := await peer.frame()).name == "transfer":
+            delivered += came["more"] is not True
+            if delivered == 10 - (send is not large) * window:
+                shown.append(str(connection.explain()))
+                await peer.send(disposition_frame(0, 9, ACCEPT))
+        assert came.name == "detach"
+        await peer.send(detach_frame())
+        await peer.closes()
+
+    async with scripted(peer, idle_timeout_s=1e5) as connection:
+        await send(connection)
+    (_, warning), (_, info) = told(caplog)
+    assert "takes nothing: the peer's session window is closed since" in warning
+    assert "credit" not in warning
+    assert "has opened the session window again" in info
+    assert "the peer's session window is closed since" in shown[0]
+    assert "window" not in shown[1]
 
 
 async def test_who_gives_up_before_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
