@@ -33,6 +33,7 @@ from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.statistics import AddressStatistics
 from rstreams.node.stored_bytes import StoredBytes
+from rstreams.node.written import Begun
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import ItemSize
 from rstreams.store import Store
@@ -133,6 +134,7 @@ class Supply:
         on_away: Called with 1 when a kept subscription has lost its connection, and with -1 when it is attached again
             or has ended.
         named: The named subscription that the link gets; None: the subscription ends with its link.
+        begun: What the attach has begun in the node's store; the attach is answered when it is safe. None: nothing.
     """
 
     publisher: Publisher[Any]
@@ -147,6 +149,7 @@ class Supply:
     keep_s: float = 0.0
     on_away: Callable[[int], None] | None = None
     named: Named | None = None
+    begun: Begun | None = None
 
 
 class StartSoon(Protocol):
@@ -290,7 +293,7 @@ class Address:
         """
 
     async def purge(self) -> int:
-        """Delete all messages that wait here; return how many there were.
+        """Delete all messages that wait here; return how many there were. `written` waits until they cannot come back.
 
         Errors: `ProtocolError` if the kind of address does not allow it.
         """

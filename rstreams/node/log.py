@@ -183,10 +183,10 @@ class LogAddress(Address):
         first = self.partitions[0]
         if group is not None:
             used |= require_incarnation(filters, first.incarnation.id, f"log {self.name!r:.80}")
-            self._admit(group, "first" if start is None else start)
+            begun = self._admitted(group, start).begun
             told = {INCARNATION: first.incarnation.id}
             member = Subscribing(partial(self._join_group, group, start))
-            return Supply(member, encoded=True, filters=used, properties=told)
+            return Supply(member, encoded=True, filters=used, properties=told, begun=begun)
         if len(self.partitions) > 1:
             names = f"{first.name!r} to {self.partitions[-1].name!r}"
             text = f"log {self.name!r:.80} has {len(self.partitions)} partitions: read {names}, or join a group"
@@ -207,39 +207,39 @@ class LogAddress(Address):
 
     def _join_group(self, name: str, start: Offset | None, subscriber: Subscriber[bytes]) -> None:
         require_subscriber(subscriber)
-        begin: Offset = "first" if start is None else start
-        self._admit(name, begin)
-        group = self._groups.get(name)
-        if group is None:
-            group = self._groups[name] = Group(name, self.partitions, begin)
+        group = self._admitted(name, start)
         member = GroupMember(self.name, group, subscriber, goes_on=start == "first")
         subscriber.on_subscribe(member)
         if not member.ended:
             group.join(member)
 
-    def _admit(self, name: str, start: Offset) -> None:
-        """Make room for a member of a group; for a new group, forget one without members that has settled nothing.
+    def _admitted(self, name: str, start: Offset | None) -> Group:
+        """Return the group that a member may join; for a new one, forget one without members that has settled nothing.
 
         Errors: `ProtocolError` if there is no room, or a new group cannot begin at `start`.
         """
+        begin: Offset = "first" if start is None else start
         limit = Condition.RESOURCE_LIMIT_EXCEEDED.value
         known = self._groups.get(name)
         if known is not None:
             if known.members >= MAX_MEMBERS:
                 raise ProtocolError(limit, f"group {name!r} of log {self.name!r:.80} has {MAX_MEMBERS} members")
-            return
+            return known
         for partition in self.partitions:
-            position_of(partition, start)
+            position_of(partition, begin)
         most = min(MAX_GROUPS, max(_LEAST_GROUPS, _MOST_GROUP_PARTITIONS // len(self.partitions)))
         if len(self._groups) >= most:
-            idle = (name for name, group in self._groups.items() if not group.members and not group.has_moved)
-            unused = next(idle, None)
+            unused = next((name for name, group in self._groups.items() if group.is_unused), None)
             if unused is None:
                 raise ProtocolError(limit, f"log {self.name!r:.80} has {most} consumer groups")
             self.forget_group(unused)
+        group = self._groups[name] = Group(name, self.partitions, begin)
+        return group
 
     def forget_group(self, name: str) -> bool:
         """Forget a consumer group that has no members: its positions are removed, also from the store.
+
+        The store is written soon; `await written()` waits for that.
 
         Returns: Whether there was such a group.
 

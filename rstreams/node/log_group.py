@@ -34,6 +34,8 @@ from rstreams.net.dialects import Offset
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.log_reader import SLICE, TakesOffsets, position_of
 from rstreams.node.statistics import GroupStatistics
+from rstreams.node.written import Begun
+from rstreams.store import Done
 
 _RECORD: Final = "group/"
 _OFFSET: Final = struct.Struct("<Q")
@@ -51,6 +53,7 @@ class GroupPartition:
         partition: The partition.
         group: The name of the group.
         start: Where a new group begins.
+        begun: Called when the place where it begins is in the store.
 
     Attributes:
         owner: The member that gets its messages; None if there is none.
@@ -59,8 +62,9 @@ class GroupPartition:
         lost: Messages that were deleted before they were settled, and were passed over.
     """
 
-    def __init__(self, partition: LogPartition, group: str, start: Offset) -> None:
+    def __init__(self, partition: LogPartition, group: str, start: Offset, begun: Done) -> None:
         self.partition = partition
+        self._begun: Done | None = begun
         self.owner: GroupMember | None = None
         self.heir: GroupMember | None = None
         self._key = _RECORD + group
@@ -87,6 +91,8 @@ class GroupPartition:
             partition.kept.seek(start.timestamp(), self._on_found)
         elif record is None:
             self._keep()
+        else:
+            self._on_kept(None)
 
     def _open(self) -> LogCursor:
         return LogCursor(self.partition, self.committed, self._wake, self._lose)
@@ -198,11 +204,16 @@ class GroupPartition:
         self._put_again = self._putting
         if not self._putting:
             self._putting = True
-            value, sync_s = _OFFSET.pack(self.committed), self.partition.sync_s or 1.0
+            value, sync_s = _OFFSET.pack(self.committed), self.partition.sync_s
+            if self._begun is None:
+                sync_s = sync_s or 1.0
             self.partition.kept.put(self._key, value, self._on_kept, sync_s=sync_s)
 
-    def _on_kept(self, error: StoreError | None) -> None:  # noqa: ARG002 - the next change tries it again
+    def _on_kept(self, error: StoreError | None) -> None:
         self._putting = False
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun(error)
         if self._put_again:
             self._keep()
 
@@ -228,6 +239,8 @@ class GroupPartition:
     def forget(self) -> None:
         """Remove what the group knows of it; messages that are settled later change nothing."""
         self.cursor.close()
+        if self._finding:
+            self._on_kept(StoreError("the group has been forgotten"))
         self._forgotten, self._finding = True, False
         self.partition.kept.put(self._key, None)
 
@@ -244,11 +257,15 @@ class Group:
         name: The name of the group.
         partitions: The partitions of the log.
         start: Where it begins, if it is new.
+
+    Attributes:
+        begun: Its begin in the store.
     """
 
     def __init__(self, name: str, partitions: Sequence[LogPartition], start: Offset) -> None:
         self.name = name
-        self._parts = [GroupPartition(partition, name, start) for partition in partitions]
+        self.begun = Begun(len(partitions))
+        self._parts = [GroupPartition(partition, name, start, self.begun.done) for partition in partitions]
         self._members: list[GroupMember] = []
 
     @property
@@ -257,9 +274,9 @@ class Group:
         return len(self._members)
 
     @property
-    def has_moved(self) -> bool:
-        """Whether it has settled a message, or has been kept over a restart."""
-        return any(part.moved for part in self._parts)
+    def is_unused(self) -> bool:
+        """Whether it has no members and none on their way, has settled nothing, and is not from before a restart."""
+        return not self._members and self.begun.is_known and not any(part.moved for part in self._parts)
 
     def join(self, member: GroupMember) -> None:
         """Share the partitions out anew: one more member."""

@@ -174,7 +174,8 @@ class MulticastAddress(Address):
     def unsubscribe(self, container: str, name: str, user: str | None = None) -> bool:
         """End a named subscription and delete its messages; return whether there was one.
 
-        Its link ends with `amqp:resource-deleted`.
+        Its link ends with `amqp:resource-deleted`. If it is durable, the store is written soon; `await written()` waits
+        for that.
 
         Args:
             container: The container id of its subscriber.

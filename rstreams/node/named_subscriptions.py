@@ -3,7 +3,8 @@
 Theory of operation. A named subscription is a backlog (`named_backlog`) that the multicast fills, and that the links of
 one owner empty, one link at a time. The owner is a container with its user; the name is that of the link.
 
-    attach with expiry-policy "never"    the subscription of this owner and name begins, or the link gets it
+    attach with expiry-policy "never"    the subscription of this owner and name begins, or the link gets it; if it is
+                                         durable, the attach is answered when the store has the begin
     detach without `closed`, or a loss   the subscription is away, and its backlog fills
     detach with `closed`                 the subscription ends, and its backlog is deleted
     the same link attached elsewhere     the new link gets it, and the old one is ended with `amqp:link:stolen`
@@ -33,7 +34,7 @@ from rstreams.node.address import LinkRequest, NodeServices, SubscribedEnd, Subs
 from rstreams.node.consumer import Subscribing
 from rstreams.node.named_backlog import NamedBacklog
 from rstreams.node.stealable import stolen
-from rstreams.node.written import Written
+from rstreams.node.written import Begun, Written
 from rstreams.store import Done, Partition, Store
 
 DropWhenFull: TypeAlias = Literal["drop_oldest", "drop_newest"]
@@ -90,6 +91,7 @@ class NamedSubscription:
         partition: The part of the store; None: the backlog is in memory.
         options: The options of the backlog.
         came: How many messages had come to the multicast when it began.
+        begun: Its begin in the store.
         end: Ends it for good; calls its argument when that is safe.
 
     Attributes:
@@ -104,9 +106,11 @@ class NamedSubscription:
         options: BacklogOptions,
         *,
         came: int,
+        begun: Begun,
         end: Callable[[Done], object],
     ) -> None:
         self.owner = owner
+        self.begun = begun
         self.safe = came
         self.durable = partition is not None
         self.backlog = NamedBacklog(
@@ -313,7 +317,7 @@ class NamedSubscriptions:
         store = self._options.store
         if store is not None:
             for stored in _stored_in(store, self._multicast.name):
-                self._begin(stored.owner, store.partition(stored.partition))
+                self._begin(stored.owner, store.partition(stored.partition), Begun())
 
     def has(self, owner: SubscriptionOwner) -> bool:
         """Tell whether there is a subscription of this owner and name."""
@@ -328,13 +332,15 @@ class NamedSubscriptions:
         named = self._by_owner.get(owner)
         if named is None:
             self._require_room(owner)
-            named = self._begin(owner, self._new_partition(owner))
+            begun = Begun(self._options.store is not None)
+            named = self._begin(owner, self._new_partition(owner, begun), begun)
         named.backlog.require_store()
 
         def subscribe(subscriber: Subscriber[bytes]) -> None:
             named.backlog.subscribe(subscriber, origin=link.origin)
 
-        return Supply(Subscribing(subscribe), encoded=True, shared=True, sees_through=True, named=named)
+        publisher = Subscribing(subscribe)
+        return Supply(publisher, encoded=True, shared=True, sees_through=True, named=named, begun=named.begun)
 
     def end(self, owner: SubscriptionOwner, error: LinkDetached, done: Done | None = None) -> bool:
         """End a subscription; return whether there was one.
@@ -353,10 +359,12 @@ class NamedSubscriptions:
         self._multicast._on_outcomes()  # noqa: SLF001
         return True
 
-    def _begin(self, owner: SubscriptionOwner, partition: Partition | None) -> NamedSubscription:
+    def _begin(self, owner: SubscriptionOwner, partition: Partition | None, begun: Begun) -> NamedSubscription:
         ended = LinkDetached(Condition.RESOURCE_DELETED.value, "the subscription has ended")
         end = partial(self.end, owner, ended)
-        named = NamedSubscription(self._multicast, owner, partition, self._options, came=self._came(), end=end)
+        named = NamedSubscription(
+            self._multicast, owner, partition, self._options, came=self._came(), begun=begun, end=end
+        )
         if self._services is not None:
             named.backlog.begin(self._services)
         self._by_owner[owner] = named
@@ -364,13 +372,13 @@ class NamedSubscriptions:
         self._multicast._named_changed()  # noqa: SLF001 - a part of the multicast
         return named
 
-    def _new_partition(self, owner: SubscriptionOwner) -> Partition | None:
+    def _new_partition(self, owner: SubscriptionOwner, begun: Begun) -> Partition | None:
         options = self._options
         if options.store is None:
             return None
         # A subscription of the same owner and name may have ended: its partition must not be used any more.
         partition = options.store.partition(_PREFIX + json.dumps([self._multicast.name, *owner, uuid.uuid4().hex]))
-        partition.put("begun", b"", sync_s=options.sync_s)  # now it is in the store, also without a message
+        partition.put("begun", b"", begun.done, sync_s=options.sync_s)  # in the store also without a message
         return partition
 
     def _require_room(self, owner: SubscriptionOwner) -> None:

@@ -31,7 +31,7 @@ from rstreams.node.kept import KeptSubscriber, KeptSubscriptions, SubscriptionNa
 from rstreams.node.leftovers import Leftovers
 from rstreams.node.rates import Rates
 from rstreams.node.relay import Relay
-from rstreams.node.stealable import NamedSubscriber
+from rstreams.node.stealable import BeginningSubscriber, NamedSubscriber
 from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
@@ -296,7 +296,8 @@ class NodeLinks:
 
     def _attach_consumer(self, client: Client, driver: LinkDriver, frame: Attach, supply: Supply) -> None:
         name = _name_of(client, driver, frame)
-        make = KeptSubscriber[Any] if supply.keep_s else NamedSubscriber if supply.named else LinkSubscriber[Any]
+        begins = LinkSubscriber[Any] if supply.begun is None else BeginningSubscriber
+        make = KeptSubscriber[Any] if supply.keep_s else NamedSubscriber if supply.named else begins
         stamps = bool(supply.keep_s) and ONCE in frame.properties and not supply.encoded
         encode: Callable[[Any], bytes] = as_is if supply.encoded else encode_item
         end: LinkSubscriber[Any] = make(
@@ -335,18 +336,21 @@ class NodeLinks:
         driver.bind(link)
         link.receive(frame)
         answer = _answer(frame, Role.SENDER, end.properties())
-        link.send(
-            replace(
-                answer,
-                dynamic=frame.dynamic,
-                distribution="move" if supply.moves else "copy",
-                own_durable=supply.named is not None and supply.named.durable,
-                own_expiry="session-end" if supply.named is None else "never",
-                filters=supply.filters,
-                properties={**answer.properties, **supply.properties},
-            )
+        answer = replace(
+            answer,
+            dynamic=frame.dynamic,
+            distribution="move" if supply.moves else "copy",
+            own_durable=supply.named is not None and supply.named.durable,
+            own_expiry="session-end" if supply.named is None else "never",
+            filters=supply.filters,
+            properties={**answer.properties, **supply.properties},
         )
-        end.start()
+        if supply.begun is None:
+            link.send(answer)
+            end.start()
+        else:
+            assert isinstance(end, BeginningSubscriber), "made for it"
+            end.attach_when(supply.begun, answer)
 
     def _attach_producer(
         self, client: Client, driver: LinkDriver, frame: Attach, address: Address, producer: Subscriber[bytes]

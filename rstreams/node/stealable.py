@@ -1,14 +1,19 @@
-"""Sending ends of a node whose link can be taken away, because the peer has attached the same one elsewhere."""
+"""Sending ends of a node whose link can be taken away, because the peer has attached the same one elsewhere.
+
+The attach of a link that begins something in the node's store is answered when the store has it. If the node answered
+before, a kill would leave a peer that counts on a subscription which is not there any more.
+"""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
+from weakref import ref
 
 from rstreams.errors import Condition, LinkDetached, StoreError
 from rstreams.net._proton import LinkDriver
-from rstreams.node.written import PATIENCE_S, not_written
+from rstreams.node.written import PATIENCE_S, Begun, not_written
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Detach, Lost
+from rstreams.protocol.frames import Attach, Detach, Lost
 from rstreams.protocol.link import Link
 from rstreams.protocol.refusal import end_link
 from rstreams.protocol.sender import LinkSubscriber
@@ -41,7 +46,38 @@ class StealableSubscriber(LinkSubscriber[T]):
             link.lose(Lost(error))
 
 
-class NamedSubscriber(StealableSubscriber[Any]):
+class BeginningSubscriber(StealableSubscriber[Any]):
+    """The sending end of a link whose attach may begin something in the node's store."""
+
+    _answer: Attach
+
+    def attach_when(self, begun: Begun, answer: Attach) -> None:
+        """Answer the peer's attach when it is safe what that has begun; refuse it if the store does not write it."""
+        self._answer = answer
+        begun.tell(self)
+        if not begun.is_known:
+            me = ref(self)  # the call does not keep an end that has ended
+
+            def look() -> None:
+                end = me()
+                if end is not None:
+                    end.begun(not_written())
+
+            self._carrier.call_after(PATIENCE_S, look)
+
+    def begun(self, error: StoreError | None) -> None:
+        """Answer the attach; see `Hears`."""
+        if self.state is not State.ATTACH_RECEIVED:
+            return  # the link has been answered, or has ended
+        if error is None:
+            self._send(self._answer)
+            self.start()
+            self._carrier.wake()
+        else:
+            self.take_away(LinkDetached(Condition.INTERNAL_ERROR.value, str(error)))
+
+
+class NamedSubscriber(BeginningSubscriber):
     """The sending end of a link that has a named subscription.
 
     Attributes:

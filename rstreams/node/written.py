@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
+from weakref import WeakSet
 
 import trio
 
@@ -15,7 +16,9 @@ PATIENCE_S: Final = 5.0
 
 def not_written() -> StoreError:
     """Return the error for changes that the store has not made within `PATIENCE_S`."""
-    return StoreError(f"the store has not written it within {PATIENCE_S:g} s: it may come back if the node ends now")
+    return StoreError(
+        f"the store has not written it within {PATIENCE_S:g} s: if the node ends now, it may be as before"
+    )
 
 
 class _Change:
@@ -62,3 +65,47 @@ class Written:
                     raise change.error
         if patience.cancelled_caught:
             raise not_written()
+
+
+class Hears(Protocol):
+    """Waits until the store has what it has begun."""
+
+    def begun(self, error: StoreError | None) -> None:
+        """Hear that the store has it, or cannot have it."""
+        ...
+
+
+class Begun:
+    """What a peer has begun, such as a subscription: the peer hears of it when all its changes are in the store.
+
+    Args:
+        changes: How many changes there are.
+
+    Context: The node's trio run.
+    """
+
+    def __init__(self, changes: int = 0) -> None:
+        """Wait for so many changes; with 0 it is in the store, or needs none."""
+        self._missing = changes
+        self._error: StoreError | None = None
+        self._waiting: WeakSet[Hears] = WeakSet()  # one whose link has ended is not kept
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all changes are in the store, or one cannot be made."""
+        return not self._missing
+
+    def done(self, error: StoreError | None) -> None:
+        """Hear of one change; see `Done`."""
+        self._missing -= 1
+        self._error = self._error or error
+        if self.is_known:
+            for each in list(self._waiting):
+                each.begun(self._error)
+
+    def tell(self, waiting: Hears) -> None:
+        """Tell when it is known; at once if it is."""
+        if self.is_known:
+            waiting.begun(self._error)
+        else:
+            self._waiting.add(waiting)

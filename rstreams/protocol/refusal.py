@@ -56,7 +56,9 @@ def end_link(link: Link, driver: LinkCarrier, goodbye: Detach) -> None:
     """Detach `link` without its end, which is going on with another link; its driver has a link without an end then."""
     dead = Link(link.name, link.role, driver, Refusal())
     dead.state = link.state
-    if dead.state is State.ATTACHED:
+    if dead.state is State.ATTACH_RECEIVED:
+        dead.send(Attach(link.name, link.role, None, None))
+    if dead.state in {State.ATTACHED, State.REFUSING}:
         dead.send(goodbye)
     driver.bind(dead)
     driver.wake()

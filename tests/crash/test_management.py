@@ -1,4 +1,4 @@
-"""A node that is killed (-9) when the management has answered, or while dead letters are moved."""
+"""A node that is killed (-9) when the management or an attach has been answered, or while dead letters are moved."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 import rstreams
-from rstreams import Connection
+from rstreams import Connection, Stream
 from rstreams.errors import RStreamsError
 from rstreams.net.management import Management
+from rstreams.testing import ProbeSubscriber
 from tests.crash.shop import fill, shop
+from tests.net.over_tcp import until
 
 MESSAGES = 300
 
@@ -63,6 +66,34 @@ async def test_what_was_answered_outlives_a_kill(tmp_path: Path) -> None:
         }
         assert now.logs["events"].partitions[0].messages == 0
         assert [numbers.named for numbers in now.multicasts.values()] == [(), ()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(3))
+async def test_what_was_begun_outlives_a_kill(tmp_path: Path, number: int) -> None:
+    """The node is killed at the first answer, so that others are on their way."""
+    answered: list[str] = []
+    with trio.fail_after(60):
+        async with process(tmp_path) as (running, connection, _):
+
+            async def begin(name: str, stream: Stream[Any]) -> None:
+                probe = ProbeSubscriber[Any](0)
+                stream.subscribe(probe)
+                await until(lambda: probe.signals)
+                if probe.error is None:
+                    answered.append(name)
+                    running.kill()
+
+            async with trio.open_nursery() as nursery:
+                for each in range(1 + 2 * number):
+                    late, group = f"late {each}", f"group {each}"
+                    nursery.start_soon(begin, late, connection.stream("prices", subscription=late))
+                    nursery.start_soon(begin, group, connection.stream("events", group=group, start="next"))
+    async with shop(tmp_path) as node:
+        now = node.statistics()
+        there = [named.name for named in now.multicasts["prices"].named] + list(now.logs["events"].groups)
+        assert answered
+        assert set(answered) <= set(there)
 
 
 @pytest.mark.slow

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-import trio
 
 import rstreams
 from rstreams import Connection, Node, Stream
 from rstreams.errors import LinkDetached
 from rstreams.net.management import Management, ManagementRefused
 from rstreams.node import emptying, written
-from rstreams.store import Store
 from tests.crash.shop import fill, letter, shop
-
-HELD_S = 0.05
-"""How long a commit is held up: an answer that does not wait for it comes in this time."""
+from tests.node.held_commits import HELD_S, held_up, killed_behind_the_answer, store_of
 
 Call: TypeAlias = Callable[[Connection, Management], Awaitable[object]]
-
-
-def store_of(node: Node) -> Store:
-    store = node._storage.store
-    assert store is not None
-    return store
-
-
-@contextmanager
-def held_up(store: Store) -> Iterator[threading.Event]:
-    """Have commits wait for an event."""
-    go_on, commit = threading.Event(), store._tables.commit
-
-    def wait(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-        assert go_on.wait(30)
-        return commit(*arguments, **options)
-
-    store.flush()
-    store._tables.commit = wait  # type: ignore[method-assign]
-    try:
-        yield go_on
-    finally:
-        go_on.set()
 
 
 @asynccontextmanager
@@ -60,24 +31,6 @@ async def filled(folder: Path) -> AsyncIterator[tuple[Node, Connection, Manageme
         ):
             await fill(connection, 5)
             yield node, connection, management
-
-
-async def killed_behind_the_answer(folder: Path, node: Node, call: Callable[[], Awaitable[object]]) -> Node:
-    """Make a call; when it is answered, take the files as a kill would leave them, and start a node with them."""
-    answered = trio.Event()
-
-    async def make() -> None:
-        await call()
-        shutil.copytree(folder, folder.with_name("killed"))
-        answered.set()
-
-    with held_up(store_of(node)) as go_on:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(make)
-            with trio.move_on_after(HELD_S):
-                await answered.wait()
-            go_on.set()
-    return shop(folder.with_name("killed"))
 
 
 def names(node: Node) -> list[str]:

@@ -23,6 +23,7 @@ from rstreams.node.log_keys import DEFAULT_KEY
 from rstreams.node.log_partition import Retention
 from rstreams.node.log_reader import LogReader
 from rstreams.node.named_subscriptions import BacklogOptions
+from rstreams.node.written import Begun
 from rstreams.store import Chunk
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.durable import Bench, bench, bodies, consumer
@@ -95,7 +96,7 @@ class OfMulticast:
         self.address = DurableMulticast("prices", "block", 1024, BacklogOptions(items=None, store=place.store))
         services = NodeServices(lambda: 0.0, self._wake_at, lambda function, *_: None, lambda _: None)  # noqa: ARG005
         self.address.begin(services)
-        self.address.named._begin(SubscriptionOwner("shop", "billing", None), self._partition)
+        self.address.named._begin(SubscriptionOwner("shop", "billing", None), self._partition, Begun())
 
     def _wake_at(self, _: float) -> None:
         """Have `expire` be called when the store has done what it has now."""

@@ -271,6 +271,8 @@ class LinkDriver(ABC):
 
     def _send_detach(self, frame: Detach) -> None:
         pointer = self.pointer
+        if lib.pn_link_state(pointer) & lib.PN_LOCAL_UNINIT:
+            lib.pn_link_open(pointer)  # 2.6.3: the peer ends a link that has not been answered; an attach comes first
         if frame.condition is not None:
             condition = lib.pn_link_condition(pointer)
             size = self._host.peer_frame_bytes
