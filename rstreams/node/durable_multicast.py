@@ -46,7 +46,8 @@ class DurableMulticast(MulticastAddress):
     """A multicast with a store; see `MulticastAddress`.
 
     A message goes to subscribers without a name at once. If a named subscription cannot store it, for instance because
-    the disk is full, its producer gets a rejection. Others may have it then.
+    the disk is full, its producer gets a rejection. Others may have it then. A named subscription whose messages are
+    damaged keeps the new ones as if its subscriber were away: it stops neither the producers nor the others.
     """
 
     kind = "durable multicast"
@@ -92,7 +93,7 @@ class DurableMulticast(MulticastAddress):
         Errors: `ProtocolError` if the store has failed.
         """
         for named in self.named.all:
-            named.backlog.require_store()
+            named.backlog.require_writable()
         return DurableProducer(self, self.capacity, self.seen if once else None)
 
     def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:

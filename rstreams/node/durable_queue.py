@@ -76,6 +76,7 @@ class DurableQueue(DurableIntake):
     """
 
     kind = "durable queue"
+    told_as = "queue"  # in what its peers are told
 
     def __init__(
         self,
@@ -141,7 +142,8 @@ class DurableQueue(DurableIntake):
 
     def _require_store(self) -> None:
         if self._failed is not None:
-            raise ProtocolError(Condition.INTERNAL_ERROR.value, f"the store of queue {self.name!r:.80} has failed")
+            text = f"the store of {self.told_as} {self.name!r:.80} has failed"
+            raise ProtocolError(Condition.INTERNAL_ERROR.value, text)
 
     def browse(self, subscriber: Subscriber[bytes]) -> None:
         """Add a browser; see `Queue.browse`."""
@@ -187,6 +189,12 @@ class DurableQueue(DurableIntake):
         return 0
 
     # from producers
+
+    @property
+    def _policy(self) -> WhenFull:
+        policy = super()._policy
+        # The oldest ones are dropped when they have been read. Damaged ones never are.
+        return "drop_newest" if policy == "drop_oldest" and self._failed is not None else policy
 
     def _on_safe(self, first: int, run: Sequence[bytes]) -> None:
         self.safe_end = first + len(run)
@@ -375,8 +383,8 @@ class DurableQueue(DurableIntake):
         if isinstance(error, StoreDamaged) or self._partition.store_error is not None:
             self._failed = error
             logger.error("%s %r: it hands out no more messages from the disk: %s", self.kind, self.name, error)
-            text = f"the store of queue {self.name!r:.80} has failed"
+            text = f"the store of {self.told_as} {self.name!r:.80} has failed"
         else:  # the next request reads it again
-            text = f"the store of queue {self.name!r:.80} cannot be read now"
+            text = f"the store of {self.told_as} {self.name!r:.80} cannot be read now"
         for consumer in list(self._takers.all):
             consumer.fail(ProtocolError(Condition.INTERNAL_ERROR.value, text))

@@ -93,6 +93,7 @@ class NamedBacklog(DurableQueue):
     """
 
     kind = "subscription of a multicast"
+    told_as = "a subscription of multicast"
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class NamedBacklog(DurableQueue):
 
     @property
     def _policy(self) -> WhenFull:
-        return "block" if self._blocks() else self._when_full
+        return "block" if self._blocks() else super()._policy
 
     @property
     def size(self) -> int:
@@ -155,12 +156,20 @@ class NamedBacklog(DurableQueue):
         """How many messages would be lost with the node."""
         return 0 if self.durable else self.stored
 
-    def require_store(self) -> None:
-        """Check that it takes messages.
+    def require_readable(self) -> None:
+        """Check that it can hand out its messages.
+
+        Errors: `ProtocolError` if they are damaged, or the store has failed.
+        """
+        self._require_store()
+
+    def require_writable(self) -> None:
+        """Check that it takes messages; it takes them also behind those that are damaged.
 
         Errors: `ProtocolError` if the store has failed.
         """
-        self._require_store()
+        if self._partition.store_error is not None:
+            self._require_store()
 
     def end(self, done: Done) -> None:
         """Forget all messages, in the store too; `done` is called when they will not come back."""

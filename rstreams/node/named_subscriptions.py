@@ -334,7 +334,7 @@ class NamedSubscriptions:
             self._require_room(owner)
             begun = Begun(self._options.store is not None)
             named = self._begin(owner, self._new_partition(owner, begun), begun)
-        named.backlog.require_store()
+        named.backlog.require_readable()
 
         def subscribe(subscriber: Subscriber[bytes]) -> None:
             named.backlog.subscribe(subscriber, origin=link.origin)

@@ -11,7 +11,8 @@ import trio
 
 import rstreams
 from rstreams import Message, Node, Stream
-from rstreams.errors import DeliveryFailed
+from rstreams.errors import DeliveryFailed, LinkDetached
+from rstreams.node.multicast import MulticastAddress
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import connected, until
 from tests.node.test_named_subscriptions import begin, named, taken
@@ -157,3 +158,35 @@ async def test_a_removed_multicast_leaves_nothing_in_the_store(tmp_path: Path) -
         await add(node)
         assert named(node).waiting == 0
         assert len(node.statistics().multicasts["prices"].named) == 1
+
+
+async def test_a_damaged_subscription_stops_neither_the_publishers_nor_the_other_subscriptions(tmp_path: Path) -> None:
+    async with connected(store=tmp_path / "s") as (node, before):
+        url = await add(node, backlog=2)
+        for name in ("billing", "audit"):
+            await begin(url, name)
+        prices = node._addresses["prices"]
+        assert isinstance(prices, MulticastAddress)
+        for each in prices.named.all:
+            each.backlog._in_memory = 1
+        await before.publish("prices", Stream.of("a"))
+        await before.publish("prices", Stream.of("b"))
+        store = node._storage.store
+        assert store is not None
+        await trio.to_thread.run_sync(store.flush)
+        [number] = [each.number for name, each in store._tables.ledgers.items() if '"billing"' in name]
+        damage = "UPDATE bodies SET data = zeroblob(length(data)) WHERE number IN "
+        store._tables.connection.execute(
+            f"{damage} (SELECT body FROM runs WHERE partition = {number} AND first = 1)"  # noqa: S608 - a number
+        )
+        with pytest.raises(LinkDetached, match="the store of a subscription of multicast 'prices' has failed"):
+            await taken(url, 2, "billing")
+        async with rstreams.connect(url) as publisher:
+            assert (await publisher.publish("prices", Stream.of("c"))).accepted == 1
+            assert await taken(url, 2, "audit") == ["b", "c"], "a backlog of two drops the oldest"
+            with pytest.raises(LinkDetached, match="the store of a subscription of multicast 'prices' has failed"):
+                await taken(url, 1, "billing")
+            await publisher.publish("prices", Stream.range(5))
+        found = {each.name: each for each in node.statistics().multicasts["prices"].named}
+        assert found["billing"].waiting == 2
+        assert found["billing"].dropped + found["billing"].accepted == 6, "what is not readable cannot be dropped"

@@ -343,6 +343,24 @@ def test_a_damaged_store_stops_the_queue_and_says_so(first: Bench, caplog: pytes
     assert str(error) == "the store of queue 'q' has failed (amqp:internal-error)", "consumers hear of it"
 
 
+def test_a_damaged_queue_whose_oldest_messages_cannot_be_dropped_drops_the_newest(first: Bench) -> None:
+    queue = first.queue(in_memory=1, capacity=2, when_full="drop_oldest")
+    for at in range(2):
+        send(queue, at)
+        first.run()
+    link = ManualPublisher[bytes]()
+    link.subscribe(queue.producer())
+    first.store._tables.connection.execute("UPDATE bodies SET data = zeroblob(length(data)) WHERE number > 1")
+    probe = consumer(queue, 10)
+    first.run()
+    assert probe.error is not None
+    for at in range(2, 6):
+        link.next(encode_item(at))
+        first.run()
+    assert link.outcomes == ["done"] * 4
+    assert (queue.statistics().dropped, first.store.partition("queue/q").count) == (4, 2)
+
+
 def on_disk(first: Bench) -> DurableQueue:
     """Return a queue with two messages, of which the second one is on disk only."""
     queue = first.queue(in_memory=1)
