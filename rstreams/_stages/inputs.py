@@ -261,8 +261,19 @@ class Inputs(TurningStage[Any, R]):
             self._downstream.on_complete()
 
     def _failed_input(self) -> BaseException | None:
-        """Return the error of the first input of which only that is left."""
-        return next((i.failure for i in self.inputs if i.is_to_fail), None) if self._failing else None
+        """Return the error of the first input of which only that is left, if the stream fails now."""
+        return first_of(self._error_in_turn(i) for i in self.inputs) if self._failing else None
+
+    def _error_in_turn(self, an_input: Input[Any]) -> BaseException | None:
+        """Return the error of an input if only that is left of it; None also if others fail by the same cause."""
+        error = an_input.failure
+        if error is None or an_input.queue:
+            return None
+        if self._is_of_several(an_input, error):  # some may have come since it failed
+            an_input.failure = None
+            note_error(self._errors, error)
+            return None
+        return error
 
     def _let_go(self) -> None:
         super()._let_go()

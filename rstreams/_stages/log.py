@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import length_hint
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rstreams._core.demand import UNBOUNDED, add_demand
 from rstreams._core.fast_paths import SharedRun, held_runs_of
@@ -29,7 +29,7 @@ from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
 from rstreams._stages.member import Member
 from rstreams._stages.shared_run import Sharing
-from rstreams.abc import Subscriber, Subscription
+from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
 
@@ -71,17 +71,13 @@ def _ignore(_item: object) -> None:
 
 
 class Log(Sharing[T, Reader[T]]):
-    """One run of a source whose items all go to every member; see the text of this module.
-
-    Attributes:
-        waits_for_all: Whether an error waits also for the items of members that have never requested one.
-    """
-
-    waits_for_all: ClassVar[bool] = False
+    """One run of a source whose items all go to every member; see the text of this module."""
 
     __slots__ = (
         "_asked",
+        "_calling",
         "_drawing",
+        "_error_waits",
         "_first",
         "_head",
         "_history",
@@ -105,6 +101,7 @@ class Log(Sharing[T, Reader[T]]):
         *,
         together: bool = False,
         waits: bool = True,
+        error_waits: bool = False,
     ) -> None:
         """Start without members.
 
@@ -114,12 +111,16 @@ class Log(Sharing[T, Reader[T]]):
             history: The number of items kept for later subscribers.
             together: Whether an item is requested only when all members want it; else as soon as one does.
             waits: Whether items that come while there are no members wait for the next member.
+            error_waits: Whether an error waits also for the items of members that have never requested one, as it does
+                with a history.
         """
         super().__init__(label)
         self._window = window
         self._history = history
         self._together = together
         self._waits = waits
+        self._error_waits = error_waits or history > 0
+        self._calling = False  # inside a call that subscribes to the source, or requests of it
         self._head = 0
         self._stop = 0
         self._asked = 0
@@ -131,6 +132,13 @@ class Log(Sharing[T, Reader[T]]):
         self._tail = _Kept[T]()
         self._first = self._tail  # where later subscribers start
         self._unsettled = self._tail  # items from here on may be held
+
+    def connect(self, source: Publisher[T]) -> None:
+        before, self._calling = self._calling, True
+        try:
+            super().connect(source)
+        finally:
+            self._calling = before
 
     def on_subscribe(self, subscription: Subscription) -> None:
         if self._upstream is ENDED and not self._history and self.members:
@@ -145,6 +153,8 @@ class Log(Sharing[T, Reader[T]]):
             self._drawing.end(super().on_complete)
 
     def on_error(self, error: BaseException) -> None:
+        if self._calling:  # one member's request has led to this, and the others had no time for theirs
+            self._error_waits = True
         if self._drawing is None:
             super().on_error(error)
         else:
@@ -307,7 +317,7 @@ class Log(Sharing[T, Reader[T]]):
 
     def _gets_only_the_error(self, member: Reader[T]) -> bool:
         # 1.4: all subscribers get an error; one that has asked for nothing loses no item by that
-        return self.error is not None and not (member.requested or self._history or self.waits_for_all)
+        return self.error is not None and not (member.requested or self._error_waits)
 
     def _end(self, member: Reader[T]) -> None:
         unread = member.at is not None
@@ -356,10 +366,12 @@ class Log(Sharing[T, Reader[T]]):
         n = self._lacking(least if self._together else max(limits))
         if all(member.at is None for member in self.members):
             self._stop = min(least, self._refill)
-        if n and self._drawing is not None:
-            self._drawing.request(n)
-        elif n:
-            self._upstream.request(n)
+        if n:
+            before, self._calling = self._calling, True
+            try:
+                (self._upstream if self._drawing is None else self._drawing).request(n)
+            finally:
+                self._calling = before
 
     def _lacking(self, limit: int) -> int:
         """Return how much to request now, to reach `limit` if the window allows, and note it."""

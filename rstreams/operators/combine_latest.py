@@ -152,8 +152,8 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
                 return 1
             if self._ended:
                 return 0
-            if an_input.is_to_fail and an_input.failure is not None:
-                self._fail(an_input.failure)
+            if self._failing and (failed := self._error_in_turn(an_input)) is not None:
+                self._fail(failed)
                 return 0
         # No item is there. An iterator may just have reached its end.
         return int(all(i.exhausted for i in inputs) or any(inputs[m].exhausted for m in self._missing))

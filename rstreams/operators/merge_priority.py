@@ -59,7 +59,7 @@ class _MergePriority(Merge[T]):
 
     def _step(self, most: int) -> int:
         ready = self._ready
-        if len(ready) > 1:
+        if len(ready) > 1 and not self._ended:
             first = next(inner for inner in self._active if inner in ready)  # `_active` has the order of the sources
             ready.remove(first)
             ready.appendleft(first)

@@ -43,10 +43,8 @@ class PushLog(Log[T]):
 
     __slots__ = ("_capacity", "_on_change")
 
-    waits_for_all = True
-
     def __init__(self, label: str, capacity: int, history: int, *, waits: bool, on_change: Callable[[], None]) -> None:
-        super().__init__(label, UNBOUNDED, history, waits=waits)
+        super().__init__(label, UNBOUNDED, history, waits=waits, error_waits=True)
         self._capacity = capacity
         self._on_change = on_change
 

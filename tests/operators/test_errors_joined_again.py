@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from rstreams import Stream, operators
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.sources.from_iterable import from_iterable
-from rstreams.testing import ProbeSubscriber
-from tests.operators.test_errors_in_place import ITEMS, JOINS, Numbers, joined, numbers, run, until_it_fails
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+from tests.operators.test_errors_in_place import ITEMS, JOINS, Iterated, Numbers, joined, numbers, run, until_it_fails
 
 BRANCHES: dict[str, Callable[[Numbers], Publisher[Any]]] = {
     "combine_latest": lambda s: s.delay(1.0).combine_latest(Stream.of(9)),
@@ -88,3 +89,68 @@ async def test_an_error_that_is_handled_on_one_way_does_not_wait_for_that(
         got, failed = await run(shared.merge(Stream(HANDLED[name](shared.delay(1.0)))), None)
     assert got == ITEMS
     assert failed
+
+
+# a source that sends all its items, and fails, inside of the first request of the first way
+
+SHARES: dict[str, Callable[[Numbers, int], Sequence[Numbers]]] = {
+    "auto_connect": lambda s, ways: [s.publish().auto_connect(ways)] * 2,
+    "auto_connect, window=2": lambda s, ways: [s.publish(window=2).auto_connect(ways)] * 2,
+    "broadcast": lambda s, ways: [s.broadcast(subscribers=ways)] * 2,
+    "cache": lambda s, _: [s.cache()] * 2,
+    "distribute": lambda s, ways: [s.distribute(subscribers=ways)] * 2,
+    "partition": lambda s, _: s.partition(lambda item: item, 2),
+    "ref_count": lambda s, ways: [s.publish().ref_count(ways)] * 2,
+    "replay, auto_connect": lambda s, ways: [s.replay(2).auto_connect(ways)] * 2,
+    "replay, ref_count": lambda s, ways: [s.replay(2).ref_count(ways)] * 2,
+    "share": lambda s, _: [s.share()] * 2,
+}
+
+AT_ONCE: dict[str, Callable[[int], Numbers]] = {
+    "handed over": lambda items: Stream(Iterated(until_it_fails(items))),
+    "in one loop": lambda items: Stream.from_iterable(until_it_fails(items)).map(lambda x: x),
+    "followed by another": lambda items: Stream.range(items).concat(Stream.fail(LookupError())),
+}
+
+WAYS: dict[str, Callable[[Numbers], Numbers]] = {
+    "plain": lambda s: s,
+    "map": lambda s: s.map(lambda x: x),
+    "limit_rate": lambda s: s.limit_rate(2),
+    "flat_map": lambda s: Stream.of(9).flat_map(lambda _: s),
+}
+
+PAIRS = [("plain", "map"), ("limit_rate", "plain"), ("flat_map", "plain"), ("plain", "flat_map")]
+
+ONE_AFTER_THE_OTHER = "concat_map"
+NOT_TRIED = {("share", "flat_map"), ("partition", ONE_AFTER_THE_OTHER)}
+"""An inner stream comes after the end of a short run, and begins another; both parts must have subscribers."""
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("join", JOINS)
+def test_a_source_that_fails_in_the_first_request_is_joined_again_whole(share: str, join: str) -> None:
+    for (first, second), kind, step in product(PAIRS, AT_ONCE, (1, UNBOUNDED)):
+        if NOT_TRIED & {(share, first), (share, second), (share, join)}:
+            continue
+        seen: list[list[Any]] = []
+        for fails in (False, True):
+            source = AT_ONCE[kind](3)
+            subscribers = 1 if join == ONE_AFTER_THE_OTHER else 2
+            one, two = SHARES[share](source if fails else source.on_error_complete(), subscribers)
+            probe = ProbeSubscriber[Any]()
+            JOINS[join](WAYS[first](one), WAYS[second](two)).subscribe(probe)
+            for _ in range(12 if step == 1 else 1):
+                probe.request(step)
+            seen.append(probe.items)
+        expected = [0, 1, 2] if join == ONE_AFTER_THE_OTHER else seen[0]
+        assert (seen[1], type(probe.error)) == (expected, LookupError), f"{first}, {second}, {kind}, {step}"
+
+
+def test_merge_priority_ends_once_if_several_sources_fail_in_the_first_request() -> None:
+    sources = [ManualPublisher[int]() for _ in range(4)]
+    errors = [LookupError(number) for number in range(4)]
+    for source, error in zip(sources, errors, strict=True):
+        source.on_request = lambda _, source=source, error=error: source.error(error)
+    probe = ProbeSubscriber[int](1)
+    operators.merge_priority(*sources).subscribe(probe)
+    assert probe.error is errors[0]
