@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar
+from weakref import ref
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
@@ -25,35 +26,44 @@ class _Door(Generic[T]):
 
     Args:
         source: The source of the run.
-        run: The run.
+        make_run: Makes a run.
+        needs: The number of subscribers that begins a run, or NOBODY.
     """
 
-    def __init__(self, source: Publisher[T], run: Sharing[T, Any]) -> None:
-        self.source = source
-        self.run = run
+    def __init__(self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]], needs: int) -> None:
+        self._source = source
+        self._make_run = make_run
+        self._needs = needs
+        self.next_run()
 
     def __del__(self) -> None:
         self.run.forsake()
 
+    def next_run(self) -> None:
+        """Lead later subscribers into a new run, which has not begun."""
+        self.run = self._make_run()
+        self.run.needs = self._needs
+
     def connect(self) -> None:
         """Begin the run, unless it has begun."""
-        self.run.connect(self.source)
+        self.run.refuse_other_threads("connect()")
+        self.run.connect(self._source)
 
 
 class Connectable(Watched, Generic[T]):
     """A publisher whose subscribers share one run of the source; `connect` begins the run.
 
-    There is one run. A subscriber that comes after its end gets the kept items, if the operator keeps some, and the
-    end. For a new run, call the operator again or use `ref_count`.
+    There is one run, unless its connection is cancelled. A subscriber that comes after its end gets the kept items, if
+    the operator keeps some, and the end. For a new run, call the operator again or use `ref_count`.
     """
 
-    __slots__ = ("_door", "_make_run")
+    __slots__ = ("_door", "_make_run", "_source")
 
     def __init__(self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]]) -> None:
         super().__init__()
+        self._source = source
         self._make_run = make_run
-        self._door = _Door(source, make_run())
-        self._door.run.needs = NOBODY
+        self._door = _Door(source, make_run, NOBODY)
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add `subscriber` to the subscribers of the run; it may request before the run has begun."""
@@ -63,13 +73,14 @@ class Connectable(Watched, Generic[T]):
     def connect(self) -> Cancellable:
         """Begin the run: subscribe to the source. Further calls have no effect on the source.
 
-        Returns: An object that can end the run: its `cancel()` cancels the source, and ends all present and later
-            subscribers with an `RStreamsError`. It does nothing after the run has ended.
+        Returns: An object that can end the run: its `cancel()` cancels the source, and ends all present subscribers
+            with an `RStreamsError`. Later subscribers wait for the next `connect()`, which begins a new run. It does
+            nothing after the run has ended.
         Context: A scope, unless a subscriber has one, or the source needs neither time nor tasks. The run outlives the
-            scope.
+            scope. Both calls belong to the thread of the subscribers.
         """
         self._door.connect()
-        return _Connection(self._door.run)
+        return _Connection(self._door)
 
     def ref_count(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that begins a run when `subscribers` are there, and cancels it when all have left.
@@ -80,7 +91,7 @@ class Connectable(Watched, Generic[T]):
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
         require_count("ref_count", "subscribers", subscribers, 1, unit="")
-        return Gathered(self._door.source, self._make_run, subscribers, again=True)
+        return Gathered(self._source, self._make_run, subscribers, again=True)
 
     def auto_connect(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that calls `connect` when `subscribers` are there, and cancels nothing when they leave.
@@ -94,14 +105,23 @@ class Connectable(Watched, Generic[T]):
 
 
 class _Connection(Generic[T]):
-    __slots__ = ("_run",)
+    """What ends a run; it keeps no publisher of the run alive."""
 
-    def __init__(self, run: Sharing[T, Any]) -> None:
-        self._run = run
+    __slots__ = ("_door", "_run")
+
+    def __init__(self, door: _Door[T]) -> None:
+        self._door = ref(door)
+        self._run = door.run
 
     def cancel(self) -> None:
-        """End the run."""
-        self._run.disconnect(RStreamsError(f"{self._run.label}: the connection to the shared source was cancelled"))
+        """End the run; later subscribers wait for the next one."""
+        run, door = self._run, self._door()
+        if run.finished or run.stopped:
+            return
+        run.refuse_other_threads("cancel()")
+        if door is not None:
+            door.next_run()  # first: a subscriber may come back at once
+        run.disconnect(RStreamsError(f"{run.label}: the connection to the shared source was cancelled"))
 
 
 class AutoConnected(Watched, Generic[T]):
@@ -115,9 +135,9 @@ class AutoConnected(Watched, Generic[T]):
         self._subscribers = subscribers
 
     @classmethod
-    def over(cls, source: Publisher[T], run: Sharing[T, Any]) -> Self:
-        """Return a publisher whose first subscriber begins `run`."""
-        return cls(_Door(source, run), 1)
+    def over(cls, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]]) -> Self:
+        """Return a publisher whose first subscriber begins the run that `make_run` makes."""
+        return cls(_Door(source, make_run, 1), 1)
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add a subscriber, and begin the run if it is the last one needed."""

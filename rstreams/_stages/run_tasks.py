@@ -58,10 +58,10 @@ class RunTasks:
         """Whether the event loop of the tasks has ended."""
         return self.scheduler is not None and self.scheduler.over
 
-    def refuse_other_threads(self) -> None:
-        """Refuse a subscriber in another thread than that of the event loop, as long as this has not ended."""
+    def refuse_other_threads(self, call: str) -> None:
+        """Refuse a `call` in another thread than that of the event loop, as long as this has not ended."""
         if self.scheduler is not None and not self.scheduler.over and get_ident() != self._thread:
-            refuse_thread("subscribe()", self._thread, "the shared run")
+            refuse_thread(call, self._thread, "the shared run")
 
     def watch(self, scope: Scheduler | None) -> None:
         """Have the subscribers of `scope` leave when it ends."""

@@ -121,10 +121,7 @@ class Sharing(Scannable, ABC, Generic[T, M]):
 
     def admit(self, member: M) -> None:
         """Add the member of a subscriber, unless it cancels at once; refuse it in another thread than the run's."""
-        if self.members and get_ident() != self.members[0].thread:
-            refuse_thread("subscribe()", self.members[0].thread, "the shared run")
-        if self.connected and not self.finished and not self.stopped:
-            self._tasks.refuse_other_threads()
+        self.refuse_other_threads("subscribe()")
         if not self.members:
             self._open_tasks()
         self.joining += 1
@@ -166,6 +163,13 @@ class Sharing(Scannable, ABC, Generic[T, M]):
         scheduler = self._tasks.scheduler
         if scheduler is not None and self.connected and not self.finished and not self.stopped:
             scheduler.post(self._end_with_last)
+
+    def refuse_other_threads(self, call: str) -> None:
+        """Refuse a `call` in another thread than that of the run: that of its subscribers, and of its event loop."""
+        if self.members and get_ident() != self.members[0].thread:
+            refuse_thread(call, self.members[0].thread, "the shared run")
+        if self.connected and not self.finished and not self.stopped:
+            self._tasks.refuse_other_threads(call)
 
     # the source calls these
 

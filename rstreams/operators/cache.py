@@ -56,7 +56,7 @@ def cache(source: Publisher[T], *, max_items: int | None = None, ack: Ack = "on_
     if max_items is not None:
         require_count("cache", "max_items", max_items, 1)
     require_choice("cache", "ack", ack, Ack)
-    return AutoConnected.over(source, _Cache(max_items, ack))
+    return AutoConnected.over(source, lambda: _Cache(max_items, ack))
 
 
 class _Cache(Log[T]):

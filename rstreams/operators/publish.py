@@ -35,8 +35,8 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
     Errors: `ConfigError` at the call if `window` is less than 1. An error of the source comes after the kept items, for
         each subscriber. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item as
         failed. The others go on, and the exception is logged.
-    Cancels: The source, when the result of `connect()` is cancelled. When subscribers cancel, even all of them, the run
-        goes on.
+    Cancels: The source, when the result of `connect()` is cancelled; the next `connect()` begins a new run. When
+        subscribers cancel, even all of them, the run goes on.
     Context: `connect()` is called in a scope, unless a subscriber has one. The tasks and timers of the source belong to
         the run, and to no scope: whoever leaves, and however, the run goes on. It ends with its connection, or when
         nobody has its publisher any more.

@@ -202,6 +202,34 @@ async def test_connect_needs_no_scope_if_a_subscriber_has_one(on: Loop) -> None:
     connection.cancel()
 
 
+@pytest.mark.parametrize("comes_first", [True, False], ids=["subscriber", "connect"])
+@pytest.mark.parametrize("kind", ["publish", "replay"])
+@over_both_loops
+async def test_after_a_cancelled_connection_connect_begins_a_new_run(on: Loop, kind: str, *, comes_first: bool) -> None:
+    hot = each(on).publish() if kind == "publish" else each(on).replay(2)
+    before = living_tasks(on)
+    for _ in range(3):
+        got: list[object] = []
+
+        async def read(got: list[object] = got) -> None:
+            got.append(await hot.take(2).to_list())
+            await hot.to_list()  # until the connection is cancelled
+
+        if comes_first:
+            task = on.start(read)
+            await on.settled()
+        async with on.Scope():
+            connection = hot.connect()
+        if not comes_first:
+            task = on.start(read)
+        await on.sleep(AT_MOST_S)
+        connection.cancel()
+        error = await task.ended()
+        assert str(error) == f"{kind}: the connection to the shared source was cancelled"
+        assert got == [[0, 1]]
+    await nothing_is_left(on, before)
+
+
 # the end of a run
 
 

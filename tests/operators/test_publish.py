@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rstreams import Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams._stages.connectable import Connectable
 from rstreams.abc import Publisher
@@ -112,7 +113,7 @@ def test_who_comes_after_the_end_gets_the_end(error: Exception | None) -> None:
     assert source.subscriptions == 1
 
 
-def test_a_cancelled_connection_ends_all() -> None:
+def test_a_cancelled_connection_ends_all_that_are_there() -> None:
     quick, slow, late = ProbeSubscriber[int](9), ProbeSubscriber[int](), ProbeSubscriber[int](9)
     source, published = played(quick)
     connection = published.connect()
@@ -127,11 +128,25 @@ def test_a_cancelled_connection_ends_all() -> None:
 
     assert source.cancelled
     assert source.outcomes == ["released", "done"]
-    for probe in (quick, slow, late):
+    for probe in (quick, slow):
         assert isinstance(probe.error, RStreamsError)
         assert str(probe.error) == "publish: the connection to the shared source was cancelled"
         assert probe.signals[-1] == "on_error"
     assert quick.items == [1]
+    assert late.signals == ["on_subscribe"], "it waits for the next connect()"
+
+
+def test_a_subscriber_that_comes_back_when_its_connection_is_cancelled_waits_for_the_next() -> None:
+    source = ManualPublisher[int]()
+    published = Stream(source).publish()
+    probe = ProbeSubscriber[int](9)
+    published.on_error_resume(lambda _: published).subscribe(probe)
+    published.connect().cancel()
+    assert not probe.ended
+    published.connect()
+    source.next(1)
+    assert probe.items == [1]
+    assert source.subscriptions == 2
 
 
 def test_a_connection_cancelled_after_the_end_does_nothing() -> None:
