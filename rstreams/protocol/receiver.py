@@ -16,6 +16,7 @@ This module has the frames of the link and the calls of the subscriber. The rest
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from rstreams._core.demand import UNBOUNDED, demand_error
@@ -444,7 +445,7 @@ class LinkSubscription(ReceiverState[T]):
         if not self._life.on(ReceiverEvent.SILENCE):
             return
         if isinstance(error, ProtocolError):
-            self._goodbye = Detach(condition=error.condition, description=error.description)
+            self._goodbye = replace(self._goodbye, condition=error.condition, description=error.description)
         self._signals.end(error)
         self._wake()
 

@@ -99,7 +99,7 @@ class LinkDriver(ABC):
         """End a link whose peer does not answer; if it answers later, that is passed over."""
         self.unanswered = True
         if link.state is State.ATTACH_SENT:
-            self._send_detach(Detach())
+            self._send_detach(Detach(closed=False))  # if it is attached late, a subscription that is kept stays (2.6.5)
         link.lose(Lost(AnswerTimeout(f"{link.place or 'the peer'}: the peer {why} (answer_timeout_s)")))
 
     def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:  # noqa: ARG002 - for a sender
@@ -256,7 +256,8 @@ class LinkDriver(ABC):
 
     def _break(self, link: Link, error: RemoteProtocolError) -> None:
         """End a link whose peer broke the protocol."""
-        self._send_detach(Detach(condition=error.condition, description=error.description))
+        is_named = self.origin is not None and self.origin[1].expiry == "never"  # closing it ends the subscription
+        self._send_detach(Detach(not is_named, error.condition, error.description))
         link.lose(Lost(error))
 
     # sending
