@@ -217,7 +217,7 @@ class PeerClosed(RStreamsError):
         condition: The peer's error condition, such as "amqp:not-found"; one of `Condition` or the peer's own.
         description: The peer's text; may be empty.
         info: The peer's info map; may be empty.
-        place: The peer and the link, as text; empty if they are not known.
+        place: The peer, and the link if that was closed, as text; empty if they are not known.
     """
 
     place: str = ""

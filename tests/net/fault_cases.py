@@ -189,7 +189,7 @@ def _check_log(case: Case, fault: Fault) -> None:
         text = record.getMessage()
         assert record.exc_info is None, f"{text}: {record.exc_info}"
         assert record.levelno < logging.ERROR, text
-        expected = ["trying again in", "refused a connection from"]
+        expected = ["connecting again in", "refused a connection from"]
         if not fault.both_hear:  # the node finds out when the producer is back
             expected.append("another link sends as the producer")
         if fault.kind != "harmless":  # most of them keep one side silent for a while

@@ -154,7 +154,7 @@ class TokenGate:
                 if policy.max_attempts is not None and attempt >= policy.max_attempts:
                     raise
                 delay_s = policy.delay_s(attempt, self._random())
-                logger.warning("no token, trying again in %.3g s: %s", delay_s, error)
+                logger.warning("asking again in %.3g s: %s", delay_s, error)
                 await trio.sleep(delay_s)
             else:
                 self._known.add(audience.name)
@@ -172,11 +172,11 @@ class TokenGate:
             except RStreamsError as error:
                 left_s = expires_at - trio.current_time()
                 if left_s <= 0:
-                    logger.warning("the token for %r has expired and could not be renewed: %s", audience.name, error)
+                    logger.warning("a token has expired and could not be renewed: %s", error)
                 if left_s <= 0 or _is_over(audience.pump):
                     raise
                 delay_s = min(left_s, max(left_s / 2, LEAST_PAUSE_S))
-                logger.warning("a token could not be renewed, trying again in %.3g s: %s", delay_s, error)
+                logger.warning("a token could not be renewed, asking again in %.3g s: %s", delay_s, error)
                 await trio.sleep(delay_s)
 
     async def _put(self, audience: _Audience) -> float:

@@ -275,7 +275,7 @@ class Listener:
         error = None if arrival.pump is None else arrival.pump.error
         if error is not None:
             level = logging.WARNING if isinstance(error, RemoteProtocolError) else logging.INFO
-            log_seldom(logger, level, "a connection ended: %s", error, peer=arrival.origin)
+            log_seldom(logger, level, "a client is gone: %s", error, peer=arrival.origin)
 
     async def _admit(self, arrival: _Arriving, handshake: Handshake, nursery: trio.Nursery) -> None:
         """Authenticate a client, and open its connection if there is room for one more."""

@@ -32,6 +32,8 @@ def failure(peer: str, condition: str, description: str, *, was_open: bool, sile
     """
     if condition == Condition.RESOURCE_LIMIT_EXCEEDED:
         return silence
+    if was_open and "connection aborted" in description:
+        return ConnectionLost(f"{peer} hung up")
     if was_open:
         return ConnectionLost(f"the connection to {peer} broke ({description})")
     return ConnectFailed(f"{peer} does not speak AMQP 1.0, or hung up ({description})")

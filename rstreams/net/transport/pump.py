@@ -422,6 +422,7 @@ class Pump:
 
     def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
         """The peer ended a session; if it did that to refuse one link, the other links in it are attached again."""
+        error.place = self.peer
         links = [(driver.link, driver.origin) for driver in drivers if driver.link is not None]
         for_another = any(link.state is State.ATTACH_SENT for link, _ in links) and not self._closing
         for link, origin in links:
@@ -433,6 +434,8 @@ class Pump:
     def on_close(self, error: PeerClosed | None) -> None:
         """The peer has closed the connection: answer, and end every link."""
         self._over = True
+        if error is not None:
+            error.place = self.peer
         if not self._closing:
             self._fail(error or ConnectionLost(f"{self.peer} closed the connection"))
             self.engine.close()

@@ -248,7 +248,7 @@ class KeptConnection:
                 attempt += 1
                 if not policy.at_start or not self._may_try_again(error, attempt):
                     raise
-                await self._pause("there is no connection yet", error, attempt)
+                await self._pause(error, attempt)
             else:
                 break
         self._use(pump, attempt)
@@ -345,9 +345,8 @@ class KeptConnection:
     async def _open_again(self, error: RStreamsError, failed: int, nursery: trio.Nursery) -> tuple[Pump, int] | None:
         """Return the next connection, and which attempt it took; None if there is to be none."""
         attempt = failed + 1
-        what = f"the connection to {self.peer} was lost"
         while self._may_try_again(error, attempt - 1):
-            await self._pause(what, error, attempt)
+            await self._pause(error, attempt)
             if self._closing:
                 return None
             try:
@@ -355,7 +354,6 @@ class KeptConnection:
             except RStreamsError as again:
                 error = again
                 attempt += 1
-                what = "there is still no connection"
             else:
                 if not self._closing:
                     return pump, attempt
@@ -372,9 +370,9 @@ class KeptConnection:
             return error.condition not in _FINAL
         return isinstance(error, TransportError) and not isinstance(error, AuthenticationFailed)
 
-    async def _pause(self, what: str, error: RStreamsError, attempt: int) -> None:
+    async def _pause(self, error: RStreamsError, attempt: int) -> None:
         delay_s = self._policy.delay_s(attempt, self._random())
-        logger.warning("%s, trying again in %.3g s: %s", what, delay_s, error)
+        logger.warning("connecting again in %.3g s: %s", delay_s, error)
         self._tell(ConnectionStatus("lost", self.peer, error, attempt - 1, delay_s))
         await trio.sleep(delay_s)
 

@@ -140,7 +140,7 @@ async def test_a_token_that_runs_out_ends_its_links_by_the_peer_and_the_next_one
         assert probe.error.condition == "amqp:unauthorized-access"
         source.error = None
         await connection.publish("work", Stream.of(1))
-    assert "the token for 'work' has expired and could not be renewed" in caplog.text
+    assert "a token has expired and could not be renewed: there is no token for 'work': " in caplog.text
 
 
 @pytest.mark.slow
