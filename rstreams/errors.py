@@ -82,7 +82,10 @@ class Condition(StrEnum):
 
 
 MADE_ANEW: Final = "rstreams:made-anew"
-"""The condition of a node that refuses to go on in a log that is not there any more: another one has its address."""
+"""The condition for a log that is not there any more: another one has its address, and a reader cannot go on in it.
+
+A node tells it. A reader of a stream of RabbitMQ finds it out by itself.
+"""
 
 
 class RStreamsError(Exception):

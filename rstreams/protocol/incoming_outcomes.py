@@ -159,6 +159,14 @@ class IncomingOutcomes:
         self._ledger.unsettled += len(deliveries)
         self._given_back += [(RELEASED, delivery) for delivery in deliveries]
 
+    def drop(self, delivery: Hashable) -> None:
+        """Accept a delivery that is not handed over; it is unsettled until the peer is told."""
+        ledger = self._ledger
+        ledger.unsettled += 1
+        if ledger.bound is not None:
+            ledger.bound.receive([((self.losses, delivery), b"")])
+        self.accepted.append(delivery)
+
     def take_dispositions(self) -> list[Disposition]:
         """Take the collected outcomes, which are settled from now on: one frame for a run of equal ones."""
         if self._announced:

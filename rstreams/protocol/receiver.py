@@ -304,20 +304,41 @@ class LinkSubscription(ReceiverState[T]):
         if link is None or link.state is not State.ATTACHED:
             return  # it crossed our detach; the sender knows that it was not taken (2.6.6)
         self._has_lost = False
-        if self._is_first:
-            self._look_at_first(frame)
-        self._items.take_in(frame)
+        if self._is_first and frame.payloads:
+            frame = self._look_at_first(frame)
+        if frame.payloads:
+            self._items.take_in(frame)
         if link.driver.credit() < 0 and not self.ended:
             msg = f"link {link.name!r}: the sender sent more than its credit"
             self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
         self._items.hand_over()
 
-    def _look_at_first(self, frame: Transfer) -> None:
+    def _look_at_first(self, frame: Transfer) -> Transfer:
+        """Look at the first message of a link; return what is to be handed over."""
         self._is_first = False
-        wrong = None if self.why_not_first is None or frame.more else self.why_not_first(frame.payloads[0])
+        if frame.more:
+            return frame
+        first = frame.payloads[0]
+        wrong = None if self.why_not_first is None else self.why_not_first(first)
+        try:
+            seen = wrong is None and self._was_seen(first)
+        except LinkDetached as error:
+            wrong, seen = error, False
         if wrong is not None:
             wrong.place = self.place()
             self.give_up(wrong)  # before it is handed over
+        if not seen:
+            return frame
+        if not frame.settled:
+            self._outcomes.drop(frame.deliveries[0])
+        return replace(frame, deliveries=frame.deliveries[1:], payloads=frame.payloads[1:])
+
+    def _was_seen(self, first: bytes) -> bool:  # noqa: ARG002 - for links that go on
+        """Return whether the first message of a link was handed over before the loss of the link before.
+
+        Errors: `LinkDetached` if the subscription cannot go on with this message.
+        """
+        return False
 
     def on_flow(self, frame: Flow) -> None:
         """Receive the sender's answer to a drain, which `work` looks at, or its need for settlement."""

@@ -11,7 +11,6 @@ import trio
 
 import rstreams
 from rstreams import Reconnect, Stream
-from rstreams.errors import AnswerTimeout, PeerClosed
 from rstreams.net.dialects import Offset
 from tests.interop.processes import eventually
 from tests.interop.rabbitmq import RabbitMQ
@@ -28,9 +27,8 @@ class Traffic:
         self.kind = kind
         self.emitted = self.accepted = 0
         self.seen: set[int] = set()
-        self.refusals: list[PeerClosed | AnswerTimeout] = []
         self.ends = trio.Event()
-        self._policy = Reconnect(first_delay_s=0.01, max_delay_s=0.05, on_detached=self.refusals.append)
+        self._policy = Reconnect(first_delay_s=0.01, max_delay_s=0.05)
 
     async def _numbers(self) -> AsyncIterator[int]:
         while not self.ends.is_set():
@@ -55,6 +53,7 @@ class Traffic:
 
 @pytest.mark.parametrize("orderly", [True, False])
 async def test_publishers_and_readers_go_through_a_restart(killable: RabbitMQ, orderly: bool) -> None:  # noqa: FBT001
+    """Whether a link comes early enough to be refused is a matter of time: `test_returning_peers` has each refusal."""
     in_thread = partial(trio.to_thread.run_sync)
     for kind in KINDS:
         killable.declare(kind, type=kind)
@@ -84,7 +83,6 @@ async def test_publishers_and_readers_go_through_a_restart(killable: RabbitMQ, o
     for each in traffic:
         assert each.accepted == each.emitted
         assert each.seen == set(range(each.emitted))
-    assert traffic[0].refusals, "the stream was not ready at once"
 
 
 ITEMS: Final = 100

@@ -90,6 +90,8 @@ class Dialect:
             After a loss such a refusal is an end at once; others may pass.
         ignores_browse: Whether the peer removes the messages of its queues also from a link that asks for copies,
             whatever its attach answers. Such a peer is never browsed.
+        compares_last: Whether a reader that goes on in a log after a loss gets its last message again and compares it:
+            the peer tells no id of the log, which may have been made anew.
         marks_durable: Whether messages to this peer are marked as durable unless the user says otherwise. If not, the
             peer's addresses decide what survives its restart, and the mark means nothing to them.
     """
@@ -100,6 +102,7 @@ class Dialect:
     renews_at_zero: bool = False
     credit_needs_consumer: bool = False
     ignores_browse: bool = False
+    compares_last: bool = False
     marks_durable: bool = True
     place_gone: frozenset[str] = frozenset()
 

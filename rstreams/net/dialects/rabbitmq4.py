@@ -37,6 +37,7 @@ class RabbitMQ4(StreamOffsets):
     name = "rabbitmq4"
     tested = ("4.0.5", "4.3.6")
     ignores_browse = True
+    compares_last = True
 
     def matches(self, peer: PeerDescription) -> bool:
         """Return whether it is a RabbitMQ of version 4 or later, or of no known version."""

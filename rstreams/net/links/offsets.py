@@ -183,18 +183,23 @@ class Position:
 
     Args:
         in_group: Whether the receiver is a member of a consumer group. The log then knows the place itself.
+        keeps_last: Whether the next link begins with the last message again, which is kept until then; see
+            `rstreams.net.links.last_message`.
 
     Attributes:
         following: The offset behind the last message that was handed over. Before the first one it is the offset at
             which the peer says that the link begins, or None.
         incarnation: The id of the log that the offset is of; None if the peer does not tell it.
+        last: The last message that was handed over, if it is kept; else empty.
     """
 
-    __slots__ = ("_in_group", "following", "incarnation")
+    __slots__ = ("_in_group", "_keeps_last", "following", "incarnation", "last")
 
-    def __init__(self, *, in_group: bool = False) -> None:
+    def __init__(self, *, in_group: bool = False, keeps_last: bool = False) -> None:
         """Have no messages yet."""
         self._in_group = in_group
+        self._keeps_last = keeps_last
+        self.last = b""
         self.following: int | None = None
         self.incarnation: str | None = None
 
@@ -214,6 +219,8 @@ class Position:
         offset = None if self._in_group else read_offset(encoded)
         if offset is not None:
             self.following = offset + 1
+            if self._keeps_last:
+                self.last = encoded
 
     def going_on(self, begin_at: Callable[[int], Mapping[str, Any]]) -> dict[str, Any]:
         """Return the filters of a link that goes on here; a node refuses to go on in another log.
@@ -223,6 +230,7 @@ class Position:
         """
         if self.following is None and not self._in_group:
             return {}
-        begin = {} if self.following is None else dict(begin_at(self.following))
+        at = self.following
+        begin = {} if at is None else dict(begin_at(at - 1 if self.last else at))
         known = self.incarnation
         return begin if known is None else {**begin, INCARNATION: Described(Symbol(INCARNATION), known)}

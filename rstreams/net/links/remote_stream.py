@@ -17,12 +17,14 @@ from rstreams.net.dialects import Dialect, Offset
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.effectively_once import ONCE, RESUMES, OnceStage
 from rstreams.net.links.failures import DeadLetters, FailureName
+from rstreams.net.links.last_message import LastMessage
 from rstreams.net.links.manual_settlement import manual_stage
 from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed
 from rstreams.net.links.offsets import Position, group_filter
 from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.states import State
 
 T = TypeVar("T")
 
@@ -118,18 +120,30 @@ class Resuming(LinkSubscription[T]):
         begin_at: Returns the filters that begin at an offset.
         once: Whether the peer is told that the link goes on.
         place_gone: The conditions of a peer that cannot go on there; see `Dialect`.
+        filtered: Whether the link has a filter besides the place where it begins.
     """
 
     position: Position | None
     begin_at: Callable[[int], Mapping[str, Any]]
     once: bool
     place_gone: frozenset[str]
+    filtered: bool
+    _awaited: LastMessage | None = None
+    _looks_for_it = False
 
     def on_attach(self, frame: Attach) -> None:
         """The peer's answer, which may tell the offset of the first message."""
         super().on_attach(frame)
         if self.position is not None:
             self.position.begin(frame.filters, frame.properties)
+        if self._awaited is not None and not self._looks_for_it and self.ledger.grant(0) and not self._credit.suspended:
+            self._looks_for_it = True
+            self.drain(self._is_at_end)  # the message is there and comes, or the peer has none from there on
+
+    def _is_at_end(self) -> None:
+        self._looks_for_it = False
+        if self._awaited is not None:
+            logger.warning("%s: %s", self.place(), self._awaited.missing)
 
     def next_attach(self, frame: Attach) -> Attach:
         """Return the first attach, or one that goes on behind the items that have come and are not dropped."""
@@ -138,9 +152,24 @@ class Resuming(LinkSubscription[T]):
             position.note(kept)  # it came settled, and is handed over later
         if position is not None:
             frame = replace(frame, filters={**frame.filters, **position.going_on(self.begin_at)})
+            if position.last and position.following is not None:
+                self._awaited = LastMessage(position.following - 1, position.last, filtered=self.filtered)
         if self._goes_on:
             frame = replace(frame, properties={**frame.properties, RESUMES: True})
         return frame
+
+    @property
+    def waits_for(self) -> str:
+        """The reason for waiting that `explain` shows: also a message that may never come again."""
+        text = super().waits_for
+        if self._awaited is None or self.state is not State.ATTACHED:
+            return text
+        return f"{text}; {self._awaited.missing}"
+
+    def _was_seen(self, first: bytes) -> bool:
+        """Return whether it is the last message that was handed over before the loss."""
+        awaited, self._awaited = self._awaited, None
+        return awaited is not None and awaited.comes_again(first)
 
     @property
     def _goes_on(self) -> bool:
@@ -187,7 +216,7 @@ class LinkPublisher(Watched, Generic[T]):
                 receiver, options.decode, remembered=options.remembered, losses=lambda: end.losses
             )
             decode = once.decode
-        position = _position_for(options)
+        position = _position_for(options, keeps_last=dialect.compares_last)
         resumes = position is not None or options.remembered > 0
         make = _end_for(options, resumes=resumes)
         end = make(
@@ -209,7 +238,7 @@ class LinkPublisher(Watched, Generic[T]):
         self._begins(end)
         if isinstance(end, Resuming):
             end.position, end.begin_at, end.once = position, dialect.offset, bool(options.remembered)
-            end.place_gone = dialect.place_gone
+            end.place_gone, end.filtered = dialect.place_gone, bool(options.filters)
         frame = Attach(
             links.new_name(),
             Role.RECEIVER,
@@ -230,13 +259,15 @@ class LinkPublisher(Watched, Generic[T]):
         log_raised(self._options.address, error)
 
 
-def _position_for(options: ReceivingOptions[Any]) -> Position | None:
+def _position_for(options: ReceivingOptions[Any], *, keeps_last: bool) -> Position | None:
     """Return the place that a link goes on from after a loss; None if it begins where a new link begins.
 
     A member of a group that began with the first message misses nothing in a log that was made anew.
     """
     in_group = options.group is not None
-    return None if options.start is None or (in_group and options.start == "first") else Position(in_group=in_group)
+    if options.start is None or (in_group and options.start == "first"):
+        return None
+    return Position(in_group=in_group, keeps_last=keeps_last)
 
 
 def _require_browsing(dialect: Dialect, address: str) -> None:

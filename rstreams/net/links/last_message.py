@@ -1,0 +1,80 @@
+"""Whether a stream is the same as before a loss, where the peer tells no id of it: its reader compares a message.
+
+RabbitMQ tells only the offset of each message, and refuses no offset. Therefore a reader that goes on asks for the last
+message again that was handed over. Both have the same offset. If both are the same message, the stream is taken for the
+same, and the message is dropped. It counts for nothing: neither for the demand nor for the position.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rstreams._codec.decode import Malformed, skip_value
+from rstreams._codec.sections import MESSAGE_ANNOTATIONS, read_section
+from rstreams.errors import MADE_ANEW, Condition, LinkDetached
+from rstreams.net.links.offsets import read_offset
+
+logger = logging.getLogger("rstreams.net")
+
+
+class LastMessage:
+    """The message with which the next link is to begin.
+
+    Args:
+        offset: Its offset.
+        encoded: The message, as it came before the loss.
+        filtered: Whether the link has a filter. Then a message that is gone does not mean that later ones are missing.
+
+    Attributes:
+        offset: Its offset.
+    """
+
+    __slots__ = ("_encoded", "_filtered", "offset")
+
+    def __init__(self, offset: int, encoded: bytes, *, filtered: bool) -> None:
+        self.offset = offset
+        self._encoded = encoded
+        self._filtered = filtered
+
+    @property
+    def missing(self) -> str:
+        """What it means that nothing has come yet."""
+        return (
+            f"the message at offset {self.offset}, behind which the link goes on, has not come again. If it does not, "
+            "the stream was made anew, and is shorter: nothing comes until it has this offset"
+        )
+
+    def comes_again(self, encoded: bytes) -> bool:
+        """Return whether this is the first message of a link; False if it is gone, and the link goes on without it.
+
+        Errors: `LinkDetached` if it is another one: with `MADE_ANEW` if that has the same offset or an earlier one,
+            with `amqp:not-found` if it has a later one.
+        """
+        first, offset = read_offset(encoded), self.offset
+        if first == offset and bare(encoded) == bare(self._encoded):
+            return True
+        place = f"the message at offset {offset}, behind which the link goes on,"
+        if first is not None and first > offset:
+            text = f"{place} is gone, as all before offset {first}: they were deleted, or the stream was made anew"
+            if not self._filtered:
+                raise LinkDetached(Condition.NOT_FOUND.value, text)
+            logger.warning("%s; the link has a filter, and goes on", text)
+            return False
+        there = f"the link begins at offset {first}" if first is not None and first < offset else "another one is there"
+        text = f"the stream was made anew: {place} is gone, and {there}. What the earlier one had behind it is gone"
+        raise LinkDetached(MADE_ANEW, text)
+
+
+def bare(encoded: bytes) -> bytes:
+    """Return the part of a message that its sender has written, and that no peer on the way changes (section 3.2)."""
+    at = before = 0
+    try:
+        while at < len(encoded):
+            begin = at
+            code, at = read_section(encoded, at, before)
+            if code > MESSAGE_ANNOTATIONS:
+                return encoded[begin:]
+            before, at = code, skip_value(encoded, at)
+    except Malformed:
+        pass  # the decoder reports it
+    return b""
