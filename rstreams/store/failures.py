@@ -7,6 +7,7 @@ Damage does not pass.
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from typing import Final
 
@@ -17,6 +18,9 @@ PASSING: Final = (sqlite3.Error, OSError, MemoryError)
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The errors of the system for a disk without room."""
+
+FILES: Final = "'store.db' or 'store.db-wal'"
+"""The files of the tables, for people; SQLite does not say which one it means."""
 
 _FULL: Final = "the disk is full"
 
@@ -83,8 +87,10 @@ def failure(what: str, error: BaseException, found: OSError | None = None) -> St
         return StoreError(f"{what}: another program has locked its tables")
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if code in _DAMAGED:
-        return StoreDamaged(f"{what}: its tables are damaged ({text})")
-    return StoreError(f"{what}: {text}")
+        return StoreDamaged(f"{what}: its tables are damaged ({text}); they are in {FILES}")
+    file = getattr(error, "filename", None)
+    names = FILES if isinstance(error, sqlite3.Error) else "" if file is None else repr(os.fsdecode(file))
+    return StoreError(f"{what}: {text} ({names})" if names else f"{what}: {text}")
 
 
 def _code(error: BaseException) -> int:

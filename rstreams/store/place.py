@@ -15,10 +15,12 @@ import fcntl
 import os
 import struct
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from rstreams.errors import StoreError
 from rstreams.store.entries import checksum
+from rstreams.store.failures import StoreDamaged, failure
 
 TABLES: Final = "store.db"
 MARK: Final = "mark"
@@ -50,12 +52,12 @@ class StorePlace:
                 raise StoreError(msg)
             names = {file.name for file in self.path.iterdir()}
             if names and LOCK not in names:
-                msg = f"store {shown!r}: the directory has other files and is not a store"
+                msg = f"store {shown!r}: the directory has other files and is not a store: there is no file {LOCK!r}"
                 raise StoreError(msg)
             self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            msg = f"store {shown!r} cannot be used: {error.strerror or error}"
-            raise StoreError(msg) from error
+            what = f"store {shown!r} cannot be used"
+            raise failure(what, error) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -107,7 +109,7 @@ class StorePlace:
 def read_mark(path: Path) -> tuple[bytes, int] | None:
     """Return the store's own number and the number of commits that are safe; None if there is no mark.
 
-    Errors: `StoreError` if it is damaged.
+    Errors: `StoreDamaged` if it is damaged.
     """
     try:
         found = (path / MARK).read_bytes()
@@ -119,5 +121,17 @@ def read_mark(path: Path) -> tuple[bytes, int] | None:
         identity, commits, crc = _MARK.unpack(found)
         if crc == checksum((commits,), identity):
             return identity, commits
-    msg = f"store {str(path)!r} is damaged: the file {MARK!r} is not readable"
-    raise StoreError(msg)
+    raise damaged(path, f"the file {MARK!r} is not readable")
+
+
+def damaged(path: Path, text: str) -> StoreDamaged:
+    """Return the error for a store that is damaged, with the way to look at it."""
+    way = f"see `python -m rstreams.store check {quote(str(path))}`"
+    return StoreDamaged(f"store {str(path)!r} is damaged: {text}; {way}")
+
+
+def is_missing(path: Path) -> bool:
+    """Return whether the tables are missing from a store that has been used."""
+    if (path / TABLES).exists():
+        return False
+    return any(file.exists() and file.stat().st_size for file in (path / MARK, path / f"{TABLES}-wal"))

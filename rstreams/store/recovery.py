@@ -16,14 +16,13 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from rstreams.errors import StoreError
 from rstreams.store.entries import checksum
-from rstreams.store.failures import StoreDamaged, is_of_disk
+from rstreams.store.failures import FILES, is_of_disk
 from rstreams.store.ledger import POSITION_BITS, Ledger
-from rstreams.store.place import TABLES, read_mark
+from rstreams.store.place import MARK, TABLES, damaged, read_mark
 from rstreams.store.tables import UNREADABLE, account_checksum
 
 APPLICATION: Final = 0x72737472
@@ -69,7 +68,7 @@ def recover(path: Path) -> StoreState:
         except UNREADABLE as error:
             if is_of_disk(error):
                 raise
-            raise _damaged(path, str(error)) from error
+            raise damaged(path, f"{FILES}: {error}") from error
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
@@ -78,22 +77,22 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(place, timeout=LOCK_S, uri=True, isolation_level=None)
 
 
-def _damaged(path: Path, text: str) -> StoreDamaged:
-    way = f"see `python -m rstreams.store check {quote(str(path))}`"
-    return StoreDamaged(f"store {str(path)!r} is damaged: {text}; {way}")
-
-
 def _check_header(path: Path) -> None:
     """Look at the file's header before SQLite opens it, because SQLite might change files that are not a store's."""
     with (path / TABLES).open("rb") as file:
         header = file.read(100)
     number, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
     if len(header) < 100 or header[:16] != b"SQLite format 3\0" or number != APPLICATION:
-        raise _damaged(path, f"the file {TABLES!r} does not begin as a store's")
+        raise damaged(path, f"the file {TABLES!r} does not begin as a store's")
     if version != VERSION:
         newer = f"it has the format {version}, and this rstreams reads the format {VERSION}"
         msg = f"store {str(path)!r} was written by another version: {newer}"
         raise StoreError(msg)
+
+
+def missing_commits(number: int) -> str:
+    """Return what is said of tables that have fewer commits than the mark."""
+    return f"the last {number} commits that were safe are missing from {FILES}"
 
 
 class _Recovery:
@@ -108,7 +107,7 @@ class _Recovery:
         self._execute("BEGIN")
         if size <= SMALL:
             [(found,)] = self._execute("PRAGMA quick_check(1)").fetchall()
-            self._require(found == "ok", found)
+            self._require(found == "ok", f"{FILES}: {found}")
         identity, commits, partitions = self._account()
         ledgers = self._ledgers()
         self._require(len(ledgers) == partitions, "a partition is missing")
@@ -120,7 +119,7 @@ class _Recovery:
 
     def _require(self, condition: bool, text: str) -> None:  # noqa: FBT001 - as an assert
         if not condition:
-            raise _damaged(self._path, text)
+            raise damaged(self._path, text)
 
     def _account(self) -> tuple[bytes, int, int]:
         rows = self._execute("SELECT identity, commits, partitions, crc FROM store").fetchall()
@@ -129,9 +128,9 @@ class _Recovery:
         self._require(crc == account_checksum(identity, commits, partitions), "its account is not readable")
         mark = read_mark(self._path)
         if mark is not None:
-            self._require(mark[0] == identity, "the files are not of the same store")
+            self._require(mark[0] == identity, f"{TABLES!r} and {MARK!r} are not of the same store")
             missing = mark[1] - commits
-            self._require(missing <= 0, f"the last {missing} commits that were safe are missing")
+            self._require(missing <= 0, missing_commits(missing))
         return identity, commits, partitions
 
     def _ledgers(self) -> dict[str, Ledger]:

@@ -20,7 +20,7 @@ from rstreams.errors import StoreError
 from rstreams.store.entries import merged
 from rstreams.store.failures import PASSING, failure
 from rstreams.store.ledger import POSITION_BITS
-from rstreams.store.place import MARK, SKIPPED, TABLES, StorePlace
+from rstreams.store.place import MARK, SKIPPED, TABLES, StorePlace, is_missing
 from rstreams.store.recovery import APPLICATION, VERSION
 from rstreams.store.salvage import Damage, Salvage, bodies, salvage
 from rstreams.store.tables import PAGE_BYTES, SCHEMA, account_checksum
@@ -112,7 +112,8 @@ def skip(path: str | os.PathLike[str]) -> list[Damage]:
 @contextmanager
 def _locked(path: str | os.PathLike[str]) -> Iterator[StorePlace]:
     if not (Path(path) / TABLES).exists():
-        msg = f"{os.fspath(path)!r} is not a store"
+        why = f": the file {TABLES!r} is missing" if is_missing(Path(path)) else ""
+        msg = f"{os.fspath(path)!r} is not a store{why}"
         raise StoreError(msg)
     place = StorePlace(path)
     try:

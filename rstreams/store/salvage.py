@@ -17,9 +17,10 @@ from typing import Any, Final
 
 from rstreams.errors import StoreError
 from rstreams.store.entries import checksum, split
+from rstreams.store.failures import FILES
 from rstreams.store.ledger import POSITION_BITS, Ledger
-from rstreams.store.place import TABLES, read_mark
-from rstreams.store.recovery import VERSION, open_to_read
+from rstreams.store.place import MARK, TABLES, read_mark
+from rstreams.store.recovery import VERSION, missing_commits, open_to_read
 from rstreams.store.tables import UNREADABLE, account_checksum
 
 
@@ -110,12 +111,15 @@ def salvage(path: Path) -> Salvage:
 
     Errors: `StoreError` if it was written by a newer version, or nothing of it can be read.
     """
+    if not (path / TABLES).stat().st_size:  # SQLite would remove the log beside it
+        msg = f"store {str(path)!r}: nothing of it can be read: the file {TABLES!r} is empty"
+        raise StoreError(msg)
     connection = open_to_read(path)
     try:
         return _Reading(path, connection).run()
     except UNREADABLE as error:
         connection.close()
-        msg = f"store {str(path)!r}: nothing of it can be read: {error}"
+        msg = f"store {str(path)!r}: nothing of it can be read, which is in {FILES}: {error}"
         raise StoreError(msg) from error
     except BaseException:
         connection.close()
@@ -170,13 +174,13 @@ class _Reading:
         try:
             mark = read_mark(self._path)
         except StoreError:
-            self._damaged("the file 'mark' is not readable")
+            self._damaged(f"the file {MARK!r} is not readable")
             return
         if mark is not None and found.identity:
             if mark[0] != found.identity:
-                self._damaged("the files are not of the same store")
+                self._damaged(f"{TABLES!r} and {MARK!r} are not of the same store")
             elif mark[1] > found.commits:
-                self._damaged(f"the last {mark[1] - found.commits} commits that were safe are missing")
+                self._damaged(missing_commits(mark[1] - found.commits))
         if mark is not None:
             found.identity = found.identity or mark[0]
             found.commits = max(found.commits, mark[1])

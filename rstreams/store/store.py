@@ -23,7 +23,7 @@ from rstreams.store.disk_room import DiskRoom, let_go
 from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
-from rstreams.store.place import SKIPPED, StorePlace
+from rstreams.store.place import SKIPPED, TABLES, StorePlace, damaged, is_missing
 from rstreams.store.recovery import APPLICATION, LOCK_S, VERSION, StoreState, recover
 from rstreams.store.tables import PAGE_BYTES, SCHEMA, UNREADABLE, Tables, account_checksum
 from rstreams.store.writer import LOCKED_S, LOG_BYTES, RETRY_S, Writer
@@ -213,6 +213,8 @@ class Store:
         if (place.path / SKIPPED).exists():
             msg = f"store {self.path!r}: a skip of what is damaged was interrupted: skip it again"
             raise StoreError(msg)
+        if is_missing(place.path):
+            raise damaged(place.path, f"the file {TABLES!r} is missing")
         if not place.tables.exists():
             _create(place)
         state = recover(place.path)

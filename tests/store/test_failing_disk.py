@@ -14,7 +14,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ import pytest
 from rstreams.errors import StoreError
 from rstreams.store import StoreDamaged, StoreFull, disk_room, store, writer
 from rstreams.store.changes import Delete, Note, Put
-from rstreams.store.failures import failure
+from rstreams.store.failures import FILES, failure
 from rstreams.store.kept_changes import KeptChanges
 from rstreams.store.ledger import Ledger
 from tests.store.stores import make_full, opened
@@ -119,6 +120,19 @@ def test_what_cannot_be_written_at_the_close_is_told(
     assert "1 changes are given up: settled messages may come again" in caplog.text
 
 
+@contextmanager
+def logged() -> Iterator[threading.Event]:
+    """Have an event that is set behind the next line of the log."""
+    line, root = threading.Event(), logging.getLogger()
+    handler = logging.Handler()
+    handler.emit = lambda record: line.set()  # type: ignore[method-assign] # noqa: ARG005 - any line
+    root.addHandler(handler)  # behind that of `caplog`
+    try:
+        yield line
+    finally:
+        root.removeHandler(handler)
+
+
 @pytest.mark.usefixtures("impatient")
 def test_the_log_has_one_line_for_each_state_of_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "rstreams.store")
@@ -135,9 +149,9 @@ def test_the_log_has_one_line_for_each_state_of_a_full_disk(tmp_path: Path, capl
         refused = f"{what} cannot be written: the disk is full; new messages are refused, and everything else is "
         assert [each.message for each in caplog.records] == [refused + "written later"]
         caplog.clear()
-        make_full(used.store, None)
-        while used.store.trouble is not None:
-            time.sleep(0.001)
+        with logged() as line:
+            make_full(used.store, None)
+            assert line.wait(30)
         assert [each.message.split(" after")[0] for each in caplog.records] == [f"{what} can be written again"]
 
 
@@ -213,11 +227,17 @@ def test_changes_that_are_kept_are_few(tmp_path: Path) -> None:
         (OSError(28, "No space left on device"), None, StoreFull, "the disk is full"),
         (OSError(122, "Disk quota exceeded"), None, StoreFull, "the disk quota is used up"),
         (OSError(5, "Input/output error"), None, StoreError, "Input/output error"),
+        (OSError(5, "Input/output error", "s/mark"), None, StoreError, "Input/output error ('s/mark')"),
         ((sqlite3.SQLITE_FULL, "database or disk is full"), None, StoreFull, "the disk is full"),
-        ((sqlite3.SQLITE_IOERR, "disk I/O error"), None, StoreError, "disk I/O error"),
+        ((sqlite3.SQLITE_IOERR, "disk I/O error"), None, StoreError, f"disk I/O error ({FILES})"),
         ((sqlite3.SQLITE_IOERR, "disk I/O error"), OSError(122, ""), StoreFull, "the disk quota is used up"),
         ((sqlite3.SQLITE_BUSY, "database is locked"), None, StoreError, "another program has locked its tables"),
-        ((sqlite3.SQLITE_CORRUPT, "malformed"), None, StoreDamaged, "its tables are damaged (malformed)"),
+        (
+            (sqlite3.SQLITE_CORRUPT, "malformed"),
+            None,
+            StoreDamaged,
+            f"its tables are damaged (malformed); they are in {FILES}",
+        ),
     ],
 )
 def test_a_failure_is_told_in_words(

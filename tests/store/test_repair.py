@@ -152,7 +152,7 @@ def test_a_log_that_was_cut_off_is_told_and_passed_over(copy: Path) -> None:
     (killed / "store.db-wal").unlink()
     (killed / "store.db-shm").unlink()
     [damage] = skip(killed)
-    assert str(damage) == "the last 1 commits that were safe are missing"
+    assert str(damage) == "the last 1 commits that were safe are missing from 'store.db' or 'store.db-wal'"
     with opened(killed) as used:
         assert used.all()[-1][0] == 20 * RUNS - 1
 
