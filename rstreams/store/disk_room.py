@@ -136,6 +136,17 @@ class DiskRoom:
                 self._cover(self._pages + _SPARE_PAGES)
         self.take()  # another program may have cut it off
 
+    def unreadable(self) -> OSError | None:
+        """Read the files of the tables; return why that fails, None if it does not."""
+        try:
+            for file in (self._tables, self._log):
+                at = 0
+                while read := os.pread(file, _STEP_BYTES, at):
+                    at += len(read)
+        except OSError as error:
+            return error
+        return None
+
     @property
     def log_bytes(self) -> int:
         """The part of the log that has not been moved into the tables, in bytes; 0 if that cannot be read now."""

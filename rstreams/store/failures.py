@@ -62,6 +62,11 @@ def is_of_disk(error: BaseException) -> bool:
     return isinstance(error, OSError | MemoryError) or _code(error) in _DISK
 
 
+def says_damaged(error: BaseException) -> bool:
+    """Return whether SQLite calls the tables damaged. It does so, too, if the disk fails to read them (EIO)."""
+    return _code(error) in _DAMAGED
+
+
 def is_of_sync(error: BaseException) -> bool:
     """Return whether a sync failed: what was written before it may not be on the disk, whatever a later one says."""
     return getattr(error, "sqlite_errorcode", 0) in _SYNCS

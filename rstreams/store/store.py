@@ -20,7 +20,7 @@ from typing import Any, Final
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Delete, Modification, Read, Seek, Together
 from rstreams.store.disk_room import DiskRoom, let_go
-from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk
+from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk, says_damaged
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
 from rstreams.store.place import SKIPPED, TABLES, StorePlace, damaged, is_missing
@@ -319,7 +319,7 @@ class Store:
         except StoreError as error:
             self._tell_of_damage(question, error)
         except (*UNREADABLE, *PASSING) as error:
-            if is_of_disk(error):
+            if is_of_disk(error) or says_damaged(error):
                 self._answer_later(question, since, error)
             else:
                 self._tell_of_damage(question, self._tables.damaged(str(error)))
@@ -335,7 +335,10 @@ class Store:
         self._tell_answer(question, damage)
 
     def _answer_later(self, question: Read | Seek, since: float, error: BaseException) -> None:
-        """Keep a question that the disk does not answer now; its reader gets the error when it has waited long."""
+        """Keep a question that the disk does not answer now; its reader gets the error when it has waited long.
+
+        If SQLite still calls the tables damaged then, and the disk can read them, they are.
+        """
         now = time.monotonic()
         reason = failure(f"store {self.path!r} cannot be read", error)
         if not is_lock(error) and str(reason) != self._unreadable:
@@ -344,8 +347,14 @@ class Store:
         if is_lock(error) or now - since < question.patience_s:
             self._unread.append((since, question))
             self._unread_at = min(self._unread_at, now + (LOCKED_S if is_lock(error) else RETRY_S))
-        else:
-            self._tell_answer(question, reason)
+            return
+        fault = self._room.unreadable() if says_damaged(error) else None
+        if fault is not None:
+            reason = failure(f"store {self.path!r} cannot be read", fault)
+        elif says_damaged(error):
+            self._tell_of_damage(question, self._tables.damaged(str(error)))
+            return
+        self._tell_answer(question, reason)
 
     def _tell_answer(self, question: Read | Seek, answer: Any) -> None:  # noqa: ANN401 - of the question
         tell: Callable[[Any], None] = question.answer

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rstreams.errors import StoreError
-from rstreams.store import Store, StoreFull, store, writer
+from rstreams.store import Store, StoreDamaged, StoreFull, store, writer
 from tests.store.stores import Used
 
 KINDS: Final = {"write": 1, "sync": 2, "read": 4, "open": 8}
@@ -125,6 +125,8 @@ def play(template: Path, folder: Path, point: tuple[str, int, int, int]) -> str:
     if not game.until(lambda: game.store.trouble is None):
         return f"the trouble does not end: {game.store.trouble}"
     errors = [each for each in (*game.refused, *game.read) if isinstance(each, StoreError)]
+    if any(isinstance(each, StoreDamaged) for each in game.read):
+        return "a reader is told that the store is damaged"
     if kind == "write" and error != errno.EIO and not all(isinstance(each, StoreFull) for each in errors):
         return f"not named as full: {errors[0]}"
     shutil.copytree(folder, folder.parent / "killed")

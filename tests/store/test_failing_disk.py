@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -251,3 +252,58 @@ def test_a_failure_is_told_in_words(
         raised = error
     made = failure("it cannot be used", raised, found)
     assert (type(made), str(made)) == (kind, f"it cannot be used: {text}")
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("fails", [1, 3])
+def test_a_disk_that_does_not_read_for_a_moment_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    """SQLite calls the tables damaged (SQLITE_CORRUPT) if the system answers a read with EIO."""
+    with opened(tmp_path / "s") as used:
+        used.append([b"first"])
+        read, left = used.store._tables.read, [malformed()] * fails
+
+        def read_or_fail(*arguments: Any) -> Any:  # noqa: ANN401 - those of `read`
+            if left:
+                raise left.pop()
+            return read(*arguments)
+
+        monkeypatch.setattr(used.store._tables, "read", read_or_fail)
+        assert used.all() == [(0, b"first")]
+
+
+@pytest.mark.parametrize("disk", ["fails", "reads"])
+def test_tables_that_stay_malformed_are_damaged_if_the_disk_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: str
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise malformed()
+
+    with opened(tmp_path / "s") as used:
+        used.append([b"first"])
+        monkeypatch.setattr(used.store._tables, "read", fail)
+        if disk == "fails":
+            monkeypatch.setattr("os.pread", NotReadable(used.store._room._tables))
+        told = used.wait(lambda answer: used.partition().read(0, answer, patience_s=0.0))
+        monkeypatch.undo()
+    assert type(told) is (StoreError if disk == "fails" else StoreDamaged)
+    assert ("Input/output error" if disk == "fails" else "is damaged: malformed") in str(told)
+
+
+def malformed() -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError("malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+class NotReadable:
+    """Stands for `os.pread` on a disk that fails to read one file."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._pread = file, os.pread
+
+    def __call__(self, file: int, size: int, at: int) -> bytes:
+        if file == self._file:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return self._pread(file, size, at)
