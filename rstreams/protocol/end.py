@@ -47,6 +47,9 @@ _LASTS: Final = (
 )
 """The phases in which a link that the peer has ended may be replaced."""
 
+_ATTACHING: Final = (ReceiverPhase.ATTACHING, SenderPhase.ATTACHING)
+"""The phases in which an end has never been attached."""
+
 
 class End:
     """An end of a link. It outlives a lost link, and goes on with the next one.
@@ -56,6 +59,8 @@ class End:
             it.
         attach_later: Attaches the end again later, for the reason that the peer gave, or because it gave no answer;
             None: its connection does not return.
+        follows: Whether another end was attached before in the place of this one, on a connection that was lost. Then
+            it is tried again also if it has never been attached itself.
         outlives_detach: Whether it is attached again if the peer detaches its link, also when the connection stays.
             Without it, that is done only if the peer refuses the link that follows a lost one, or does not answer it.
     """
@@ -64,6 +69,7 @@ class End:
         """Start without a link; a delivery may carry `pack_items` items if the peer knows packs."""
         self.place: Callable[[], str] = str
         self.attach_later: Callable[[PeerClosed | AnswerTimeout], None] | None = None
+        self.follows = False
         self.outlives_detach = False
         self._answered = False  # the peer has attached the present link
         self._has_lost = False  # there was a link before, and nothing has come on the present one
@@ -73,11 +79,13 @@ class End:
 
     def _survives(self, error: PeerClosed | AnswerTimeout) -> bool:
         """Return whether it is attached again although the connection stays: it was attached, and is wanted."""
-        if self.attach_later is None or self._life.phase not in _LASTS:
+        follows = self.follows and self._life.phase in _ATTACHING
+        if self.attach_later is None or not (follows or self._life.phase in _LASTS):
             return False
+        has_lost = follows or self._has_lost
         if isinstance(error, AnswerTimeout):
-            return self._has_lost
-        if self._has_lost and (not self._answered or isinstance(error, SessionEnded)):
+            return has_lost
+        if has_lost and (not self._answered or isinstance(error, SessionEnded)):
             return self._may_pass(error.condition)
         return self.outlives_detach and error.condition not in _FINAL
 

@@ -95,6 +95,7 @@ class Requester(Generic[T]):
         self._prefix = uuid.uuid4().hex
         self._numbers = itertools.count(1)
         self._over: BaseException | None = None
+        self._was_open = False  # an earlier route
         self._limits = TimeLimits()
         nursery.start_soon(self._limits.run)
         self._route = _Route(self, links, options)
@@ -223,8 +224,9 @@ class Requester(Generic[T]):
         """Open the next route, if there is to be one."""
         # A peer that ends the session because of a refused link ends the other link with it, and would do so again.
         refused = isinstance(error, SessionEnded) and not route.was_open
+        self._was_open = self._was_open or route.was_open
         if self._over is None and returns and not refused:
-            self._route = _Route(self, self._links, self._options)
+            self._route = _Route(self, self._links, self._options, follows=self._was_open)
         elif self._over is None:
             self._over = error
 
@@ -321,7 +323,9 @@ name_arguments("Requester", Requester)
 class _Route(Generic[T]):
     """The two links of a requester while one connection lasts; the subscriber of the replies."""
 
-    def __init__(self, requester: Requester[T], links: Links, options: RequestOptions[T]) -> None:
+    def __init__(
+        self, requester: Requester[T], links: Links, options: RequestOptions[T], *, follows: bool = False
+    ) -> None:
         self.settled = trio.Event()  # set when it is known whether it is open
         self.was_open = False
         self.ended: BaseException | None = None
@@ -348,6 +352,7 @@ class _Route(Generic[T]):
             on_finished=self._on_requests_finished,
             on_attached=self._on_attached,
         )
+        self._replies.follows = self._requests.follows = follows
         attach_replies(links, self._replies, options.reply_address)
         place = links.dialect.target(options.address)
         capabilities = options.capabilities or place.capabilities

@@ -60,7 +60,7 @@ class ReplyLink(LinkSubscription[Reply]):
 
     def on_lost(self, frame: Lost) -> None:
         """The address is gone, if it was ever made."""
-        self.returns = frame.returns and self._link is not None
+        self.returns = frame.returns and self._was_attached
         super().on_lost(Lost(frame.error) if self.returns else frame)
 
 
@@ -89,8 +89,8 @@ class RequestLink(PublishingEnd[T]):
         super().on_detach(frame)
 
     def on_lost(self, frame: Lost) -> None:
-        """The link is gone for good, if there was one."""
-        self.returns = frame.returns and self._link is not None
+        """The link is gone for good, if it was ever attached."""
+        self.returns = frame.returns and self._was_attached
         super().on_lost(Lost(frame.error) if self.returns else frame)
 
 

@@ -11,7 +11,7 @@ import trio
 
 import rstreams
 from rstreams import Node, Reconnect, Stream
-from rstreams.errors import AnswerTimeout, PeerClosed, SessionEnded
+from rstreams.errors import AnswerTimeout, LinkDetached, PeerClosed, SessionEnded
 from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import until
 from tests.net.wire import (
@@ -50,6 +50,38 @@ async def test_a_node_that_gets_its_queue_late_is_waited_for() -> None:
                 await sender.send(1)
             await until(lambda: probe.items == [1])
         assert {each.condition for each in told if isinstance(each, PeerClosed)} == {"amqp:not-found"}
+
+
+async def test_a_requester_waits_for_a_responder_that_is_late() -> None:
+    told: list[PeerClosed | AnswerTimeout] = []
+    policy = Reconnect(first_delay_s=0.0, max_delay_s=0.01, on_detached=told.append)
+    async with Node() as first, Node() as second:
+        one, two = await first.listen("127.0.0.1:0"), await second.listen("127.0.0.1:0")
+        first.respond("double", lambda number: 2 * number)
+        async with (
+            rstreams.connect([one.url, two.url], reconnect=policy) as connection,
+            connection.requester("double") as requester,
+        ):
+            assert await requester.request(1) == 2
+            await one.close("amqp:connection:forced", "going down")
+            await until(lambda: len(told) >= 2)
+            second.respond("double", lambda number: 2 * number)
+            assert await requester.request(2) == 4
+
+
+async def test_a_requester_gives_up_a_responder_that_does_not_come_back() -> None:
+    async with Node() as first, Node() as second:
+        one, two = await first.listen("127.0.0.1:0"), await second.listen("127.0.0.1:0")
+        first.respond("double", lambda number: 2 * number)
+        policy = Reconnect(first_delay_s=0.0, max_delay_s=0.01, links_s=0.05)
+        async with (
+            rstreams.connect([one.url, two.url], reconnect=policy) as connection,
+            connection.requester("double") as requester,
+        ):
+            assert await requester.request(1) == 2
+            await one.close("amqp:connection:forced", "going down")
+            with pytest.raises(LinkDetached, match="no address 'double' here"):
+                await requester.request(2)
 
 
 class Restarting:
