@@ -66,6 +66,11 @@ def grant(handle: int, credit: int = MOST_CREDIT, *, drain: bool = False) -> byt
     )
 
 
+def detach(handle: int) -> bytes:
+    """Return the frame that ends a link."""
+    return frame(0x16, encode_uint(handle), _TRUE)
+
+
 def close() -> bytes:
     """Return the frame that ends a connection."""
     return frame(0x18)

@@ -21,16 +21,20 @@ from dataclasses import dataclass
 from time import sleep
 from typing import Final
 
-from benchmarks._hostile_client import HostileClient, attach, close, grant, hang_up, opening, parts
+from benchmarks._hostile_client import HostileClient, attach, close, detach, grant, hang_up, opening, parts
 from benchmarks._processes import peak_mib, wait_until
 from benchmarks._report import Row, report, smaller_is_better
 
 MAX_MIB: Final = 150
 MAX_WAIT_MS: Final = 100
-MORE_MIB: Final = {"connections_3000/all_let_in": 250}
-"""What may take more: more connections than are let in by default."""
+MORE_MIB: Final = {
+    "connections_3000/all_let_in": 250,
+    "half_messages_600/large_frames": 280,
+    "half_messages_600/small_frames": 280,
+}
+"""What may take more: more connections than are let in by default; and connections that each keep a buffer."""
 
-KIB_A_LINK: Final = {"links_10000": 12, "links_10000/with_items": 22}
+KIB_A_LINK: Final = {"links_10000": 12, "links_10000/with_items": 22, "attach_30000": 1}
 """What a link may take, of the memory that a node needs more than without links: this grows with Python's objects."""
 
 MAX_UNSETTLED: Final = 10_000
@@ -38,6 +42,9 @@ CONNECTIONS: Final = 10
 LINKS: Final = 1000
 CLIENTS: Final = 3000
 GUESTS: Final = 900
+HALVES: Final = 600
+HALF_BYTES: Final = 500_000
+TIMES: Final = 3
 CROWD: Final = 11_000
 SENDERS: Final = 20
 PARTS_BYTES: Final = 56 * 2**20
@@ -152,6 +159,39 @@ def unfinished(port: int) -> int:
         return client.refusals
 
 
+def half_messages(frame_bytes: int) -> Attack:
+    """Open 600 connections, and send half a message on each; return how many connections there were."""
+
+    def attack(port: int) -> int:
+        clients = [HostileClient(port, reads=False) for _ in range(HALVES)]
+        for client in clients:
+            client.send(opening(), attach(0, sends="work"))
+            client.hear()
+        for client in clients:
+            client.send(*parts(0, 0, HALF_BYTES, frame_bytes))
+        sleep(5)
+        hang_up(clients)
+        sleep(2)
+        return len(clients)
+
+    return attack
+
+
+def attach_again(port: int) -> int:
+    """Attach and detach 1,000 links on each of 10 connections three times; return how many attaches there were."""
+    clients = [HostileClient(port) for _ in range(CONNECTIONS)]
+    frames = b"".join(attach(handle, receives="kilobytes") + detach(handle) for handle in range(LINKS))
+    for client in clients:
+        client.send(opening())
+    for _ in range(TIMES):
+        for client in clients:
+            client.send(frames)
+    most = len(clients) * LINKS * TIMES
+    wait_until(lambda: sum(each.replies for each in clients) >= most, "all links were attached", 240)
+    hang_up(clients)
+    return most
+
+
 def links(*, credit: bool) -> Attack:
     """Attach 10,000 links, and grant nothing on them, or all there is; return how many were attached."""
 
@@ -233,6 +273,9 @@ ATTACKS: Final[dict[str, tuple[Attack, dict[str, int]]]] = {
     "presettled": (presettled(reads=True), {}),
     "presettled/never_reads": (presettled(reads=False), {}),
     "unfinished_messages": (unfinished, {}),
+    "half_messages_600/large_frames": (half_messages(65_000), {}),
+    "half_messages_600/small_frames": (half_messages(8000), {}),
+    "attach_30000": (attach_again, {}),
     "links_10000": (links(credit=False), {}),
     "links_10000/with_items": (links(credit=True), {}),
     "connections_3000": (connections, {}),

@@ -228,7 +228,7 @@ class Engine:
             How many bytes were taken. The rest is to be given again, after a turn of the links.
         """
         if data:
-            return self._incoming.feed(data, slow_frames)
+            return self._incoming.feed(data, slow_frames, waits=True)
         self.feed(data)
         return 0
 
@@ -331,6 +331,7 @@ class Engine:
         self.note_events()
         if self._turned:
             self._wake_turned()
+        self._incoming.note_turn()
         return self._turns.give(most, slice_s)
 
     def note_events(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from cproton_ffi import lib
 
+from rstreams.errors import Condition
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
@@ -88,6 +90,8 @@ class HostConnection:
         self.unsent = UnsentBytes(self.loops.waiting)
         self.shut = ShutSessions()
         self.unfinished = unfinished
+        if unfinished is not None:
+            unfinished.cut_off = self._cut_off
         self.share = share
         self._on_misuse = on_misuse
         self.peer_packs = False
@@ -112,6 +116,10 @@ class HostConnection:
         """Take a link that is gone out of every queue."""
         self.turns.forget(driver)
         self.outgoing.forget(driver.pointer)
+
+    def _cut_off(self, why: str) -> None:
+        """Have the connection closed in a turn of its own; any task of the run may call this."""
+        self.call_after(0.0, partial(self._on_misuse, Condition.RESOURCE_LIMIT_EXCEEDED.value, why))
 
     def misused(self, condition: str, description: str) -> None:
         """Have the connection closed, because the peer repeats something that was refused."""

@@ -50,13 +50,17 @@ from rstreams.net._proton.frame_fields import (
 from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_flows import Bytes, IncomingFlows
-from rstreams.net._proton.incoming_parts import LARGE_FRAME_BYTES, IncomingPart, LargeHeads
+from rstreams.net._proton.incoming_parts import HEAD_BYTES, LARGE_FRAME_BYTES, IncomingPart, LargeHeads
 from rstreams.net._proton.incoming_rooms import IncomingRooms
+from rstreams.net._proton.parts import READ_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 
 SLOW_FRAMES: Final = 16
 """The most frames beginning or ending a link or a session that are read before others have their turn: some 5 ms."""
+
+PUSH_BYTES: Final = 64 * 1024
+"""The bytes that the engine is given at once, before it is looked whether it has many that are not read."""
 
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)
@@ -98,21 +102,26 @@ class IncomingFrames:
         self._channels: dict[int, Channel] = {}
         self._part: IncomingPart | None = None  # the payload that is on its way beside the engine
         self._rooms: IncomingRooms | None = None  # for the rest of that payload, and what comes behind
+        self._is_full = False  # the engine has many unread bytes, and the links have not had a turn since
+        self._since_turn = 0  # the bytes that came since then
         self._large = LargeHeads()
         self._heads: list[bytes] = []  # of large transfers, for the engine
         self._flows = IncomingFlows(listener, host)
 
-    def feed(self, data: Bytes, slow_frames: int = SLOW_FRAMES) -> int:
+    def feed(self, data: Bytes, slow_frames: int = SLOW_FRAMES, *, waits: bool = False) -> int:
         """Read bytes that have come, and give them to the engine.
 
         Args:
             data: The bytes.
             slow_frames: The most frames that begin or end a link or a session; others are to have their turn then.
+            waits: Whether nothing is read while the engine is full: until `note_turn`.
 
         Returns:
             How many bytes were read.
         """
         size = len(data)
+        if self._is_full and waits:
+            return 0
         if self._refused:
             return size
         if not self._in_frames:
@@ -124,7 +133,8 @@ class IncomingFrames:
             self._held = b""
         view = memoryview(data)
         if view and self._in_frames:
-            return size - self._feed_frames(view, slow_frames)
+            size -= self._feed_frames(view, slow_frames)
+            self._look_for_unread(size)
         return size
 
     def end(self) -> None:
@@ -161,19 +171,30 @@ class IncomingFrames:
                 self._skipped = max(0, _read_u32(head, 0)[0] - 8)
         return at
 
-    def _feed_frames(self, view: memoryview, slow_frames: int) -> int:  # noqa: C901 - one kind of frame after the other
+    def _feed_frames(  # noqa: C901, PLR0912 - one kind of frame after the other
+        self, view: memoryview, slow_frames: int
+    ) -> int:
         """Give the engine frames; return how many bytes are left for the next time."""
         size, slow = len(view), 0
         fed = 0 if self._part is None else self._take_part(self._part, view)
         at = fed + self._skipped
         while at < size and not self._passes_all:
-            at, told = self._loops.walk(view, at, _PASSING, self._most, LARGE_FRAME_BYTES)
+            at, told = self._walk(view, at, LARGE_FRAME_BYTES)
             if told >= LARGE_FRAME_BYTES:
                 taken = self._take_large(view[at:], told, view[fed:at])
                 if taken:
                     fed = at = at + taken
                     continue
-                at, told = self._loops.walk(view, at, _PASSING, self._most)
+                if size - at < HEAD_BYTES:
+                    break  # more must come to see what it is
+                at, told = self._walk(view, at)
+            if not told and fed < at < size:
+                self.push(view[fed:at])
+                fed, self._skipped = at, 0
+                self._look_for_unread(PUSH_BYTES)
+                if self._is_full:
+                    return size - at
+                continue
             if told < 0:
                 self._passes_all = True
             end = at + told
@@ -196,6 +217,29 @@ class IncomingFrames:
             return size - at
         self._held = bytes(view[at:])
         return 0
+
+    def _walk(self, view: memoryview, at: int, large: int = 0) -> tuple[int, int]:
+        """Walk over frames, and stop behind `PUSH_BYTES`, which are given to the engine together."""
+        last = at + PUSH_BYTES
+        stopped, told = self._loops.walk(view[:last], at, _PASSING, self._most, large)
+        if not told and stopped == at and last < len(view):  # more must be seen of this frame
+            return self._loops.walk(view, at, _PASSING, self._most, large)
+        return stopped, told
+
+    def _look_for_unread(self, more: int) -> None:
+        """Look whether the engine is full, if it has got many bytes since the last turn.
+
+        It is full if it has many unread bytes of messages: it keeps the buffer of a delivery as large as it once was.
+        """
+        self._since_turn += more
+        if self._since_turn >= READ_BYTES:
+            sessions = (each.session for each in self._channels.values())
+            self._is_full = sum(map(lib.pn_session_incoming_bytes, sessions)) >= READ_BYTES
+
+    def note_turn(self) -> None:
+        """Note that the links read now."""
+        self._is_full = False
+        self._since_turn = 0
 
     def _take_large(self, data: memoryview, size: int, before: memoryview) -> int:
         """Take what has come of large transfers whose payloads go beside the engine; return how many bytes.

@@ -4,13 +4,15 @@ The engine copies each byte of a message three times. Therefore it gets a large 
 payload is copied once, out of the room for input. The engine makes an event of the transfer, which names the delivery.
 
 This is worth it only for messages of several frames. The first transfer of a message goes this way only if its payload
-says at its beginning that there is a large body. A further transfer always does.
+says at its beginning that there is a large body, or if its head says that there is more. A further transfer always
+does. Thus the engine has no large buffers, which it would keep until the connection ends.
 
 Links whose bytes the engine counts against a session's window are left alone: their transfers go through the engine.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -23,12 +25,13 @@ from rstreams.net._proton.receiving_driver import ReceivingDriver
 LARGE_FRAME_BYTES: Final = 32 * 1024
 """The size from which on a transfer's payload goes beside the engine."""
 
-_HEAD_BYTES: Final = 512
+HEAD_BYTES: Final = 512
 """More than the head of a transfer takes whose list has a size of one byte."""
 
 _LIST_AT: Final = 11
 _LIST: Final = b"\x00\x53\x14\xc0"  # a transfer, as a list whose size has one byte
 _NO_EXTENDED_HEADER: Final = 2
+_TRUE: Final = re.compile(rb"\x41|\x56\x01")
 
 _read_channel: Final = struct.Struct(">H").unpack_from
 _pack_size: Final = struct.Struct(">I").pack
@@ -36,11 +39,7 @@ _pack_size: Final = struct.Struct(">I").pack
 
 def _head_bytes(frame: memoryview) -> int:
     """Return how many bytes of a large transfer are before its payload; 0 where that is not easily told."""
-    if (
-        len(frame) < _HEAD_BYTES
-        or frame[4] != _NO_EXTENDED_HEADER
-        or bytes(frame[_LIST_AT - 3 : _LIST_AT + 1]) != _LIST
-    ):
+    if len(frame) < HEAD_BYTES or frame[4] != _NO_EXTENDED_HEADER or bytes(frame[_LIST_AT - 3 : _LIST_AT + 1]) != _LIST:
         return 0
     return _LIST_AT + 2 + frame[_LIST_AT + 1]
 
@@ -54,25 +53,26 @@ class Head:
         frame: The transfer without a payload.
         driver: Of its link.
         begins: Whether it may be the first transfer of its delivery.
+        goes_on: Whether the delivery has further transfers.
         delivery: The delivery, once the engine has named it.
     """
 
-    __slots__ = ("_goes_on", "begins", "delivery", "driver", "fields", "frame", "size")
+    __slots__ = ("begins", "delivery", "driver", "fields", "frame", "goes_on", "size")
 
     def __init__(self, fields: bytes, driver: ReceivingDriver, *, begins: bool, goes_on: bool) -> None:
-        """Be the head with these bytes; `goes_on` tells whether the delivery has further transfers."""
+        """Be the head with these bytes."""
         self.size = 4 + len(fields)
         self.fields = fields
         self.frame = _pack_size(self.size) + fields
         self.driver = driver
         self.begins = begins
         self.delivery: Pointer | None = None
-        self._goes_on = goes_on
+        self.goes_on = goes_on
 
     @property
     def is_known(self) -> bool:
         """Whether another transfer with this head is of the same delivery, which is still wanted."""
-        return self._goes_on and self.delivery is not None and self.driver.has_pieces(self.delivery)
+        return self.goes_on and self.delivery is not None and self.driver.has_pieces(self.delivery)
 
     @property
     def room(self) -> memoryview | None:
@@ -90,7 +90,7 @@ class Head:
             self.driver.put_pieces(delivery, part.pieces)
             return False
         part.body.skip(part.size - part.body.head_bytes)
-        return self.driver.put_body(delivery, part.body, part.size) and self._goes_on
+        return self.driver.put_body(delivery, part.body, part.size) and self.goes_on
 
     def take(self, part: IncomingPart) -> None:
         """Take the payload of a further transfer of the delivery."""
@@ -145,9 +145,11 @@ class LargeHeads:
             return None
         begun, self._begun = self._begun, bytes(frame[4:size])
         is_another = begun != self._begun
-        if is_another and large_body_at(frame[size:]) == (0, 0):
+        goes_on = is_another and large_body_at(frame[size:]) == (0, 0)  # then only if there is more
+        if goes_on and not _TRUE.search(self._begun):
             return None
-        return _read_head(bytes(frame[:size]), driver_of, begins=is_another)
+        head = _read_head(bytes(frame[:size]), driver_of, begins=is_another)
+        return None if head is None or (goes_on and not head.goes_on) else head
 
 
 def _read_head(head: bytes, driver_of: Callable[[int, int], ReceivingDriver | None], *, begins: bool) -> Head | None:

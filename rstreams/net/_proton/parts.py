@@ -21,7 +21,7 @@ from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import Transfer
 from rstreams.protocol.joined_message import JoinedMessage
 
-READ_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 16 * 1024
 """The fewest bytes of an unfinished delivery that are read, unless a window is to open again."""
 
 _uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
@@ -75,12 +75,12 @@ class Parts:
         self._link = link
         self._read: list[bytes] = []
         self._read_size = 0
-        self._largest = 0  # of the parts that the engine had at a time
+        self._has_beginning = False  # the engine has a part
         self._beside: dict[Pointer, _Beside] = {}
 
     def __bool__(self) -> bool:
         """Tell whether there is a part of a delivery, in the engine or here."""
-        return bool(self._largest or self._read or self._beside)
+        return bool(self._has_beginning or self._read or self._beside)
 
     @property
     def has_pieces(self) -> bool:
@@ -96,11 +96,6 @@ class Parts:
     def _pieces_size(self) -> int:
         beside = self._beside.get(lib.pn_link_current(self._link))
         return beside.size if beside is not None else 0
-
-    @property
-    def cost(self) -> int:
-        """The memory of the current delivery: its bytes, and the engine's buffer, whose size is a power of two."""
-        return self.size + (1 << (self._largest - 1).bit_length() if self._largest else 0)
 
     def has(self, delivery: Pointer) -> bool:
         """Tell whether a delivery has pieces."""
@@ -167,7 +162,7 @@ class Parts:
     def take_in(self, *, whole: bool) -> None:
         """Read the bytes of the current delivery that have come; unless `whole`, only `READ_BYTES` or more."""
         pending = int(lib.pn_delivery_pending(lib.pn_link_current(self._link)))
-        self._largest = max(self._largest, pending)
+        self._has_beginning = self._has_beginning or pending > 0
         if pending and (whole or pending >= READ_BYTES):
             part = take_part(self._link)
             self._read.append(part)
@@ -198,7 +193,7 @@ class Parts:
         if self._read:
             self._read = []
         self._read_size = 0
-        self._largest = 0
+        self._has_beginning = False
 
 
 def _woven(parts: Sequence[bytes], pieces: Sequence[tuple[int, bytes]]) -> list[bytes]:

@@ -279,13 +279,17 @@ class ReceivingDriver(LinkDriver):
         """Read the beginning of the next delivery, if it has not come whole; see `_read_joined`."""
         parts = self._parts
         current = lib.pn_link_current(self.pointer)
-        if current and lib.pn_delivery_partial(current) and not self._is_too_large(lib.pn_delivery_pending(current)):
-            parts.take_in(whole=self.is_windowed)
+        if current and lib.pn_delivery_partial(current):
+            pending = int(lib.pn_delivery_pending(current))
+            if self._host.unfinished is not None:
+                self._host.unfinished.note_buffer(current, pending)
+            if not self._is_too_large(pending):
+                parts.take_in(whole=self.is_windowed)
             if self._refused or not self.lives:
                 parts.drop()  # it will not be handed over
         if parts or self._counted:
             self._is_plain = False
-            self._count_unfinished(parts.cost)
+            self._count_unfinished(parts.size)
 
     def _read_part(self) -> Transfer | None:
         """Read the next part of the current delivery; None if nothing more of it has come."""
@@ -358,7 +362,7 @@ class ReceivingDriver(LinkDriver):
         return True
 
     def _count_unfinished(self, size: int) -> None:
-        if self._counted != size and self._host.unfinished is not None:
+        if self._counted != size and not self._too_much and self._host.unfinished is not None:
             self._counted = size
             self._host.unfinished.count(self.end_unfinished, size)
 
@@ -366,6 +370,7 @@ class ReceivingDriver(LinkDriver):
         """Have the link ended because of its unfinished message; any task of the run may call this."""
         self._counted = 0
         self._too_much = why
+        self._parts.drop_current()
         self._host.turns.read_on(self)
 
     def _look_at_next(self, current: Pointer) -> bool:

@@ -5,19 +5,31 @@ Theory of operation. A peer may begin a message on each of its links and end non
 
 - Over the bound of the connection, its link with the most bytes is ended.
 - Over the bound of the node, the same happens on the connection that has the most bytes.
+- A connection without such a link is closed: nothing else gives back the buffers that the engine keeps for it.
 
 Thus only a peer that sends much loses links, and not the others.
 
-    cost = bytes read + engine's buffer
-    engine's buffer = the most bytes it had at a time, rounded up to a power of two
+    bytes of a connection = bytes read of each message + the engine's buffers, without the first `FREE_BUFFER_BYTES`
+
+The engine gives each delivery a buffer, and keeps both for a later delivery until the connection ends. A buffer has the
+most bytes that it had at a time, rounded up to a power of two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
+
+from rstreams.net._proton.pointers import Pointer
+
+FREE_BUFFER_BYTES: Final = 128 * 1024
+"""The bytes of the engine's buffers that a connection may have in any case: one message's, as far as it is not read."""
+
+LEAST_BUFFER_BYTES: Final = 1024
+"""A smaller buffer is not counted."""
 
 End = Callable[[str], None]
-"""Ends the link of an unfinished message; the text says why."""
+"""Ends the link of an unfinished message, or the connection; the text says why."""
 
 
 class UnfinishedTotal:
@@ -51,6 +63,7 @@ class Unfinished:
 
     Attributes:
         size: The bytes there are.
+        cut_off: Closes the connection; None before there is one, and after its end.
     """
 
     def __init__(self, most: int, total: UnfinishedTotal) -> None:
@@ -61,37 +74,61 @@ class Unfinished:
             total: The unfinished messages of the node.
         """
         self.size = 0
+        self.cut_off: End | None = None
         self._most = most
         self._total = total
+        self._is_over = False
         self._sizes: dict[End, int] = {}
+        self._buffers: dict[Pointer, int] = {}
+        self._buffer_bytes = 0
 
     def count(self, end: End, size: int) -> None:
         """Count an unfinished message.
 
         Args:
             end: Ends its link.
-            size: Its cost now; 0 when it is whole, or gone.
+            size: The bytes of it that were read; 0 when it is whole, or gone.
         """
-        more = size - self._sizes.pop(end, 0)
-        if size:
-            self._sizes[end] = size
-        if more:
+        if not self._is_over:
+            more = size - self._sizes.pop(end, 0)
+            if size:
+                self._sizes[end] = size
             self._add(more)
-            while self.size > self._most:
-                self.end_largest(f"the connection may have no more than max_unfinished_bytes={self._most}")
+
+    def note_buffer(self, delivery: Pointer, size: int) -> None:
+        """Note that the engine has so many bytes of a delivery."""
+        if size > self._buffers.get(delivery, LEAST_BUFFER_BYTES) and not self._is_over:
+            room: int = 1 << (size - 1).bit_length()
+            before = max(0, self._buffer_bytes - FREE_BUFFER_BYTES)
+            self._buffer_bytes += room - self._buffers.get(delivery, 0)
+            self._buffers[delivery] = room
+            self._add(max(0, self._buffer_bytes - FREE_BUFFER_BYTES) - before)
 
     def end_largest(self, why: str) -> None:
-        """End the link whose message has the most bytes."""
-        end = max(self._sizes, key=self._sizes.__getitem__)
-        size = self._sizes.pop(end)
-        self._add(-size)
-        end(f"{why} of messages that have not come whole, and this one has the most, {size}")
+        """End the link whose message has the most bytes; without one, close the connection."""
+        if self._sizes:
+            end = max(self._sizes, key=self._sizes.__getitem__)
+            size = self._sizes.pop(end)
+            self._add(-size)
+            end(f"{why} of messages that have not come whole, and this one has the most, {size}")
+        else:
+            cut_off, size = self.cut_off, self.size
+            self.clear()
+            if cut_off is not None:
+                cut_off(f"{why} of messages that have not come whole, and the buffers of this connection have {size}")
 
     def clear(self) -> None:
-        """Count no messages any more, because the connection has ended."""
+        """Count nothing any more, because the connection ends."""
+        self.cut_off = None
+        self._is_over = True
         self._sizes.clear()
+        self._buffers.clear()
+        self._buffer_bytes = 0
         self._add(-self.size)
 
     def _add(self, more: int) -> None:
-        self.size += more
-        self._total.count(self, more)
+        if more:
+            self.size += more
+            self._total.count(self, more)
+            while self.size > self._most:
+                self.end_largest(f"the connection may have no more than max_unfinished_bytes={self._most}")

@@ -46,7 +46,7 @@ from rstreams.net.transport import losses
 from rstreams.net.transport.bursts import Bursts
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.net.transport.feeding import Feeding
-from rstreams.net.transport.run_share import share_of_run
+from rstreams.net.transport.run_share import LEAST_ROOM_BYTES, share_of_run
 from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
@@ -358,17 +358,24 @@ class Pump:
                 if silence.deadline < due or silence.deadline == math.inf:
                     silence.deadline = due + _SILENCE_STEP * self._idle_timeout_s
                 data = await self._feeding.receive(self._wire)
-                fed = self._feed(data)
-                if data is not None and fed < len(data):
-                    left = memoryview(bytes(data[fed:]))  # a copy, because other tasks read into the same room
-                    while left and not self._cut_off:
-                        await self._share_of_run.next_slice()
-                        left = left[self._feed(left) :]
+                fed, came = self._feed(data), 0 if data is None else len(data)
+                if data is not None and fed < came:
+                    await self._feed_rest(bytes(data[fed:]))  # a copy, because other tasks read into the same room
+                elif self._share_of_run.is_short and came >= LEAST_ROOM_BYTES:
+                    await self._share_of_run.next_slice()
                 if self._cut_off:
                     break
             await trio.sleep_forever()  # it hung up; the rest is to be sent before the silence is too long
         self._fail(self._end if data is None else losses.silence(self.peer, self._idle_timeout_s))
         self._owner.cancel()
+
+    async def _feed_rest(self, data: bytes) -> None:
+        """Give the engine the rest of what came, slice by slice."""
+        left = memoryview(data)
+        with self._share_of_run.keeping(len(data)):
+            while left and not self._cut_off:
+                await self._share_of_run.next_slice()
+                left = left[self._feed(left) :]
 
     def _feed(self, data: bytes | bytearray | memoryview | None) -> int:
         """Give the engine bytes that came, for a slice, and take turns; return how many bytes it took."""

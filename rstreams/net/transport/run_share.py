@@ -1,7 +1,9 @@
-"""Shared by the connections of one trio run: the room for output, the time of a slice, and who may take one."""
+"""Shared by the connections of one trio run: room for output and input, the time of a slice, and who may take one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import trio
@@ -17,6 +19,16 @@ MIN_SLICE_S: Final = 0.0005
 MIN_SLOW_FRAMES: Final = 4
 """The fewest frames that begin or end links which it reads then: about half a millisecond's work."""
 
+ROOM_BYTES: Final = 768 * 1024
+"""The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
+turn is done for more items; these bytes still fit the cache of a processor."""
+
+LEAST_ROOM_BYTES: Final = 32 * 1024
+"""The fewest bytes that are taken at once."""
+
+KEPT_BYTES: Final = 8 * 1024 * 1024
+"""The most bytes that have come and wait for a turn, on all connections; `LEAST_ROOM_BYTES` more on each."""
+
 MOST_SLICES: Final = int(SLICE_S / MIN_SLICE_S)
 """How many connections go on with a long work, or end, before all other tasks have run once."""
 
@@ -24,10 +36,14 @@ MOST_SLICES: Final = int(SLICE_S / MIN_SLICE_S)
 class RunShare:
     """The room and the time that the connections of one trio run share.
 
+    Bytes that a connection has taken from the network, and cannot read in its slice, are kept. The more are kept, the
+    fewer are taken at once; then more of them wait in the kernel.
+
     Attributes:
         output: The room for output. Its content is sent at once, or copied elsewhere.
         slice_s: How long a connection takes turns before other tasks run: the busy ones share a slice.
         slow_frames: How many frames that begin or end links it reads in such a slice.
+        kept: The bytes that have come and wait for a turn.
     """
 
     def __init__(self) -> None:
@@ -35,6 +51,7 @@ class RunShare:
         self.output = bytearray(BUFFER_BYTES)
         self.slice_s = SLICE_S
         self.slow_frames = SLOW_FRAMES
+        self.kept = 0
         self._busy: set[object] = set()
         self._slices = trio.Semaphore(MOST_SLICES)
 
@@ -46,6 +63,25 @@ class RunShare:
         """
         async with self._slices:
             pass
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes a connection may take at once."""
+        return max(LEAST_ROOM_BYTES, min((KEPT_BYTES - self.kept) // MOST_SLICES, ROOM_BYTES))
+
+    @contextmanager
+    def keeping(self, size: int) -> Iterator[None]:
+        """Count so many bytes that are kept, during the block."""
+        self.kept += size
+        try:
+            yield
+        finally:
+            self.kept -= size
+
+    @property
+    def is_short(self) -> bool:
+        """Whether so much is kept that those who have much to read go on by turns, too."""
+        return self.kept > KEPT_BYTES // 2
 
     def note(self, connection: object, *, busy: bool) -> None:
         """Note whether a connection had more to do when its last slice was over."""

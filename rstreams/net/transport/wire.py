@@ -19,14 +19,11 @@ from typing import Final, Protocol, TypeAlias
 import trio
 
 from rstreams.net.transport.pace import Pace
+from rstreams.net.transport.run_share import ROOM_BYTES, share_of_run
 from rstreams.net.transport.tls_streams import TlsStream
 
 RECEIVE_BYTES: Final = 256 * 1024
 """The most bytes taken at once from a stream, which allocates memory for them each time."""
-
-ROOM_BYTES: Final = 768 * 1024
-"""The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
-turn is done for more items; these bytes still fit the cache of a processor."""
 
 PACED_BYTES: Final = 64 * 1024
 """The fewest bytes sent at once that tell something of the network's pace."""
@@ -164,6 +161,7 @@ class SocketWire:
         self._unsent: deque[memoryview] = deque()
         self._room = _shared_room()
         self._view = memoryview(self._room)
+        self._share = share_of_run()
 
     async def receive(self, rooms: Rooms = _no_rooms) -> Received:
         """See `Wire`."""
@@ -172,7 +170,8 @@ class SocketWire:
                 raise trio.ClosedResourceError
             await trio.lowlevel.wait_readable(self._socket)
             first = rooms()
-            into = (*first, self._view[:BEHIND_BYTES]) if first else (self._room,)
+            room_bytes = self._share.room_bytes
+            into = (*first, self._view[: min(room_bytes, BEHIND_BYTES)]) if first else (self._view[:room_bytes],)
             try:
                 came = os.readv(self._socket.fileno(), into)
                 in_rooms = min(came, sum(map(len, first)))

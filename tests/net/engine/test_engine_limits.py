@@ -123,7 +123,7 @@ def test_without_a_limit_any_size_is_taken(taking: Callable[..., Taking]) -> Non
 def test_a_message_that_never_ends_is_not_kept_beyond_the_limit(taking: Callable[..., Taking]) -> None:
     node = taking(max_message_bytes=100_000)
     assert b"message-size-exceeded" not in node.hears(first_of(0))
-    assert node.kept_bytes == len(CHUNK)
+    assert node.kept_bytes == 0, "the part of a message that has not come whole is beside the engine"
     assert b"amqp:link:message-size-exceeded" in node.hears(one_more())
     for _ in range(100):
         node.hears(one_more())

@@ -11,13 +11,23 @@ import trio
 
 from rstreams import Node
 from rstreams.net.transport.listener import Listener
-from rstreams.net.transport.run_share import MOST_SLICES, share_of_run
+from rstreams.net.transport.run_share import KEPT_BYTES, LEAST_ROOM_BYTES, MOST_SLICES, ROOM_BYTES, share_of_run
 from tests.net.over_tcp import until
 from tests.net.wire import AMQP_HEADER, close_frame, open_frame
 
 CLIENTS = 64
 MOST = 2 * MOST_SLICES
 """This test may see the end of one round and the beginning of the next as one: trio runs tasks in any order."""
+
+
+async def test_the_more_input_waits_for_a_turn_the_less_is_taken_from_the_network() -> None:
+    """A thousand connections with more than they can read in a slice keep a known number of bytes together."""
+    share = share_of_run()
+    assert share.room_bytes == ROOM_BYTES
+    for _ in range(1000):
+        share.kept += share.room_bytes
+    assert share.room_bytes == LEAST_ROOM_BYTES
+    assert share.kept <= KEPT_BYTES + 1000 * LEAST_ROOM_BYTES
 
 
 async def test_at_most_so_many_tasks_get_a_slice_before_all_others_have_run() -> None:
