@@ -29,7 +29,7 @@ from typing import Any, Final
 import trio
 
 from rstreams.net._proton import BUFFER_BYTES
-from rstreams.net.transport.wire import ROOM_BYTES
+from rstreams.net.transport.run_share import ROOM_BYTES
 from rstreams.testing import FaultyConnection, FaultyNetwork
 from tests.loops import KINDS
 from tests.soak.parts import LEAST, NAMED, PARTS, REMEMBERED

@@ -9,9 +9,10 @@ import trio
 import trustme
 from trio.testing import memory_stream_pair
 
+from rstreams.net.transport.run_share import ROOM_BYTES
 from rstreams.net.transport.tls_layer import TlsLayer
 from rstreams.net.transport.tls_streams import TlsStream
-from rstreams.net.transport.wire import ROOM_BYTES, SocketWire, StreamWire, wire_over
+from rstreams.net.transport.wire import SocketWire, StreamWire, wire_over
 
 
 def sockets() -> tuple[trio.SocketStream, trio.SocketStream]:
