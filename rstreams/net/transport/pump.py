@@ -372,7 +372,7 @@ class Pump:
     async def _feed_rest(self, data: bytes) -> None:
         """Give the engine the rest of what came, slice by slice."""
         left = memoryview(data)
-        with self._share_of_run.keeping(len(data)):
+        with self._share_of_run.keeping(self, len(data)):
             while left and not self._cut_off:
                 await self._share_of_run.next_slice()
                 left = left[self._feed(left) :]

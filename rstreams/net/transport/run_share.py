@@ -52,7 +52,8 @@ class RunShare:
         self.slice_s = SLICE_S
         self.slow_frames = SLOW_FRAMES
         self.kept = 0
-        self._busy: set[object] = set()
+        self._busy: set[object] = set()  # they had more to do when their last slice was over
+        self._keeping: set[object] = set()  # they have bytes that wait for a turn
         self._slices = trio.Semaphore(MOST_SLICES)
 
     async def next_slice(self) -> None:
@@ -70,13 +71,17 @@ class RunShare:
         return max(LEAST_ROOM_BYTES, min((KEPT_BYTES - self.kept) // MOST_SLICES, ROOM_BYTES))
 
     @contextmanager
-    def keeping(self, size: int) -> Iterator[None]:
-        """Count so many bytes that are kept, during the block."""
+    def keeping(self, connection: object, size: int) -> Iterator[None]:
+        """Count so many bytes that are kept, during the block, and their connection as a busy one."""
         self.kept += size
+        self._keeping.add(connection)
+        self._share_out()
         try:
             yield
         finally:
             self.kept -= size
+            self._keeping.remove(connection)
+            self._share_out()
 
     @property
     def is_short(self) -> bool:
@@ -91,7 +96,10 @@ class RunShare:
             self._busy.add(connection)
         else:
             self._busy.remove(connection)
-        sharing = max(1, len(self._busy))
+        self._share_out()
+
+    def _share_out(self) -> None:
+        sharing = max(1, len(self._busy | self._keeping))
         self.slice_s = max(SLICE_S / sharing, MIN_SLICE_S)
         self.slow_frames = max(SLOW_FRAMES // sharing, MIN_SLOW_FRAMES)
 

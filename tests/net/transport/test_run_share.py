@@ -5,17 +5,28 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
 
-from rstreams import Node
+from rstreams import Node, Stream
+from rstreams.abc import Subscriber
 from rstreams.net.transport.listener import Listener
-from rstreams.net.transport.run_share import KEPT_BYTES, LEAST_ROOM_BYTES, MOST_SLICES, ROOM_BYTES, share_of_run
+from rstreams.net.transport.run_share import (
+    KEPT_BYTES,
+    LEAST_ROOM_BYTES,
+    MIN_SLOW_FRAMES,
+    MOST_SLICES,
+    ROOM_BYTES,
+    share_of_run,
+)
 from tests.net.over_tcp import until
-from tests.net.wire import AMQP_HEADER, close_frame, open_frame
+from tests.net.wire import AMQP_HEADER, attach_frame, begin_frame, close_frame, open_frame
 
 CLIENTS = 64
+ATTACHING = 10
+LINKS = 100
 MOST = 2 * MOST_SLICES
 """This test may see the end of one round and the beginning of the next as one: trio runs tasks in any order."""
 
@@ -93,3 +104,38 @@ async def most_that_end_in_a_round(listener: Listener) -> int:
         await trio.lowlevel.checkpoint()
         most = max(most, before - listener.connections)
     return most
+
+
+class Counted:
+    """A publisher that never has an item, and counts its subscribers."""
+
+    def __init__(self) -> None:
+        self.subscribers = 0
+
+    def subscribe(self, subscriber: Subscriber[Any]) -> None:
+        self.subscribers += 1
+        Stream[Any].never().subscribe(subscriber)
+
+
+async def test_connections_that_attach_many_links_at_once_share_a_round() -> None:
+    """Each has more frames than it may read in a slice. What waits makes it a busy connection, and the others too."""
+    served = Counted()
+    async with Node() as node:
+        node.serve("items", served)
+        listener = await node.listen("127.0.0.1:0")
+        clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(ATTACHING)]
+        for client in clients:
+            client.sendall(AMQP_HEADER + open_frame() + begin_frame(None))
+        await until(lambda: listener.connections == ATTACHING and not listener.handshakes)
+        frames = [attach_frame(f"link {handle}", "receiver", source="items", handle=handle) for handle in range(LINKS)]
+        for client in clients:
+            client.sendall(b"".join(frames))
+        await until(lambda: served.subscribers >= ATTACHING * LINKS // 4)  # all of them are at it
+        most = 0
+        while served.subscribers < ATTACHING * LINKS:
+            before = served.subscribers
+            await trio.lowlevel.checkpoint()
+            most = max(most, served.subscribers - before)
+        for client in clients:
+            client.close()
+    assert most <= MOST * MIN_SLOW_FRAMES
