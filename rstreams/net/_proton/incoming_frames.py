@@ -59,9 +59,6 @@ from rstreams.net._proton.receiving_driver import ReceivingDriver
 SLOW_FRAMES: Final = 16
 """The most frames beginning or ending a link or a session that are read before others have their turn: some 5 ms."""
 
-PUSH_BYTES: Final = 64 * 1024
-"""The bytes that the engine is given at once, before it is looked whether it has many that are not read."""
-
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)
 _SLOW: Final = frozenset((BEGIN, ATTACH, DETACH, END))
@@ -102,7 +99,7 @@ class IncomingFrames:
         self._channels: dict[int, Channel] = {}
         self._part: IncomingPart | None = None  # the payload that is on its way beside the engine
         self._rooms: IncomingRooms | None = None  # for the rest of that payload, and what comes behind
-        self._is_full = False  # the engine has many unread bytes, and the links have not had a turn since
+        self._is_full = False  # the engine has much of an unread message, and the links have not had a turn since
         self._since_turn = 0  # the bytes that came since then
         self._large = LargeHeads()
         self._heads: list[bytes] = []  # of large transfers, for the engine
@@ -171,15 +168,13 @@ class IncomingFrames:
                 self._skipped = max(0, _read_u32(head, 0)[0] - 8)
         return at
 
-    def _feed_frames(  # noqa: C901, PLR0912 - one kind of frame after the other
-        self, view: memoryview, slow_frames: int
-    ) -> int:
+    def _feed_frames(self, view: memoryview, slow_frames: int) -> int:  # noqa: C901 - one kind of frame after the other
         """Give the engine frames; return how many bytes are left for the next time."""
         size, slow = len(view), 0
         fed = 0 if self._part is None else self._take_part(self._part, view)
         at = fed + self._skipped
         while at < size and not self._passes_all:
-            at, told = self._walk(view, at, LARGE_FRAME_BYTES)
+            at, told = self._loops.walk(view, at, _PASSING, self._most, LARGE_FRAME_BYTES)
             if told >= LARGE_FRAME_BYTES:
                 taken = self._take_large(view[at:], told, view[fed:at])
                 if taken:
@@ -187,14 +182,7 @@ class IncomingFrames:
                     continue
                 if size - at < HEAD_BYTES:
                     break  # more must come to see what it is
-                at, told = self._walk(view, at)
-            if not told and fed < at < size:
-                self.push(view[fed:at])
-                fed, self._skipped = at, 0
-                self._look_for_unread(PUSH_BYTES)
-                if self._is_full:
-                    return size - at
-                continue
+                at, told = self._loops.walk(view, at, _PASSING, self._most)
             if told < 0:
                 self._passes_all = True
             end = at + told
@@ -218,23 +206,18 @@ class IncomingFrames:
         self._held = bytes(view[at:])
         return 0
 
-    def _walk(self, view: memoryview, at: int, large: int = 0) -> tuple[int, int]:
-        """Walk over frames, and stop behind `PUSH_BYTES`, which are given to the engine together."""
-        last = at + PUSH_BYTES
-        stopped, told = self._loops.walk(view[:last], at, _PASSING, self._most, large)
-        if not told and stopped == at and last < len(view):  # more must be seen of this frame
-            return self._loops.walk(view, at, _PASSING, self._most, large)
-        return stopped, told
-
     def _look_for_unread(self, more: int) -> None:
         """Look whether the engine is full, if it has got many bytes since the last turn.
 
-        It is full if it has many unread bytes of messages: it keeps the buffer of a delivery as large as it once was.
+        It is full if it has many unread bytes of a message that has not come whole: it keeps the buffer of a delivery
+        as large as it once was.
         """
         self._since_turn += more
         if self._since_turn >= READ_BYTES:
-            sessions = (each.session for each in self._channels.values())
-            self._is_full = sum(map(lib.pn_session_incoming_bytes, sessions)) >= READ_BYTES
+            self._is_full = any(
+                lib.pn_session_incoming_bytes(each.session) >= READ_BYTES and any(map(_is_long, each.senders.values()))
+                for each in self._channels.values()
+            )
 
     def note_turn(self) -> None:
         """Note that the links read now."""
@@ -460,6 +443,12 @@ _TAKERS: Final[dict[int, Callable[[IncomingFrames, bytes, int, Bytes], bool]]] =
     END: IncomingFrames._take_end,
     CLOSE: IncomingFrames._take_close,
 }
+
+
+def _is_long(link: Pointer) -> bool:
+    """Tell whether much of a link's next delivery is unread, and the delivery has not come whole."""
+    delivery = lib.pn_link_current(link)
+    return bool(delivery) and lib.pn_delivery_partial(delivery) and lib.pn_delivery_pending(delivery) >= READ_BYTES
 
 
 def _is_slow(frame: memoryview) -> bool:

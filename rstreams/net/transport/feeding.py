@@ -74,6 +74,6 @@ class Feeding:
             fed = self._engine.feed_some(part, slow_frames)
             at += fed
             quick = system_clock.now() - began < slice_s / 2
-            self._size = min(2 * size, MAX_FEED_BYTES) if quick else max(size // 2, FEED_BYTES)
+            self._size = min(2 * size, MAX_FEED_BYTES) if quick and fed else max(size // 2, FEED_BYTES)
             if at >= len(view) or fed < len(part) or turn.is_over():
                 return at
