@@ -353,26 +353,23 @@ class Pump:
         data: bytes | bytearray | memoryview | None = b""
         # The engine's clock also notices silence, and tells the peer. But it stands still while the pump waits to send.
         with trio.CancelScope() as silence:
-            while data is not None:
+            while data is not None and not self._cut_off:
                 due = self._now() + _SILENCE * self._idle_timeout_s
                 if silence.deadline < due or silence.deadline == math.inf:
                     silence.deadline = due + _SILENCE_STEP * self._idle_timeout_s
                 data = await self._feeding.receive(self._wire)
                 fed, came = self._feed(data), 0 if data is None else len(data)
                 if data is not None and fed < came:
-                    await self._feed_rest(bytes(data[fed:]))  # a copy, because other tasks read into the same room
+                    await self._feed_rest(memoryview(bytes(data[fed:])))  # a copy: other tasks read into the same room
                 elif self._share_of_run.is_short and came >= LEAST_ROOM_BYTES:
                     await self._share_of_run.next_slice()
-                if self._cut_off:
-                    break
             await trio.sleep_forever()  # it hung up; the rest is to be sent before the silence is too long
         self._fail(self._end if data is None else losses.silence(self.peer, self._idle_timeout_s))
         self._owner.cancel()
 
-    async def _feed_rest(self, data: bytes) -> None:
+    async def _feed_rest(self, left: memoryview) -> None:
         """Give the engine the rest of what came, slice by slice."""
-        left = memoryview(data)
-        with self._share_of_run.keeping(self, len(data)):
+        with self._share_of_run.keeping(self, len(left)):
             while left and not self._cut_off:
                 await self._share_of_run.next_slice()
                 left = left[self._feed(left) :]
