@@ -56,8 +56,8 @@ from rstreams.net._proton.parts import READ_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 
-SLOW_FRAMES: Final = 16
-"""The most frames beginning or ending a link or a session that are read before others have their turn: some 5 ms."""
+SLOW_FRAMES: Final = 8
+"""The most frames beginning or ending a link or a session that are read before others have their turn: some 2 ms."""
 
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)

@@ -16,8 +16,8 @@ SLICE_S: Final = 0.005
 MIN_SLICE_S: Final = 0.0005
 """The shortest slice of one connection when many have much to do, in seconds."""
 
-MIN_SLOW_FRAMES: Final = 4
-"""The fewest frames that begin or end links which it reads then: about half a millisecond's work."""
+MIN_SLOW_FRAMES: Final = 2
+"""The fewest frames that begin or end links which it reads then: half a millisecond of work."""
 
 ROOM_BYTES: Final = 768 * 1024
 """The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
