@@ -10,7 +10,7 @@ from rstreams.abc import Cancellable, Scheduler
 
 
 class Clock(Protocol):
-    """Tells the time: a scheduler, or `rstreams.runtime.system_clock`."""
+    """Tells the time: a scheduler, or `rstreams.runtime._machine`."""
 
     def now(self) -> float:
         """Return the time in seconds."""

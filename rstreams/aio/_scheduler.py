@@ -17,6 +17,7 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import Any, Final, Protocol, TypeVar
 
+from rstreams import _machine
 from rstreams._core.endings import Endings
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.timers import Timers
@@ -169,7 +170,7 @@ class AsyncioScheduler:
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
         if self._random is None:
-            self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded `random`
+            self._random = _machine.fresh_random()
         return self._random.random()
 
     async def in_thread(self, function: Callable[[], R]) -> R:

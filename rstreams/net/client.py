@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ssl
-import uuid
 from collections.abc import AsyncIterator, Sequence
-from random import Random
 from typing import Any
 
 import trio
 
+from rstreams import _machine
 from rstreams._checks.argument_names import named_arguments
 from rstreams._checks.names import require_container_id
 from rstreams.errors import Condition, ConfigError
@@ -116,7 +115,7 @@ async def connect(
         sasl = "ANONYMOUS"
     spoken = None if dialect is None else dialect_named(dialect)
     options = OpeningOptions(
-        container_id=container_id or f"rstreams-{uuid.uuid4()}",
+        container_id=container_id or f"rstreams-{_machine.fresh_uuid()}",
         tls=tls,
         sasl=sasl,
         allow_plain_over_tcp=allow_plain_over_tcp,
@@ -127,7 +126,7 @@ async def connect(
     for address in addresses:
         options.check(address)
     async with NetworkScope() as scope:
-        own = Random().random  # noqa: S311 - jitter is not a secret; and the program may have seeded module `random`
+        own = _machine.fresh_random().random
         gate = None
         if cbs is not None:
             gate = TokenGate(cbs, scope.nursery, options, dialect=spoken, policy=reconnect, random=own)

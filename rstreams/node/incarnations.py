@@ -9,10 +9,10 @@ A log in a store keeps its id there, and has the same one after a restart.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rstreams import _machine
 from rstreams.errors import MADE_ANEW, Condition, ProtocolError, StoreError
 from rstreams.net.links.offsets import INCARNATION, read_incarnation
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
@@ -38,7 +38,7 @@ class Incarnation:
     def __init__(self, kept: AnyPartition, sync_s: float) -> None:
         self.unsaved: dict[str, bytes] = {}
         known = kept.records.get(_RECORD)
-        self.id = secrets.token_hex(_BYTES) if known is None else known.decode()
+        self.id = _machine.fresh_bytes(_BYTES).hex() if known is None else known.decode()
         if known is None and not isinstance(kept, MemoryPartition):  # which ends with this object
             self.unsaved = {_RECORD: self.id.encode()}
             kept.put(_RECORD, self.unsaved[_RECORD], self._saved, sync_s=sync_s)

@@ -8,8 +8,8 @@ from typing import Final
 
 import trio
 
+from rstreams import _machine
 from rstreams._core.turn import Turn
-from rstreams.runtime import system_clock
 
 SLICE_S: Final = 0.002
 """How long messages are given back before other tasks run, in seconds."""
@@ -56,7 +56,7 @@ class Leftovers:
                 self._through = trio.Event()
                 self._bell = trio.Event()
                 await self._bell.wait()
-            turn = Turn(system_clock).begin(seconds=SLICE_S)
+            turn = Turn(_machine).begin(seconds=SLICE_S)
             while self._waiting and not turn.is_over():
                 if next(self._waiting[0], self) is self:
                     self._waiting.popleft()

@@ -6,12 +6,12 @@ Spec: AMQP 1.0 sections 3.2.1 (ttl) and 3.2.4 (absolute-expiry-time).
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from rstreams import _machine
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed, skip_value
 from rstreams._codec.encode import NULL, encode_fields, encode_value
@@ -39,8 +39,8 @@ class QueueClock(NamedTuple):
         today: Returns the date and time, which may be set.
     """
 
-    now: Callable[[], float] = time.monotonic
-    today: Callable[[], datetime] = lambda: datetime.now(UTC)
+    now: Callable[[], float] = _machine.monotonic
+    today: Callable[[], datetime] = _machine.today_utc
 
     def deadline(self, encoded: bytes, age_s: float = 0.0) -> float:
         """Return the time by `now` at which a message that came `age_s` ago is too old; infinity for never."""

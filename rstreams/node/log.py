@@ -13,11 +13,11 @@ change the log. Members of a consumer group share the partitions, and the group 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
+from rstreams import _machine
 from rstreams._checks.publishers import require_subscriber
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
@@ -160,7 +160,7 @@ class LogAddress(Address):
             group.keep_last()
 
     def _now(self) -> float:
-        return time.monotonic() if self._services is None else self._services.now()
+        return _machine.monotonic() if self._services is None else self._services.now()
 
     # links
 
@@ -375,7 +375,7 @@ class LogAddress(Address):
         self._deadline = math.inf
         if self._retention.seconds is not None:
             for partition in self.partitions:
-                partition.expire(time.time())
+                partition.expire(_machine.today())
             self._deadline = now + min(_MOST_S, max(_LEAST_S, self._retention.seconds / _LOOKS))
         for compaction in self._compactions:
             compaction.expire()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
+from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.store import Chain, Chunk, Cut, Done, Partition, Run
 
@@ -26,7 +26,7 @@ class MemoryPartition:
 
     on_failed: Callable[[StoreError], None] | None = None  # nothing fails here
 
-    def __init__(self, today: Callable[[], float] = time.time) -> None:
+    def __init__(self, today: Callable[[], float] = _machine.today) -> None:
         """Have no messages; `today` returns the seconds since 1970."""
         self.next = 0
         self.count = 0

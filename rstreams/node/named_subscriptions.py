@@ -19,12 +19,12 @@ Spec: AMQP 1.0 sections 2.6.1 (stolen links), 2.6.5 (closing or detaching), 3.5.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from rstreams import _machine
 from rstreams._core.demand import add_demand
 from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
@@ -377,7 +377,9 @@ class NamedSubscriptions:
         if options.store is None:
             return None
         # A subscription of the same owner and name may have ended: its partition must not be used any more.
-        partition = options.store.partition(_PREFIX + json.dumps([self._multicast.name, *owner, uuid.uuid4().hex]))
+        partition = options.store.partition(
+            _PREFIX + json.dumps([self._multicast.name, *owner, _machine.fresh_uuid().hex])
+        )
         partition.put("begun", b"", begun.done, sync_s=options.sync_s)  # in the store also without a message
         return partition
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 import trio
 
+from rstreams import _machine
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id
 from rstreams._checks.numbers import require_count, require_seconds
@@ -166,7 +166,7 @@ class Node(NodeAddresses, AdministeredNode):
             msg = f"max_message_bytes={max_message_bytes!r}: {why}"
             raise ConfigError(msg)
         self._options = ConnectionOptions(
-            container_id=container_id or f"rstreams-node-{uuid.uuid4()}",
+            container_id=container_id or f"rstreams-node-{_machine.fresh_uuid()}",
             admission=Admission(require_users(users), require_certificate_users(certificate_users)),
             limits=connection_limits,
             accounts=Accounts(require_limits(limits)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from weakref import WeakSet
 
+from rstreams import _machine
 from rstreams._codec import Described
 from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams._core.asking_ahead import WINDOW
@@ -302,7 +302,7 @@ class NodeLinks:
         encode: Callable[[Any], bytes] = as_is if supply.encoded else encode_item
         end: LinkSubscriber[Any] = make(
             supply.publisher,
-            encode=Stamper(str(uuid.uuid4())).stamping(encode) if stamps else encode,
+            encode=Stamper(str(_machine.fresh_uuid())).stamping(encode) if stamps else encode,
             encodes_body=not supply.encoded and not stamps,
             settlement=frame.settlement,
             settle_before_detach=False,

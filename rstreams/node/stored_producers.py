@@ -9,11 +9,11 @@ messages of the chain that were not safe as not stored.
 from __future__ import annotations
 
 import struct
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.net.links.effectively_once import Stamp
 from rstreams.node.memory_partition import AnyPartition
@@ -79,7 +79,7 @@ class StoredProducers:
         no new message.
         """
         self._unsafe.append(stamps)
-        now = time.time()
+        now = _machine.today()
         for stamp in stamps:
             self._note(stamp)
         return {_PREFIX + producer: _LAST.pack(sequence, now) for producer, sequence in stamps}
@@ -108,7 +108,7 @@ class StoredProducers:
         if highest < 0:
             self._partition.records.pop(_PREFIX + stamp[0], None)
         else:
-            self._partition.records[_PREFIX + stamp[0]] = _LAST.pack(highest, time.time())  # what the store has
+            self._partition.records[_PREFIX + stamp[0]] = _LAST.pack(highest, _machine.today())  # what the store has
 
     def _note(self, stamp: Stamp) -> None:
         forgotten = self._seen.note(stamp)

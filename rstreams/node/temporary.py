@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
+from rstreams import _machine
 from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.holds import NO_HOLD
@@ -198,7 +198,7 @@ class Temporaries:
 
     def make(self, *, streamed: bool) -> Address:
         """Make an address: a queue, or a stream of the replies to a single request."""
-        name = f"temporary/{uuid.uuid4()}"
+        name = f"temporary/{_machine.fresh_uuid()}"
         address = ReplyStream(name) if streamed else ReplyQueue(name)
         self._made[name] = (address, [])
         return address

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
 
+from rstreams import _machine
 from rstreams._checks.choices import require_choice
 from rstreams._core.demand import SLICE
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Publisher
-from rstreams.runtime import system_clock
 from rstreams.runtime.ground import TRIO, Ground
 from rstreams.runtime.items import Items
 from rstreams.sinks.buffer_sink import BufferSink
@@ -139,7 +139,7 @@ class OpenItems(Items[T]):
         self._batch: Iterator[T] = iter(())
         self._most = 1  # items of the next batch
         self._given = 0  # items since other tasks ran
-        self._turn = Turn(system_clock).begin()
+        self._turn = Turn(_machine).begin()
 
     def close(self, error: BaseException | None) -> None:
         """End the stream; `error` is what the body raised."""
@@ -152,7 +152,7 @@ class OpenItems(Items[T]):
             msg = "another task is waiting for the next item of this stream"
             raise self._ground.busy(msg)
         wanted = sink.want()
-        is_over = system_clock.now() >= self._turn.ends
+        is_over = _machine.now() >= self._turn.ends
         if is_over or sink.asked or self._given >= SLICE:
             if is_over and self._given < _MANY:
                 self._most = 1

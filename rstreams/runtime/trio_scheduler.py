@@ -22,6 +22,7 @@ from typing import TypeAlias, TypeVar
 
 import trio
 
+from rstreams import _machine
 from rstreams._core.endings import Endings
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.timers import Timers
@@ -84,7 +85,7 @@ class _TasksInTrio(ABC):
     def random(self) -> float:
         """Return a random number from 0 up to 1."""
         if self._random is None:
-            self._random = Random()  # noqa: S311 - jitter is not a secret; and the program may have seeded `random`
+            self._random = _machine.fresh_random()
         return self._random.random()
 
     async def in_thread(self, function: Callable[[], R]) -> R:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
+from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.store.entries import merged
 from rstreams.store.failures import PASSING, failure
@@ -191,7 +191,7 @@ def _insert(found: Salvage, connection: sqlite3.Connection) -> None:
         ledger.first = ledger.next if ledger.first < 0 else ledger.first
         numbers = (ledger.number, ledger.name, *ledger.numbers())
         connection.execute("INSERT INTO partitions VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", numbers)
-    identity, commits = found.identity or uuid.uuid4().bytes, found.commits + 1
+    identity, commits = found.identity or _machine.fresh_uuid().bytes, found.commits + 1
     account = (identity, commits, len(ledgers), account_checksum(identity, commits, len(ledgers)))
     connection.execute("INSERT INTO store VALUES(?, ?, ?, ?)", account)
 

@@ -7,8 +7,6 @@ import math
 import os
 import sqlite3
 import threading
-import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
+from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Delete, Modification, Read, Seek, Together
 from rstreams.store.disk_room import DiskRoom, let_go
@@ -268,7 +267,7 @@ class Store:
     def _turn(self) -> None:
         """Wait for changes and make one commit of them, or do what is due."""
         batch = self._batch = _Work()
-        wait = math.inf if self._error else min(self._writer.due, self._unread_at) - time.monotonic()
+        wait = math.inf if self._error else min(self._writer.due, self._unread_at) - _machine.monotonic()
         with suppress(Empty):
             change = self._inbox.get(timeout=None if wait == math.inf else max(wait, 0.0))
             while batch.add(change):
@@ -276,15 +275,15 @@ class Store:
         if self._error is not None:
             self._give_up(batch, self._error)
             return
-        if batch.changes or time.monotonic() >= self._writer.due:
+        if batch.changes or _machine.monotonic() >= self._writer.due:
             self._writer.write(batch.changes, is_idle=self._inbox.empty())
-        if self._unread and time.monotonic() >= self._unread_at:
+        if self._unread and _machine.monotonic() >= self._unread_at:
             unread, self._unread = self._unread, []
             self._unread_at = math.inf
             for since, question in unread:
                 self._answer(question, since)
         while batch.questions:
-            self._answer(batch.questions[0], time.monotonic())
+            self._answer(batch.questions[0], _machine.monotonic())
             del batch.questions[0]
         for each in batch.waiting:
             each.set()
@@ -339,7 +338,7 @@ class Store:
 
         If SQLite still calls the tables damaged then, and the disk can read them, they are.
         """
-        now = time.monotonic()
+        now = _machine.monotonic()
         reason = failure(f"store {self.path!r} cannot be read", error)
         if not is_lock(error) and str(reason) != self._unreadable:
             self._unreadable = str(reason)
@@ -389,7 +388,7 @@ def _create(place: StorePlace) -> None:
             f"PRAGMA page_size = {PAGE_BYTES}; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
             f"PRAGMA synchronous = FULL; BEGIN; {SCHEMA} COMMIT;"
         )
-        identity = uuid.uuid4().bytes
+        identity = _machine.fresh_uuid().bytes
         connection.execute("INSERT INTO store VALUES(?, 0, 0, ?)", (identity, account_checksum(identity, 0, 0)))
     finally:
         connection.close()

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Final
 
+from rstreams import _machine
 from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Together, Trim
 from rstreams.store.entries import Chunk, Cut, Run, as_blob, checksum, cut, join, merged, split
 from rstreams.store.failures import StoreDamaged
@@ -275,7 +275,7 @@ class _Transaction:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._execute: Callable[..., sqlite3.Cursor] = tables.connection.execute
-        self._time_ms = int(time.time() * 1000)
+        self._time_ms = int(_machine.today() * 1000)
         self._ledgers: dict[str, Ledger] = {}  # those that change: copies
         self._appended: dict[str, tuple[int, list[bytes]]] = {}
         self._deleted: dict[str, list[range]] = {}

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.store.changes import Delete, Modification
 from rstreams.store.disk_room import DiskRoom
@@ -106,7 +107,7 @@ class Writer:
 
     @property
     def due(self) -> float:
-        """When `write` is to be called, also without changes; by `time.monotonic`."""
+        """When `write` is to be called, also without changes; by `_machine.monotonic`."""
         return min(self._sync_at, self._retry_at)
 
     def write(self, changes: list[Modification], *, is_idle: bool = True) -> None:
@@ -128,7 +129,7 @@ class Writer:
         self._refuse(self._kept.take(), reason)
 
     def _write(self, work: list[Modification], *, is_idle: bool) -> None:
-        now = time.monotonic()
+        now = _machine.monotonic()
         error = self._commit_unbroken(work)
         if error is None:
             self._succeeded(now, is_idle=is_idle)
@@ -142,11 +143,11 @@ class Writer:
 
     def close(self) -> None:
         """Write what is kept. What cannot be written is refused, and the log says so."""
-        end = time.monotonic() + _CLOSE_S
+        end = _machine.monotonic() + _CLOSE_S
         while self._kept:
             self._retry_at = -math.inf
             self.write([])
-            if self._locked_at == math.inf or time.monotonic() >= end:
+            if self._locked_at == math.inf or _machine.monotonic() >= end:
                 break
             time.sleep(LOCKED_S)  # this is the store's own thread, and SQLite does not tell when a lock is gone
         left = self._kept.take()
@@ -190,10 +191,10 @@ class Writer:
             while True:
                 if self._unsure:
                     self._write_log_anew()
-                sync = any(not change.sync_s for change in work) or time.monotonic() >= self._sync_at
+                sync = any(not change.sync_s for change in work) or _machine.monotonic() >= self._sync_at
                 unfinished, changed = self._tables.commit(work, sync=sync or self.trouble is not None)
                 soon = min((change.sync_s for change in work), default=math.inf)
-                self._sync_at = math.inf if sync else min(self._sync_at, time.monotonic() + soon)
+                self._sync_at = math.inf if sync else min(self._sync_at, _machine.monotonic() + soon)
                 if sync:
                     self._set_mark()
                 left = {id(change) for change in unfinished}
@@ -212,7 +213,7 @@ class Writer:
             self._mark(self._tables.commits)
         except OSError as error:  # what is synced is safe without it; it is set with a later sync
             self._note(error)
-            self._sync_at = self._retry_at = time.monotonic() + RETRY_S
+            self._sync_at = self._retry_at = _machine.monotonic() + RETRY_S
 
     def _try_apart(self, work: list[Modification], error: BaseException) -> None:
         """Try again with the whole room of the log, and then without what may be refused.
@@ -272,7 +273,7 @@ class Writer:
             self._unsure = self._unsure or is_of_sync(error)
             if not is_lock(error):
                 self._note(error)
-                self._retry_at = min(self._retry_at, time.monotonic() + RETRY_S)
+                self._retry_at = min(self._retry_at, _machine.monotonic() + RETRY_S)
 
     def _write_log_anew(self) -> None:
         """Move the whole log into the tables: a sync has failed, and the disk may not have what the log says.
@@ -290,7 +291,7 @@ class Writer:
         found = self._room.lack(1) if isinstance(error, sqlite3.Error) else None
         reason = failure(f"{self._what} cannot be written", error, found)
         if self.trouble is None:
-            self._troubled_at = time.monotonic()
+            self._troubled_at = _machine.monotonic()
         if self.trouble is None or str(self.trouble) != str(reason):
             logger.error("%s; new messages are refused, and everything else is written later", reason)
             self.trouble = reason
@@ -313,11 +314,11 @@ class Writer:
             self._note(lack)
             self._try_later(RETRY_S)
         elif self.trouble is not None:
-            logger.warning("%s can be written again after %.0f s", self._what, time.monotonic() - self._troubled_at)
+            logger.warning("%s can be written again after %.0f s", self._what, _machine.monotonic() - self._troubled_at)
             self.trouble = None
 
     def _try_later(self, delay_s: float) -> None:
-        self._retry_at = time.monotonic() + delay_s
+        self._retry_at = _machine.monotonic() + delay_s
         if self._sync_at < math.inf:
             self._sync_at = max(self._sync_at, self._retry_at)
 

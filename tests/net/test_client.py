@@ -264,7 +264,7 @@ async def test_every_link_says_its_last_before_the_connection_is_closed(monkeypa
                 await connection.publish(queue.name, Stream.of(5))
                 connection.stream(queue.name).subscribe(probe)
             await until(lambda: all(probe.items for probe in probes))
-            monkeypatch.setattr("rstreams.runtime.system_clock.now", itertools.count().__next__)
+            monkeypatch.setattr("rstreams._machine.now", itertools.count().__next__)
             for probe in probes:
                 probe.holds[0].done()
         await until(lambda: not any(queue.statistics().unsettled for queue in queues))

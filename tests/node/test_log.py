@@ -360,7 +360,7 @@ async def test_old_messages_go_by_number_and_by_bytes() -> None:
 
 async def test_old_messages_go_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     today = 1e9
-    monkeypatch.setattr("rstreams.node.log.time.time", lambda: today)
+    monkeypatch.setattr("rstreams._machine.calendar", lambda: today)
     async with logged(retention_s=10.0) as (node, connection):
         log = node._addresses["events"]
         log.partitions[0].kept._today = lambda: today  # type: ignore[attr-defined]

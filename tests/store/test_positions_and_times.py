@@ -32,7 +32,7 @@ def test_a_time_finds_all_that_came_later_whatever_the_clock_does(
     memory = MemoryPartition(clock.time)
     for begin in (0, 6):  # the store is opened again in between
         with opened(tmp_path) as used:
-            monkeypatch.setattr("rstreams.store.tables.time.time", clock.time)
+            monkeypatch.setattr("rstreams._machine.calendar", clock.time)
             for clock.now in times[begin : begin + 6]:
                 memory.append([b"m"])
                 used.append([b"m"])

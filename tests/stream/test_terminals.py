@@ -9,13 +9,12 @@ import trio
 import trio.testing
 
 import rstreams
-from rstreams import Stream
+from rstreams import Stream, _machine
 from rstreams._core.demand import SLICE
 from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, SpecViolation
-from rstreams.runtime import system_clock
 from rstreams.sinks.buffer_sink import BufferSink
 from rstreams.testing import ManualPublisher
 
@@ -384,7 +383,7 @@ async def test_a_link_is_asked_and_can_answer_while_the_loop_works_on_half_of_a_
 
 
 async def test_batches_stay_large_when_the_loop_has_asked_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system_clock, "now", lambda: 0.0)  # no turn is over
+    monkeypatch.setattr(_machine, "now", lambda: 0.0)  # no turn is over
     sizes: list[int] = []
     take = BufferSink.take
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 from typing import Protocol
 
+from rstreams import _machine
 from rstreams._core.turn import Turn
 from rstreams.net._proton.pointers import Pointer
-from rstreams.runtime import system_clock
 
 
 class TakesTurns(Protocol):
@@ -91,7 +91,7 @@ class LinkTurns:
         self._waiting: set[TakesTurns] = set()
         self._rooms: dict[Hashable, _Room] = {}  # by session
         self._ended: list[TakesTurns] = []
-        self._turn = Turn(system_clock).begin()
+        self._turn = Turn(_machine).begin()
 
     def __bool__(self) -> bool:
         """Tell whether a link has something to do now."""

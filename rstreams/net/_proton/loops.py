@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 from cproton_ffi import ffi, lib
 
+from rstreams import _machine
 from rstreams.message import encode_item
 from rstreams.net._proton.frame_walk import walk, walk_in_python
 from rstreams.net._proton.pointers import Delivery, Pointer
@@ -369,7 +370,7 @@ class CompiledLoops:
 
     def __init__(self) -> None:
         """Have no messages beside the engine."""
-        self._beside = _compiled.new_beside(os.urandom(8))
+        self._beside = _compiled.new_beside(_machine.fresh_bytes(8))
 
     def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
         """See `Loops`."""

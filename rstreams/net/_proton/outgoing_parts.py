@@ -12,10 +12,10 @@ and a peer does not know them.
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import Final
 
+from rstreams import _machine
 from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.pointers import Pointer
 
@@ -52,7 +52,7 @@ class OutgoingParts:
         """Have none."""
         self.size = 0
         self._loops = loops
-        self._secret = os.urandom(_SECRET_BYTES)
+        self._secret = _machine.fresh_bytes(_SECRET_BYTES)
         self._numbered = 0
         self._waiting: dict[bytes, tuple[Pointer, memoryview]] = {}
         self._skipped = 0  # bytes still to come of the frame that the output so far ends in

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from rstreams import _machine
 from rstreams.errors import AuthenticationFailed, ConfigError, ConnectFailed, RStreamsError
 
 JWT: Final = "jwt"
@@ -53,7 +54,7 @@ TokenSource: TypeAlias = Callable[[str], Awaitable[Token] | Token]
 
 def now() -> datetime:
     """Return this machine's time."""
-    return datetime.now(UTC)
+    return _machine.today_utc()
 
 
 def require_token_source(cbs: TokenSource | None) -> TokenSource | None:

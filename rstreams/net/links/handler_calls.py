@@ -21,6 +21,7 @@ from typing import Any
 
 import trio
 
+from rstreams import _machine
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.asking_ahead import WINDOW, AskingAhead
@@ -30,7 +31,6 @@ from rstreams._core.subscription import ENDED
 from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.failures import DeadLetters, FailureName
-from rstreams.runtime import system_clock
 from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.ground import TRIO, Ground
 from rstreams.sinks.sink import Sink
@@ -130,12 +130,12 @@ class Handling:
     async def _handle_waiting(self) -> None:
         """Handle items until none waits."""
         inbox, handler = self._inbox, self._handler
-        until, left = system_clock.now() + TURN_S, SLICE
+        until, left = _machine.now() + TURN_S, SLICE
         while inbox.waiting or inbox.ask_for_more():
-            if not left or system_clock.now() > until:
+            if not left or _machine.now() > until:
                 inbox.ask_for_more()
                 await self._ground.checkpoint()
-                until, left = system_clock.now() + TURN_S, SLICE
+                until, left = _machine.now() + TURN_S, SLICE
                 continue
             left -= 1
             item = inbox.waiting.popleft()

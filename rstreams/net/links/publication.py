@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable
 from copy import copy
 from typing import Any
 
 import trio
 
+from rstreams import _machine
 from rstreams._published import PublishResult, RefusedItem
 from rstreams.errors import ConfigError, DeliveryFailed, PeerClosed, RStreamsError, TransportError
 from rstreams.net.links.connection_links import Sending
@@ -26,7 +26,7 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
     Errors: `ConfigError` for an id or a number that is not allowed, or that goes with another settlement.
     """
     if settlement == EFFECTIVELY_ONCE:
-        return Stamper(uuid.uuid4().hex if producer_id is None else producer_id, first_sequence)
+        return Stamper(_machine.fresh_uuid().hex if producer_id is None else producer_id, first_sequence)
     if producer_id is not None or first_sequence != 0:
         msg = f"producer_id and first_sequence go with settlement='effectively_once', not with {settlement!r}"
         raise ConfigError(msg)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checka
 
 import trio
 
+from rstreams import _machine
 from rstreams._core.demand import TURN_S, add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
@@ -15,7 +16,6 @@ from rstreams.message import encode_item
 from rstreams.net.links.bodies import is_streamed
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.home import Home
-from rstreams.runtime import system_clock
 
 TURN_CALLS: Final = 128
 """The most calls of `submit` between two at which other tasks run."""
@@ -261,7 +261,7 @@ class Sender:
         self._demand -= 1
         receipt = self._sent(encoded)
         self._calls += 1
-        if self._calls >= TURN_CALLS or system_clock.now() >= self._turn_ends:
+        if self._calls >= TURN_CALLS or _machine.now() >= self._turn_ends:
             await trio.lowlevel.cancel_shielded_checkpoint()  # behind the message: none overtakes it
             self._begin_turn()
         return receipt
@@ -283,7 +283,7 @@ class Sender:
     def _begin_turn(self) -> None:
         """Note that other tasks have run."""
         self._calls = 0  # of `submit` since then
-        self._turn_ends = system_clock.now() + TURN_S
+        self._turn_ends = _machine.now() + TURN_S
 
     def _encoded(self, item: object) -> object:
         try:
@@ -384,7 +384,7 @@ class SenderPublisher(Sender):
     def turn_is_over(self) -> bool:
         """Tell whether other tasks are to run before the next message; then a new turn begins."""
         self._calls += 1
-        if self._calls < TURN_CALLS and system_clock.now() < self._turn_ends:
+        if self._calls < TURN_CALLS and _machine.now() < self._turn_ends:
             return False
         self._begin_turn()
         return True

@@ -16,6 +16,7 @@ from weakref import ref
 
 import trio
 
+from rstreams import _machine
 from rstreams.errors import AnswerTimeout
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost
@@ -258,7 +259,7 @@ def _number(count: int, one: str, many: str = "") -> str:
 
 
 def _now() -> datetime:
-    return datetime.now().astimezone()
+    return _machine.today_utc().astimezone()
 
 
 def _time(moment: datetime) -> str:

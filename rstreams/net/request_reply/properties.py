@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
+from rstreams import _machine
 from rstreams._codec.message_fields import check_properties
 from rstreams.errors import Condition, ConfigError, RequestFailed, condition_of
 from rstreams.message import Message, MessageId, encode_item
@@ -72,7 +73,7 @@ def encode_request(
         if message is None or message.ttl_s is None:
             fields["ttl_s"] = math.ceil(left_s * 1000) / 1000
         if message is None or message.expiry_time is None:
-            fields["expiry_time"] = datetime.now(UTC) + timedelta(seconds=left_s)
+            fields["expiry_time"] = _machine.today_utc() + timedelta(seconds=left_s)
     if message is None:
         return encode_item(Message(item, properties={REPLIES: wants}, **fields))
     check_properties(message.properties)
@@ -134,7 +135,7 @@ def decoded(payload: bytes, decode: Callable[[bytes], Any]) -> tuple[Any, Except
 
 def has_expired(request: Message) -> bool:
     """Whether the requester does not wait for the reply any more, by this machine's clock."""
-    return request.expiry_time is not None and request.expiry_time <= datetime.now(UTC)
+    return request.expiry_time is not None and request.expiry_time <= _machine.today_utc()
 
 
 def _about(request: Message, item: object) -> Message:

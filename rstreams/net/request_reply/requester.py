@@ -17,13 +17,13 @@ tenth of the request.
 from __future__ import annotations
 
 import itertools
-import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import trio
 
+from rstreams import _machine
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
@@ -92,7 +92,7 @@ class Requester(Generic[T]):
         self._options = options
         self._encode = None if options.encode is None else Encoding(options.encode)
         self._free = trio.Semaphore(options.max_in_flight)
-        self._prefix = uuid.uuid4().hex
+        self._prefix = _machine.fresh_uuid().hex
         self._numbers = itertools.count(1)
         self._over: BaseException | None = None
         self._was_open = False  # an earlier route

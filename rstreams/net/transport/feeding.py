@@ -6,11 +6,11 @@ from typing import Final
 
 import trio
 
+from rstreams import _machine
 from rstreams._core.turn import Turn
 from rstreams.net._proton import Engine
 from rstreams.net.transport.run_share import RunShare
 from rstreams.net.transport.wire import Wire
-from rstreams.runtime import system_clock
 
 FEED_BYTES: Final = 64 * 1024
 """The bytes that the engine is fed between two looks at the clock: the first number, and the least."""
@@ -38,7 +38,7 @@ class Feeding:
         self._engine = engine
         self._share = share
         self._size = FEED_BYTES
-        self._turn = Turn(system_clock)
+        self._turn = Turn(_machine)
 
     async def receive(self, wire: Wire) -> bytes | bytearray | memoryview | None:
         """Wait for bytes of a wire; return those that are to be fed, and None at the end.
@@ -69,11 +69,11 @@ class Feeding:
         view, at = memoryview(data), 0
         turn = self._turn.begin(seconds=slice_s)
         while True:
-            began, size = system_clock.now(), self._size
+            began, size = _machine.now(), self._size
             part = view[at : at + size]
             fed = self._engine.feed_some(part, slow_frames)
             at += fed
-            quick = system_clock.now() - began < slice_s / 2
+            quick = _machine.now() - began < slice_s / 2
             self._size = min(2 * size, MAX_FEED_BYTES) if quick and fed else max(size // 2, FEED_BYTES)
             if at >= len(view) or fed < len(part) or turn.is_over():
                 return at

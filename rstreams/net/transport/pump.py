@@ -30,6 +30,7 @@ from typing import Any, Final
 
 import trio
 
+from rstreams import _machine
 from rstreams._core.turn import Turn
 from rstreams.errors import (
     Condition,
@@ -51,7 +52,6 @@ from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import Share
-from rstreams.runtime import system_clock
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
@@ -143,7 +143,7 @@ class Pump:
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
-        self._turn_time = Turn(system_clock)
+        self._turn_time = Turn(_machine)
         self._now = trio.lowlevel.current_clock().current_time
         self._bursts = Bursts()
         self._failed_ahead: Exception | None = None  # what the pump raises, because a turn ahead of it has raised it

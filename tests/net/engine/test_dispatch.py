@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from rstreams import _machine
 from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.receiver import LinkSubscription
-from rstreams.runtime import system_clock
 from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Engines, Side
 from tests.net.wire import AMQP_HEADER, attach_frame, begin_frame, open_frame, transfer_frame
@@ -20,7 +20,7 @@ def test_a_link_that_wants_to_work_does_though_the_time_is_up_before_all_have_go
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handled: list[int] = []
-    monkeypatch.setattr(system_clock, "now", lambda: float(len(handled)))  # each item takes its handler a second
+    monkeypatch.setattr(_machine, "now", lambda: float(len(handled)))  # each item takes its handler a second
     ends: list[LinkSubscription[int]] = []
 
     def take(driver: LinkDriver, attach: Attach) -> None:
