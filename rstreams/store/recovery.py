@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from rstreams.errors import StoreError
+from rstreams.store.disk import disk
 from rstreams.store.entries import checksum
 from rstreams.store.failures import FILES, is_of_disk
 from rstreams.store.ledger import POSITION_BITS, Ledger
@@ -74,7 +75,7 @@ def recover(path: Path) -> StoreState:
 def open_to_read(path: Path) -> sqlite3.Connection:
     """Open the tables of a store; nothing is written to them."""
     place = f"{(path / TABLES).absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(place, timeout=LOCK_S, uri=True, isolation_level=None)
+    return disk.get().connect(place, patience_s=LOCK_S)
 
 
 def _check_header(path: Path) -> None:

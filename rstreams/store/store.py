@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, Final
 
 from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Delete, Modification, Read, Seek, Together
+from rstreams.store.disk import Turns, Wish, disk
 from rstreams.store.disk_room import DiskRoom, let_go
 from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk, says_damaged
 from rstreams.store.ledger import Ledger
@@ -51,7 +52,7 @@ class _Work:
         self.size = 0
         self.ends = False
 
-    def add(self, change: Change | threading.Event | None) -> bool:
+    def add(self, change: Wish) -> bool:
         """Add one; return whether there is room for more."""
         if change is None:
             self.ends = True
@@ -95,7 +96,6 @@ class Store:
         self._records = state.records
         self._partitions: dict[str, Partition] = {}
         self._known = dict(state.ledgers.items())
-        self._inbox: SimpleQueue[Change | threading.Event | None] = SimpleQueue()
         self._finished: deque[Callable[[], None]] = deque()
         self._gathered: list[Append | Delete] | None = None
         self._error: StoreError | None = None  # it cannot go on
@@ -105,8 +105,9 @@ class Store:
         self._unreadable = ""  # why, while they cannot
         self._damages: set[str] = set()  # which the log has told
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name=f"rstreams store {self.path}", daemon=True)
-        self._thread.start()
+        self._worker = disk.get().worker(f"rstreams store {self.path}")
+        self._inbox = self._worker.inbox
+        self._worker.start(self._turns())
 
     @property
     def names(self) -> list[str]:
@@ -181,7 +182,7 @@ class Store:
         through = threading.Event()
         if not self._closed:
             self._inbox.put(through)
-            through.wait()
+            self._worker.wait_for(through)
         return bool(self._finished)
 
     def close(self) -> None:
@@ -189,7 +190,7 @@ class Store:
         if not self._closed:
             self._closed = True
             self._inbox.put(None)
-            self._thread.join()
+            self._worker.join()
 
     def _recover(self) -> StoreState:
         """Open the files; on a disk that is full with the room of the reserve.
@@ -238,11 +239,13 @@ class Store:
 
     # the store's thread
 
-    def _run(self) -> None:
+    def _turns(self) -> Turns:
         try:
             while not self._batch.ends:
+                wait_s = math.inf if self._error else min(self._writer.due, self._unread_at) - _machine.monotonic()
+                came = yield wait_s
                 try:
-                    self._turn()
+                    self._turn(came)
                 except BaseException:
                     logger.exception("store %r: its thread has failed", self.path)
                     self._error = StoreError(f"store {self.path!r} has failed; the log says how")
@@ -264,14 +267,13 @@ class Store:
             self._room.close()
             self._place.close()
 
-    def _turn(self) -> None:
-        """Wait for changes and make one commit of them, or do what is due."""
+    def _turn(self, came: list[Wish]) -> None:
+        """Make one commit of the changes that have come and those that wait, or do what is due."""
         batch = self._batch = _Work()
-        wait = math.inf if self._error else min(self._writer.due, self._unread_at) - _machine.monotonic()
         with suppress(Empty):
-            change = self._inbox.get(timeout=None if wait == math.inf else max(wait, 0.0))
-            while batch.add(change):
-                change = self._inbox.get_nowait()
+            has_room = all(map(batch.add, came))
+            while has_room:
+                has_room = batch.add(self._inbox.get_nowait())
         if self._error is not None:
             self._give_up(batch, self._error)
             return
@@ -382,7 +384,7 @@ def _create(place: StorePlace) -> None:
     for leftover in (fresh, Path(f"{fresh}-wal"), Path(f"{fresh}-shm"), Path(f"{fresh}-journal")):
         leftover.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives its other files the same mode
-    connection = sqlite3.connect(fresh, isolation_level=None)
+    connection = disk.get().connect(fresh)
     try:
         connection.executescript(
             f"PRAGMA page_size = {PAGE_BYTES}; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
@@ -402,7 +404,7 @@ def _create(place: StorePlace) -> None:
 
 def _connect(place: StorePlace, *, secure_delete: bool) -> sqlite3.Connection:
     """Open the tables for writing."""
-    connection = sqlite3.connect(place.tables, timeout=LOCK_S, isolation_level=None, check_same_thread=False)
+    connection = disk.get().connect(place.tables, patience_s=LOCK_S)
     try:
         for option in (
             "journal_mode = WAL",

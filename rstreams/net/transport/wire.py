@@ -94,7 +94,8 @@ def wire_over(stream: trio.abc.Stream, on_pace: OnPace = _any_pace) -> Wire:
     """
     if isinstance(stream, TlsStream):
         return TlsWire(stream, on_pace)
-    if isinstance(stream, trio.SocketStream) and hasattr(os, "readv"):  # where sockets are files
+    # Where sockets are files; trio may also have been given sockets in memory, by `set_custom_socket_factory`.
+    if isinstance(stream, trio.SocketStream) and hasattr(os, "readv") and stream.socket.fileno() >= 0:
         return SocketWire(stream, on_pace)
     return StreamWire(stream)
 

@@ -1,0 +1,120 @@
+"""The disk as a store meets it: how its tables are opened, and the thread that may wait for it.
+
+A simulation brings a disk of its own: it sets `disk` where it makes a node.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextvars import ContextVar
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol, TypeAlias
+
+from rstreams.store.changes import Change
+
+Wish: TypeAlias = Change | threading.Event | None
+"""What a store is asked for: a change or a question; to set an event behind those before it; None: to close."""
+
+Turns: TypeAlias = Generator[float, list[Wish], None]
+"""The turns of a store. It yields how long it may wait, in seconds, and gets what has come; nothing if time is over."""
+
+
+class Inbox(Protocol):
+    """What a store is asked for, in order."""
+
+    def put(self, item: Wish, /) -> None:
+        """Add one; any thread may call this."""
+        ...
+
+    def get_nowait(self) -> Wish:
+        """Take the oldest one.
+
+        Errors: `Empty`.
+        """
+        ...
+
+    def empty(self) -> bool:
+        """Return whether there is none."""
+        ...
+
+
+class StoreWorker(Protocol):
+    """Takes the turns of a store where it may wait for the disk."""
+
+    @property
+    def inbox(self) -> Inbox:
+        """What waits for the next turn."""
+        ...
+
+    def start(self, turns: Turns) -> None:
+        """Begin to take turns."""
+        ...
+
+    def wait_for(self, event: threading.Event) -> None:
+        """Wait until a turn has set the event."""
+        ...
+
+    def join(self) -> None:
+        """Wait until the turns are through."""
+        ...
+
+
+class StoreThread:
+    """A thread of the store's own.
+
+    Args:
+        name: The thread's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.inbox: SimpleQueue[Wish] = SimpleQueue()
+        self._name = name
+
+    def start(self, turns: Turns) -> None:
+        """See `StoreWorker`."""
+        self._thread = threading.Thread(target=self._run, args=(turns,), name=self._name, daemon=True)
+        self._thread.start()
+
+    def wait_for(self, event: threading.Event) -> None:
+        """See `StoreWorker`."""
+        event.wait()
+
+    def join(self) -> None:
+        """See `StoreWorker`."""
+        self._thread.join()
+
+    def _run(self, turns: Turns) -> None:
+        wait_s = next(turns, None)
+        while wait_s is not None:
+            try:
+                came = [self.inbox.get(timeout=None if wait_s == math.inf else max(wait_s, 0.0))]
+            except Empty:
+                came = []
+            try:
+                wait_s = turns.send(came)
+            except StopIteration:
+                return
+
+
+class Disk:
+    """The disk of this machine."""
+
+    def connect(self, database: str | Path, *, patience_s: float = 5.0) -> sqlite3.Connection:
+        """Open tables, without transactions that nobody has begun.
+
+        Args:
+            database: The file, or a `file:` URI.
+            patience_s: How long a call waits while another program has locked them, in seconds.
+        """
+        return sqlite3.connect(database, patience_s, isolation_level=None, uri=True, check_same_thread=False)
+
+    def worker(self, name: str) -> StoreWorker:
+        """Return who takes the turns of one store."""
+        return StoreThread(name)
+
+
+disk: Final[ContextVar[Disk]] = ContextVar("rstreams.store.disk", default=Disk())  # noqa: B039 - it has no state
