@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak crash crash-spark bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak crash crash-spark simulate-mutants bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -105,6 +105,11 @@ crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 S
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
 	@tools/bare.sh
+
+simulate-mutants: SEEDS ?= 1000
+simulate-mutants: ## planted faults of the product, which the simulation must find: MUTANTS="03 17" SEEDS=1000; build/simulate/mutants.json
+	@tools/setup.sh dev
+	$(BIN)/python -m tests.mutants.run $(MUTANTS) --seeds $(SEEDS)
 
 docs: ## the documentation as a site, in build/docs
 	@tools/setup.sh docs
