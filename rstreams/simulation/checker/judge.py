@@ -116,13 +116,11 @@ class Checker:
         offsets: Offsets = subscription.offsets
         return offsets
 
-    @property
-    def _faulty(self) -> int:
-        """The last place where a fault was in force."""
+    def _last_fault(self) -> int:
         return self.events if self._faults else self._healed
 
     def _cause(self, address: Address) -> int:
-        return max(self._faulty, self.events if address.down else address.killed)
+        return max(self._last_fault(), self.events if address.down else address.killed)
 
     # the run
 
@@ -151,7 +149,10 @@ class Checker:
                 subscription.leave(by, self.events)
                 subscription.killed = self.events
             for arrival in self._held.pop(by, ()):
-                arrival.state = KILLED
+                if by in arrival.others:
+                    arrival.others = {*arrival.others} - {by}
+                elif arrival.state is HELD:
+                    arrival.state = KILLED
 
     def _on_started(self, event: Mapping[str, Any]) -> None:
         for address in self._addresses.values():
@@ -217,8 +218,7 @@ class Checker:
             arrivals or address.copies
         ):
             return
-        text = f"Item {item} of {address} was accepted at {self._at:.15g}, before it was processed."
-        self._find("early", text)
+        self._find("early", f"Item {item} of {address} was accepted at {self._at:.15g}, before it was processed.")
 
     # consumers
 
@@ -254,8 +254,8 @@ class Checker:
         subscription, name, by = self._joined(event), event["item"], event["by"]
         address = subscription.address
         item = address.items.get(name)
-        if (item is None or item.over) and address.sources:
-            item = self._dead_letter(address, name, by) or item
+        if address.sources:
+            item = self._dead_letter(address, item, name, by)
         if item is None:
             self._find("unexpected", f"{by!r} got item {name!r} of {address} at {self._at:.15g}; nobody had sent it.")
             return
@@ -283,11 +283,11 @@ class Checker:
     def _judge_first(self, subscription: Subscription, item: Item, event: Mapping[str, Any]) -> None:
         address, by = subscription.address, event["by"]
         if item.outcome in ("refused", "unsent") and not item.risky:
-            text = f"{by!r} got item {item} of {subscription} at {self._at:.15g}, though it was {item.outcome}."
-            self._find("unexpected", text)
+            why = f"though it was {item.outcome}"
+            self._find("unexpected", f"{by!r} got item {item} of {subscription} at {self._at:.15g}, {why}.")
         if self._at < item.due:
-            text = f"{by!r} got item {item} of {subscription} at {self._at:.15g}; it was due at {item.due:.15g}."
-            self._find("bound", text)
+            due = f"it was due at {item.due:.15g}"
+            self._find("bound", f"{by!r} got item {item} of {subscription} at {self._at:.15g}; {due}.")
         waited = self._at - max(item.due, subscription.moved_at, self._healed_at)
         if waited > self._patience and not self._faults and subscription.wants.get(by, 0) > 0:
             text = f"{by!r} waited for item {item} of {subscription} until {self._at:.15g}"
@@ -312,7 +312,7 @@ class Checker:
         """Whether somebody else may have had an item before, who gave it back without having looked at it."""
         if subscription.address.copies and not subscription.shared:
             return False
-        causes = max(self._faulty, subscription.killed)
+        causes = max(self._last_fault(), subscription.killed)
         if subscription.shared:
             causes = max(causes, subscription.address.killed, subscription.returned)
         return causes >= item.first
@@ -360,8 +360,8 @@ class Checker:
         elif arrival is not None and by in arrival.others:
             arrival.others = {*arrival.others} - {by}
             self._held[by].discard(arrival)
-            if arrival.state is not HELD or what != "done":
-                return  # somebody else has it, or has said what became of it
+            if what != "done":
+                return  # somebody else has it, or has told what became of it
         else:
             text = f"{by!r} told {what!r} of item {event['item']!r} of {subscription} at {self._at:.15g}"
             told = arrival is not None and arrival.by == by and arrival.state in (DONE, FAILED, RETURNED)
@@ -377,9 +377,11 @@ class Checker:
 
     def _on_confirmed(self, event: Mapping[str, Any]) -> None:
         arrival = self._subscription(event).arrivals.get(event["item"])
-        if arrival is None or arrival.by != event["by"]:
+        if arrival is None:
             text = f"An outcome of item {event['item']!r} of {event['address']!r} was confirmed at {self._at:.15g}"
-            self._find("unexpected", f"{text} to {event['by']!r}, who never had it.")
+            self._find("unexpected", f"{text} to {event['by']!r}, and it never came.")
+        elif arrival.by != event["by"]:
+            return  # it has come again meanwhile, to somebody else
         elif arrival.state is DONE or arrival.state is OVER or (arrival.state is FAILED and arrival.final):
             arrival.sure = True
         elif arrival.state is FAILED:
@@ -404,8 +406,7 @@ class Checker:
         if item is not None:
             self._leaves(address, item, one)
         elif "item" in event:
-            text = f"Item {event['item']!r} of {address} was dropped at {self._at:.15g}, and nobody had sent it."
-            self._find("unexpected", text)
+            self._find("unexpected", f"Item {event['item']!r} of {address} was dropped, and nobody had sent it.")
         else:
             (one or address).dropped += event["count"]
 
@@ -413,8 +414,7 @@ class Checker:
         address, name = self._address(event), event["item"]
         item = address.items.get(name)
         if item is None:
-            text = f"Item {name!r} was moved from {address} at {self._at:.15g}, and was never there."
-            self._find("unexpected", text)
+            self._find("unexpected", f"Item {name!r} was moved from {address}, and was never there.")
             return
         self._leaves(address, item, None)
         self._enters(self._address({"address": event["to"]}), item, self._cause(address) >= item.first)
@@ -434,29 +434,35 @@ class Checker:
         """Note that an item has come from another address."""
         before = address.items.get(item.name)
         if before is not None and not before.over and not (before.risky or risky):
-            text = f"Item {item} was moved to {address} at {self._at:.15g}, and was there already."
-            self._find("doubled", text)
+            self._find("doubled", f"Item {item} was moved to {address} at {self._at:.15g}, and was there already.")
         moved = address.items[item.name] = Item(item.name, item.by, self.events, item.at)
         moved.key, moved.outcome, moved.accepted, moved.risky = item.key, "accepted", self.events, risky
         for subscription in address.subscriptions.values():
             subscription.arrivals.pop(item.name, None)
         return moved
 
-    def _dead_letter(self, address: Address, name: Any, by: str) -> Item | None:  # noqa: ANN401 - text or number
-        """Return the item if it is a dead letter of another address, whose move nobody told."""
+    def _dead_letter(self, address: Address, known: Item | None, name: Any, by: str) -> Item | None:  # noqa: ANN401
+        """Return the item with a name, which may be a dead letter of another address, whose move nobody told."""
         for source in address.sources:
             item = source.items.get(name)
             if item is None:
                 continue
             arrivals = [each.arrivals[name] for each in source.subscriptions.values() if name in each.arrivals]
-            failed = any(each.failed for each in arrivals)
+            failed = sorted((each for each in arrivals if each.state is FAILED), key=lambda each: -each.failed)
+            if known is not None and not known.over:
+                if source.copies and failed:
+                    failed[0].state = OVER  # each subscription has dead letters of its own
+                return known
             cause = self._cause(source) >= item.first
-            if not (failed or source.drops or cause):
+            if not (any(each.failed for each in arrivals) or source.drops or cause):
                 text = f"{by!r} got item {item} as a dead letter of {source} at {self._at:.15g}"
                 self._find("unexpected", f"{text}, though nobody had failed it.")
-            self._leaves(source, item, None)
+            if source.copies and failed:
+                failed[0].state = OVER
+            else:
+                self._leaves(source, item, None)
             return self._enters(address, item, item.risky or cause or source.copies)
-        return None
+        return known
 
     # the end
 
@@ -471,7 +477,7 @@ class Checker:
             self._find("unfinished", f"{name!r} was not healed, or not started again: nobody can tell what was lost.")
         if not self._faults:
             for address in (each for each in self._addresses.values() if not each.down):
-                judge_rest(address, self._at, self._faulty, self._find)
+                judge_rest(address, self._at, self._last_fault(), self._find)
 
 
 def _within(name: str, part: str) -> bool:
