@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Final, Self, TypeAlias
 
 from benchmarks import _servers
 from benchmarks._processes import PERCENTILES, Figures, Load, free_port, run_pair
-from benchmarks._report import Row, bigger_is_better, in_turns, options, smaller_is_better
+from benchmarks._report import Row, Trial, bigger_is_better, in_turns, options, smaller_is_better
 
 MIN_ITEMS: Final = 64
 """The fewest items of a run."""
@@ -197,6 +198,40 @@ def with_costs(row: Row, ours: Figures, peer: Figures) -> Row:
         ours_peak_mib=ours.peak_mib,
         peer_peak_mib=peer.peak_mib,
     )
+
+
+def trials(groups: Iterable[Group]) -> list[Trial]:
+    """Return our candidates of the groups, each by itself."""
+    return [
+        trial(group, [(case, ours) for case in dict.fromkeys(pair[0] for pair in group.pairs if pair[1] == ours)])
+        for group in groups
+        for ours in dict.fromkeys(pair[1] for pair in group.pairs)
+    ]
+
+
+def trial(group: Group, cases: Sequence[tuple[str, str]]) -> Trial:
+    """Return a trial of some cases of a group, each with its candidate; the candidates run in the group's order."""
+    wanted = {ours for _, ours in cases}
+    candidates = {name: one for name, one in group.candidates.items() if name in wanted}
+    part = Group(group.name, candidates, [(case, ours, ours, "itself") for case, ours in cases])
+    return Trial(tuple(case for case, _ in cases), partial(_run_once, part))
+
+
+def _run_once(group: Group) -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder, Measurement(1) as run:
+        if any(one.load.certificates for one in group.candidates.values()):
+            files = certificates(Path(folder))
+            if files is None:
+                return []
+            group.candidates = {
+                name: replace(one, load=replace(one.load, certificates=files)) for name, one in group.candidates.items()
+            }
+        run.prepare([group])
+        return run.rows(group)
+
+
+TLS: Final = ("", "")
+"""In place of the certificates of cases over TLS, for `trials`: those are made when they are needed."""
 
 
 def certificates(folder: Path) -> tuple[str, str] | None:

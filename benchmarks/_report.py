@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-__all__ = ["Row", "bigger_is_better", "in_turns", "interleaved", "options", "publish", "report", "smaller_is_better"]
+__all__ = [
+    "Row",
+    "Trial",
+    "aligned",
+    "bigger_is_better",
+    "by_itself",
+    "figure",
+    "in_turns",
+    "interleaved",
+    "options",
+    "publish",
+    "report",
+    "smaller_is_better",
+]
 
 T = TypeVar("T")
 
@@ -48,6 +61,25 @@ class Row:
     peer_consumer_us: float | None = None
     ours_peak_mib: float | None = None
     peer_peak_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What can be run by itself, without peers: `benchmarks.turns` runs it with this tree and with another.
+
+    Attributes:
+        cases: The cases of its rows.
+        run: Runs it once, and returns its rows. What they say of a peer is not looked at.
+    """
+
+    cases: tuple[str, ...]
+    run: Callable[[], list[Row]]
+
+
+def by_itself(case: str, ours: float, *, n: int, unit: str, cpu_us: float | None = None) -> Row:
+    """Return the row of a case that has no peer."""
+    row = bigger_is_better(case, ours=ours, peer=ours, peer_name="itself", n=n, unit=unit)
+    return replace(row, ours_cpu_us=cpu_us)
 
 
 def bigger_is_better(case: str, *, ours: float, peer: float, peer_name: str, n: int, unit: str = "items/s") -> Row:
@@ -111,27 +143,31 @@ def table(title: str, rows: Sequence[Row]) -> str:
     """Return the rows as text, in columns as wide as they need."""
     head = ["case", "n", "ours", "peer", "peer_name", "unit", "ratio"]
     cells = [
-        [row.case, f"{row.n:,}", _figure(row.ours), _figure(row.peer), row.peer_name, row.unit, f"{row.ratio:.2f}x"]
+        [row.case, f"{row.n:,}", figure(row.ours), figure(row.peer), row.peer_name, row.unit, f"{row.ratio:.2f}x"]
         for row in rows
     ]
     if any(row.ours_cpu_us is not None for row in rows):
         head += ["cpu_us ours", "peer", "consumer's ours", "peer", "peak_mib ours", "peer"]
         for line, row in zip(cells, rows, strict=True):
             cpu = row.ours_cpu_us, row.peer_cpu_us, row.ours_consumer_us, row.peer_consumer_us
-            line.extend(map(_figure, (*cpu, row.ours_peak_mib, row.peer_peak_mib)))
+            line.extend(map(figure, (*cpu, row.ours_peak_mib, row.peer_peak_mib)))
+    return f"{title}\n\n{aligned(head, cells, text_columns={0, 4, 5})}"
+
+
+def aligned(head: Sequence[str], cells: Sequence[Sequence[str]], text_columns: Collection[int]) -> str:
+    """Return lines of cells in columns as wide as they need; text stands on the left, numbers on the right."""
     widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
-    text_columns = {0, 4, 5}
-    lines = [
+    return "\n".join(
         "  ".join(
             cell.ljust(width) if column in text_columns else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in [head, ["-" * width for width in widths], *cells]
-    ]
-    return "\n".join([title, "", *lines])
+    )
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """Return a figure as text: with a comma, and with two places if it is small."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"

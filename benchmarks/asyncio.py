@@ -23,8 +23,9 @@ import aiostream
 import trio
 
 from benchmarks._cases import Candidate, Group, Kind, Measurement, choosing, chosen
+from benchmarks._cases import trials as trials_of
 from benchmarks._processes import Load
-from benchmarks._report import Row, bigger_is_better, interleaved, publish
+from benchmarks._report import Row, Trial, bigger_is_better, by_itself, interleaved, publish
 from benchmarks.network import PEERS
 from rstreams import Stream
 from rstreams.aio import Stream as AioStream
@@ -149,31 +150,34 @@ def _rate(run: Callable[[], object], count: int) -> Callable[[], float]:
     return measure
 
 
+def _on_asyncio(main: Callable[[int], Coroutine[Any, Any, None]], items: int) -> Callable[[], float]:
+    return _rate(lambda: asyncio.run(main(items)), items)
+
+
+def _ours_in_process(count: int) -> dict[str, Callable[[], float]]:
+    return {
+        "map_async": _on_asyncio(lambda items: _map_async(AioStream, items), count),
+        "async_for": _on_asyncio(lambda items: _async_for(AioStream, items), count),
+    }
+
+
 def in_process(seconds: float, wanted: Callable[[str], bool]) -> list[Row]:
     """Return the rows of the cases in one process."""
     count = max(64, int(ITEMS * seconds))
     few = max(64, count // 8)  # for peers that are slow
-
-    def on_asyncio(main: Callable[[int], Coroutine[Any, Any, None]], items: int) -> Callable[[], float]:
-        return _rate(lambda: asyncio.run(main(items)), items)
-
     peers = {
         "map_async": {
             "trio": _rate(lambda: trio.run(_map_async, Stream, count), count),
-            "task_an_item": on_asyncio(_task_an_item, few),
-            "aiostream": on_asyncio(_aiostream_map, few),
+            "task_an_item": _on_asyncio(_task_an_item, few),
+            "aiostream": _on_asyncio(_aiostream_map, few),
         },
         "async_for": {
             "trio": _rate(lambda: trio.run(_async_for, Stream, count), count),
-            "asyncio_queue": on_asyncio(_queue, few),
-            "aiostream": on_asyncio(_aiostream_range, few),
+            "asyncio_queue": _on_asyncio(_queue, few),
+            "aiostream": _on_asyncio(_aiostream_range, few),
         },
     }
-    ours = {
-        "map_async": on_asyncio(lambda items: _map_async(AioStream, items), count),
-        "async_for": on_asyncio(lambda items: _async_for(AioStream, items), count),
-    }
-    rows = []
+    ours, rows = _ours_in_process(count), []
     for case in filter(wanted, ours):
         figures = interleaved(RUNS, {"ours": ours[case], **peers[case]})
         rows += [
@@ -183,6 +187,22 @@ def in_process(seconds: float, wanted: Callable[[str], bool]) -> list[Row]:
             for peer in peers[case]
         ]
     return rows
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return our cases without peers, each so many times as long as usual."""
+    seconds = scale * SECONDS
+    count = max(64, int(ITEMS * seconds))
+
+    def trial(case: str, rate: Callable[[], float]) -> Trial:
+        def run() -> list[Row]:
+            figure = interleaved(RUNS, {case: rate})[case]
+            return [by_itself(case, figure, n=count, unit="items/s of CPU", cpu_us=1e6 / figure)]
+
+        return Trial((case,), run)
+
+    local = [trial(case, rate) for case, rate in _ours_in_process(count).items()]
+    return [*local, *trials_of([throughput(seconds), latency(seconds)])]
 
 
 def measure(*, only: str = "*", seconds: float = SECONDS) -> list[Row]:

@@ -18,6 +18,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ import msgpack
 import msgspec
 import proton
 
-from benchmarks._report import Row, bigger_is_better, interleaved, report
+from benchmarks._report import Row, Trial, bigger_is_better, by_itself, interleaved, report
 from rstreams import message as codec
 from rstreams.message import Message, decode_body, decode_message, encode_item
 
@@ -97,6 +98,12 @@ def _full_of_proton() -> proton.Message:
     return message
 
 
+def _ours(item: object, decode: Callable[[bytes], Any]) -> Candidate:
+    return Candidate(
+        lambda: encode_item(item), decode, lambda decoded: decoded.body if isinstance(decoded, Message) else decoded
+    )
+
+
 def _full() -> dict[str, Candidate]:
     names = Record.__struct_fields__
     fields = {name: value for name, value in asdict(FULL).items() if name in names}
@@ -104,7 +111,7 @@ def _full() -> dict[str, Candidate]:
     decoder = msgspec.msgpack.Decoder(Record)
     encoder = msgspec.msgpack.Encoder()
     return {
-        "ours": Candidate(lambda: encode_item(FULL), decode_message, lambda message: message.body),
+        "ours": _ours(FULL, decode_message),
         "proton": _proton(_full_of_proton()),
         "msgpack": Candidate(
             lambda: msgpack.packb(fields, datetime=True),
@@ -122,7 +129,7 @@ def _full() -> dict[str, Candidate]:
 def _dict() -> dict[str, Candidate]:
     encoder, decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder()
     return {
-        "ours": Candidate(lambda: encode_item(DICT), decode_body, lambda body: body),
+        "ours": _ours(DICT, decode_body),
         "proton": _proton(proton.Message(body=DICT)),
         "msgpack": Candidate(lambda: msgpack.packb(DICT), msgpack.unpackb, lambda body: body),
         "msgspec": Candidate(lambda: encoder.encode(DICT), decoder.decode, lambda body: body),
@@ -134,12 +141,12 @@ def _dict() -> dict[str, Candidate]:
 in_python = codec._IN_PYTHON  # noqa: SLF001 - it has no other name
 
 
-def _rate(call: Callable[[], object]) -> Callable[[], float]:
-    """Return a function that measures calls a second for about `ROUND_S`."""
+def _rate(call: Callable[[], object], round_s: float = ROUND_S) -> Callable[[], float]:
+    """Return a function that measures calls a second for about `round_s`."""
     began = process_time()
     for _ in range(100):
         call()
-    calls = max(100, int(100 * ROUND_S / (process_time() - began)))
+    calls = max(100, int(100 * round_s / (process_time() - began)))
 
     def measure() -> float:
         gc.collect()
@@ -184,6 +191,21 @@ def _rows(case: str, candidates: dict[str, Candidate], expected: object) -> list
 def measure() -> list[Row]:
     """Measure every case; one row for each peer."""
     return _rows("full", _full(), FULL.body) + _rows("dict", _dict(), DICT)
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return our cases without peers, each so many times as long as usual."""
+    found = []
+    for content, ours in (("full", _ours(FULL, decode_message)), ("dict", _ours(DICT, decode_body))):
+        for direction, call in (("encode", ours.encode), ("decode", _decoding(ours))):
+            case = f"codec/{content}/{direction}"
+            found.append(Trial((case,), partial(_by_itself, case, call, scale * ROUND_S)))
+    return found
+
+
+def _by_itself(case: str, call: Callable[[], object], round_s: float) -> list[Row]:
+    figure = interleaved(RUNS, {case: _rate(call, round_s)})[case]
+    return [by_itself(case, figure, n=int(figure * round_s), unit="messages/s", cpu_us=1e6 / figure)]
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ import tracemalloc
 from collections import deque
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from time import perf_counter
+from functools import partial
+from time import perf_counter, process_time
 from typing import Any, TypeAlias
 
 import aiostream
@@ -26,7 +27,16 @@ import reactivex
 from reactivex import Observable
 from reactivex import operators as rx
 
-from benchmarks._report import Row, bigger_is_better, interleaved, options, publish, smaller_is_better
+from benchmarks._report import (
+    Row,
+    Trial,
+    bigger_is_better,
+    by_itself,
+    interleaved,
+    options,
+    publish,
+    smaller_is_better,
+)
 from rstreams import Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
@@ -284,13 +294,13 @@ def _check(case: str, candidates: dict[str, Candidate]) -> None:
         assert sorted(items) == expected, f"{case}: {name} came to other items than the loop"
 
 
-def _rate(run: Candidate) -> Callable[[], float]:
+def _rate(run: Candidate, clock: Callable[[], float] = perf_counter, items: int = ITEMS) -> Callable[[], float]:
     def measure() -> float:
         sink = deque[Any](maxlen=1).append
         gc.collect()
-        began = perf_counter()
-        run(ITEMS, sink)
-        return ITEMS / (perf_counter() - began)
+        began = clock()
+        run(items, sink)
+        return items / (clock() - began)
 
     return measure
 
@@ -326,6 +336,23 @@ def measure(only: str = "*") -> list[Row]:
             for p in peers
         ]
     return rows
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return our cases without peers, each with so many times the usual items."""
+    return [
+        Trial((case, f"{case}/bytes"), partial(_by_itself, case, candidates["ours"], max(CHECKED, int(ITEMS * scale))))
+        for case, candidates in CASES.items()
+    ]
+
+
+def _by_itself(case: str, run: Candidate, items: int) -> list[Row]:
+    size = _bytes_an_item(run)
+    rates = interleaved(RUNS, {"time": _rate(run, items=items), "cpu": _rate(run, process_time, items)})
+    return [
+        by_itself(case, rates["time"], n=items, unit="items/s", cpu_us=1e6 / rates["cpu"]),
+        by_itself(f"{case}/bytes", size, n=TRACED, unit="B/item"),
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

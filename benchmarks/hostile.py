@@ -17,13 +17,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import sleep
 from typing import Final
 
 from benchmarks._hostile_client import HostileClient, attach, close, detach, grant, hang_up, opening, parts
-from benchmarks._processes import peak_mib, wait_until
-from benchmarks._report import Row, report, smaller_is_better
+from benchmarks._processes import cpu_s, peak_mib, wait_until
+from benchmarks._report import Row, Trial, report, smaller_is_better
 
 MAX_MIB: Final = 150
 MAX_WAIT_MS: Final = 100
@@ -63,12 +64,14 @@ class Seen:
         peak_mib: The most memory the node had, in MiB.
         waits_ms: How long the innocent client waited for each item, in milliseconds, the shortest first.
         told: What the attack itself has counted.
+        cpu_s: The processor time of the node meanwhile.
     """
 
     idle_mib: float
     peak_mib: float
     waits_ms: Sequence[float]
     told: int
+    cpu_s: float
 
     @property
     def kib_each(self) -> float:
@@ -117,9 +120,9 @@ def attacked(attack: Attack, **options: int) -> Seen:
     """Attack a node, and return what it came to."""
     with node(**options) as (port, pid):
         with innocent(port) as waits_s:
-            idle_mib = peak_mib(pid)
+            idle_mib, before_s = peak_mib(pid), cpu_s(pid)
             told = attack(port)
-        return Seen(idle_mib, peak_mib(pid), sorted(wait * 1000 for wait in waits_s), told)
+        return Seen(idle_mib, peak_mib(pid), sorted(wait * 1000 for wait in waits_s), told, cpu_s(pid) - before_s)
 
 
 def never_settles(address: str) -> Attack:
@@ -289,22 +292,39 @@ ATTACKS: Final[dict[str, tuple[Attack, dict[str, int]]]] = {
 
 def measure() -> list[Row]:
     """Make every attack, and return what was seen beside the bounds."""
-    rows: list[Row] = []
-    for name, (attack, options) in ATTACKS.items():
-        seen = attacked(attack, **options)
-        figures = [
-            ("wait_p50", seen.wait_ms(0.5), MAX_WAIT_MS, "ms"),
-            ("wait_p99", seen.wait_ms(0.99), MAX_WAIT_MS, "ms"),
-        ]
-        if name in KIB_A_LINK:
-            figures.insert(0, ("memory_a_link", seen.kib_each, KIB_A_LINK[name], "KiB"))
-        elif options is not RAISED:
-            figures.insert(0, ("memory", seen.peak_mib, MORE_MIB.get(name, MAX_MIB), "MiB"))
-        rows.extend(
-            smaller_is_better(f"{name}/{what}", ours=ours, peer=bound, peer_name="bound", n=seen.told, unit=unit)
-            for what, ours, bound, unit in figures
-        )
-    return rows
+    return [row for name in ATTACKS for row in rows_of(name)]
+
+
+def trials(_scale: float) -> list[Trial]:
+    """Return the attacks, each by itself; they are always as long."""
+    return [Trial(tuple(f"{name}/{what}" for what in bounds(name)), partial(rows_of, name)) for name in ATTACKS]
+
+
+def bounds(name: str) -> dict[str, tuple[float, str]]:
+    """Return what is measured of an attack: its bound and its unit."""
+    memory: dict[str, tuple[float, str]] = {}
+    if name in KIB_A_LINK:
+        memory = {"memory_a_link": (KIB_A_LINK[name], "KiB")}
+    elif ATTACKS[name][1] is not RAISED:
+        memory = {"memory": (MORE_MIB.get(name, MAX_MIB), "MiB")}
+    return {**memory, "wait_p50": (MAX_WAIT_MS, "ms"), "wait_p99": (MAX_WAIT_MS, "ms")}
+
+
+def rows_of(name: str) -> list[Row]:
+    """Make one attack, and return what was seen beside the bounds."""
+    attack, options = ATTACKS[name]
+    seen = attacked(attack, **options)
+    figures = {
+        "memory_a_link": seen.kib_each,
+        "memory": seen.peak_mib,
+        "wait_p50": seen.wait_ms(0.5),
+        "wait_p99": seen.wait_ms(0.99),
+    }
+    rows = [
+        smaller_is_better(f"{name}/{what}", ours=figures[what], peer=bound, peer_name="bound", n=seen.told, unit=unit)
+        for what, (bound, unit) in bounds(name).items()
+    ]
+    return [replace(row, ours_cpu_us=seen.cpu_s / seen.told * 1e6) for row in rows]
 
 
 if __name__ == "__main__":

@@ -16,9 +16,20 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import _servers
-from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, certificates, choosing, chosen
+from benchmarks._cases import (
+    MIN_ITEMS,
+    TLS,
+    Candidate,
+    Group,
+    Kind,
+    Measurement,
+    certificates,
+    choosing,
+    chosen,
+)
+from benchmarks._cases import trials as trials_of
 from benchmarks._processes import PERCENTILES, Load, Settlement
-from benchmarks._report import Row, publish
+from benchmarks._report import Row, Trial, publish
 
 RUNS: Final = 3
 SECONDS: Final = 1.0
@@ -110,6 +121,20 @@ def latency(rate: int, seconds: float) -> Group:
     return group
 
 
+def groups(seconds: float, tls_files: tuple[str, str] | None) -> list[Group]:
+    """Return all groups."""
+    return [
+        *(throughput(size, seconds, tls_files) for size in SIZES),
+        fan_out("1KB", seconds),
+        *(latency(rate, LATENCY_SECONDS * seconds / SECONDS) for rate in RATES),
+    ]
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return our cases without peers, each so many times as long as usual."""
+    return trials_of(groups(scale * SECONDS, TLS))
+
+
 def measure(*, quick: bool = False, only: str = "*", seconds: float = SECONDS) -> list[Row]:
     """Return all rows.
 
@@ -120,21 +145,15 @@ def measure(*, quick: bool = False, only: str = "*", seconds: float = SECONDS) -
     """
     if quick:
         seconds /= 5
-    paced_s = LATENCY_SECONDS * seconds / SECONDS
 
     def wanted(case: str) -> bool:
         return fnmatchcase(case, only) and (not quick or any(fnmatchcase(case, pattern) for pattern in QUICK))
 
     with tempfile.TemporaryDirectory(prefix="rstreams-bench-") as folder, Measurement(1 if quick else RUNS) as run:
-        tls_files = certificates(Path(folder))
-        everything = [
-            *(throughput(size, seconds, tls_files) for size in SIZES),
-            fan_out("1KB", seconds),
-            *(latency(rate, paced_s) for rate in RATES),
-        ]
-        groups = [group for group in (group.chosen(wanted) for group in everything) if group.pairs]
-        run.prepare(groups)
-        return [row for group in groups for row in run.rows(group)]
+        everything = groups(seconds, certificates(Path(folder)))
+        parts = [group for group in (group.chosen(wanted) for group in everything) if group.pairs]
+        run.prepare(parts)
+        return [row for group in parts for row in run.rows(group)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

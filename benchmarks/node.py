@@ -37,12 +37,12 @@ import trio
 
 import rstreams
 from benchmarks import _node_least, _page, _servers
-from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, StartServer
+from benchmarks._cases import MIN_ITEMS, Candidate, Group, Kind, Measurement, StartServer, trial
 from benchmarks._node_rstreams import IN_MEMORY, QUEUES
 from benchmarks._node_store import opened_store
 from benchmarks._node_tables import tables
 from benchmarks._processes import Load, Settlement
-from benchmarks._report import Row, options, publish, smaller_is_better
+from benchmarks._report import Row, Trial, options, publish, smaller_is_better
 from benchmarks.network import OURS, PACKS
 
 SIZE: Final = 1024
@@ -205,6 +205,17 @@ def latency(sends: int) -> list[Row]:
         smaller_is_better(LATENCY, ours=ours, peer=peer, peer_name=name, n=sends, unit="ms", least=0.0)
         for name, peer in found.items()
     ]
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return our cases without peers, each with so many times the usual messages: what is consumed is published."""
+    found = []
+    for group in (queues(max(MIN_ITEMS, int(ITEMS * scale))), logs(max(MIN_ITEMS, int(ITEMS * scale)))):
+        cases: dict[str, dict[str, str]] = {}
+        for case, ours, _, _ in group.pairs:
+            cases.setdefault(ours.partition("/")[0], {})[case] = ours
+        found += [trial(group, list(each.items())) for each in cases.values()]
+    return [*found, Trial((LATENCY,), lambda: latency(SENDS)[:1])]
 
 
 def measure(items: int = ITEMS, *, only: str = "*", runs: int = RUNS) -> list[Row]:

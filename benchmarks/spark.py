@@ -45,7 +45,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import rstreams
 from benchmarks._processes import wait_until
-from benchmarks._report import Row, bigger_is_better, interleaved, options, publish, smaller_is_better
+from benchmarks._report import Row, Trial, bigger_is_better, interleaved, options, publish, smaller_is_better
+from benchmarks._spark_log import BATCHES as LOG_BATCHES
 from benchmarks._spark_log import log_rows
 from benchmarks._spark_peers import BODY_BYTES, ClockSource, CountingSink, MemorySource
 from benchmarks._spark_sender import running_sender
@@ -351,7 +352,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 def _session() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[1])])
     builder = SparkSession.builder.master("local[2]").appName("benchmarks.spark")
     for name, value in {
         "spark.ui.enabled": "false",
@@ -428,6 +429,22 @@ def measure(rounds: int, scale: float, wanted: Callable[[str], bool]) -> list[Ro
             )
     spark.stop()
     return rows
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return the cases, each with a session of its own, in which its peers run, too."""
+
+    def run(wanted: str) -> list[Row]:
+        return list({row.case: row for row in measure(1, scale, wanted.__eq__)}.values())
+
+    cases: dict[str, tuple[str, ...]] = {f"queue/{limit}": (f"queue/{limit}",) for limit in BATCHES}
+    for limit in LOG_BATCHES:
+        cases[f"log/{limit}"] = (f"log/{limit}", f"log_body/{limit}")
+    limit = max(BATCHES)
+    cases[f"log_one_core/{limit}"] = (f"log_one_core/{limit}", f"log_body_one_core/{limit}")
+    alone = (f"wal/{limit}", f"log_batch_ms/{SMALL}", f"memory/{limit}", f"batch_ms/{SMALL}", f"latency_p50/{RATE}")
+    cases |= {case: (case,) for case in (*alone, *(f"sink/{partitions}" for partitions in (1, 2, 4)))}
+    return [Trial(names, partial(run, wanted)) for wanted, names in cases.items()]
 
 
 def main() -> None:

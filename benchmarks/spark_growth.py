@@ -24,6 +24,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +33,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks import _page
 from benchmarks._growth_tables import Cell, tables
+from benchmarks._report import Row, Trial, by_itself
 from benchmarks._spark_log import run_log
 
 EXECUTORS: Final = (1, 2)
@@ -45,7 +48,7 @@ _WARM_UP: Final = 50_000
 def session(executors: int) -> Iterator[SparkSession]:
     """Have a session with so many executors of one core for a block; its JVM is warm."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[1])])
     builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]").appName("benchmarks.spark_growth")
     for name, value in {
         "spark.ui.enabled": "false",
@@ -61,6 +64,20 @@ def session(executors: int) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return the cells, each with a session of its own; so many times the usual batches."""
+
+    def run(executors: int, partitions: int, limit: int, case: str) -> list[Row]:
+        batches = max(3, int(BATCHES[limit] * scale))
+        with session(executors) as spark:
+            done = run_log(spark, limit, batches, partitions)
+        return [by_itself(case, done.rate, n=limit * (batches - 1), unit="rows/s", cpu_us=done.cpu_us)]
+
+    cells = product(EXECUTORS, PARTITIONS, LIMITS)
+    names = {cell: "executors_{}/partitions_{}/{}".format(*cell) for cell in cells}
+    return [Trial((name,), partial(run, *cell, name)) for cell, name in names.items()]
 
 
 def measure(given: argparse.Namespace) -> list[Cell]:

@@ -23,7 +23,7 @@ import trio
 
 import rstreams
 from benchmarks._processes import peak_mib
-from benchmarks._report import Row, options, publish, smaller_is_better
+from benchmarks._report import Row, Trial, options, publish, smaller_is_better
 from rstreams import Node, Stream
 from rstreams.message import encode_item
 from rstreams.store import Store
@@ -142,6 +142,17 @@ def measure(folder: Path, gigabytes: float) -> list[Row]:
     finally:
         again.kill()
     return rows
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return the run with so many gigabytes."""
+
+    def run() -> list[Row]:
+        with tempfile.TemporaryDirectory(prefix="rstreams-size-") as folder:
+            return measure(Path(folder), scale)
+
+    figures = ("start", "first_message", "start_after_kill", "first_message_after_kill", "memory")
+    return [Trial(tuple(f"{scale:g}GB/{each}" for each in figures), run)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

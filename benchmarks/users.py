@@ -17,6 +17,7 @@ from typing import Final
 
 from benchmarks import _page, _users_tables, network
 from benchmarks._cases import (
+    TLS,
     Candidate,
     Group,
     Kind,
@@ -27,9 +28,10 @@ from benchmarks._cases import (
     rows_of,
     with_costs,
 )
+from benchmarks._cases import trials as trials_of
 from benchmarks._payloads import KIB, MIB
 from benchmarks._processes import Figures, Load, Shape
-from benchmarks._report import Row, publish, smaller_is_better
+from benchmarks._report import Row, Trial, publish, smaller_is_better
 from benchmarks._users_tables import SHAPES, SHORTEST
 
 RUNS: Final = 3
@@ -257,6 +259,11 @@ def groups(seconds: float, tls_files: tuple[str, str] | None) -> list[Group]:
         many_streams(seconds),
         map_async(seconds),
     ]
+
+
+def trials(scale: float) -> list[Trial]:
+    """Return our cases without peers, each so many times as long as usual."""
+    return trials_of(groups(scale * SECONDS, TLS))
 
 
 def measure(*, only: str = "*", seconds: float = SECONDS, runs: int = RUNS) -> list[Row]:
