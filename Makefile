@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop soak crash crash-spark compat simulate-mutants bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop simulate soak crash crash-spark simulate-mutants bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -90,6 +90,11 @@ soak: ## publishers and consumers through a network that fails at random, for SE
 	@tools/setup.sh dev
 	$(BIN)/python -m tests.soak.run --seconds $(SECONDS)
 
+simulate: SEEDS ?= 200
+simulate: ## simulated systems with faults, SEEDS=200 of each workload; the first 200 twice; each history judged
+	@tools/setup.sh dev
+	$(BIN)/python -m rstreams.simulation --workload all --seeds $(SEEDS) --twice 200 --json build/simulate/simulate.json
+
 KILLS ?= 300
 crash: ## a node with durable queues, killed at random KILLS=300 times; each message counted; build/crash/crash.json
 	@tools/setup.sh dev
@@ -102,12 +107,6 @@ crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 S
 	@tools/setup.sh dev java
 	@echo "crash-spark: about ten seconds a run, more on a busy machine; the figures go to build/crash-spark.json"
 	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --mode $(MODE) --runs $(RUNS) --seed $(SEED)
-
-CASES ?=
-compat: ## the last release against this tree: clients, nodes, stores; CASES="queues store"; build/compat/compat.json
-	@tools/setup.sh dev
-	@echo "compat: builds the last release once, then about two minutes"
-	$(BIN)/python -m tests.compat.run $(CASES)
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
 	@tools/bare.sh

@@ -1,0 +1,164 @@
+"""Runs workloads: one seed at a time, judged, and shrunk to the fewest faults with which it still fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Final, TypeAlias
+
+from rstreams.simulation.checker import HistoryError, check
+from rstreams.simulation.surroundings import SimulationError
+from rstreams.simulation.world import World
+
+Workload: TypeAlias = Callable[[World], object]
+"""Sets up the parts of a world, and its weather, from the seed of the world."""
+
+LIMIT_S: Final = 600.0
+"""How long a world may run, in seconds of its own clock; then its programs count as stalled."""
+
+_OWN: Final = "rstreams.simulation.workloads"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one run.
+
+    Attributes:
+        workload: The name of the workload.
+        seed: The seed.
+        findings: What is wrong, each in one sentence that begins with its kind; none: all is well.
+        digest: A number of all bytes of the run.
+        faults: How many faults there were.
+        plan: The faults of the weather, as text; of a run that was shrunk those that are left.
+        only: The numbers of these faults.
+        took_s: How long the run took the processor, in seconds.
+    """
+
+    workload: str
+    seed: int
+    findings: list[str]
+    digest: str
+    faults: int
+    plan: list[str] = field(default_factory=list)
+    only: list[int] = field(default_factory=list)
+    took_s: float = 0.0
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the findings."""
+        return {finding.partition(":")[0] for finding in self.findings}
+
+
+def names() -> list[str]:
+    """Return the names of the workloads that come with rstreams."""
+    package = import_module(_OWN)
+    return sorted(each.name for each in iter_modules(package.__path__) if not each.name.startswith("_"))
+
+
+def find(name: str) -> Workload:
+    """Return a workload: by its name, or as `module:function`.
+
+    Errors: `SimulationError` that names those there are.
+    """
+    module, _, function = name.partition(":")
+    try:
+        if function:
+            found = getattr(import_module(module), function, None)
+        elif name in names():
+            found = import_module(f"{_OWN}.{name}").workload
+        else:
+            found = None
+    except ImportError as error:
+        msg = f"--workload {name}: it cannot be imported: {error}"
+        raise SimulationError(msg) from error
+    if not callable(found):
+        msg = f"--workload {name}: there is no such workload; it may be all, MODULE:FUNCTION, or {', '.join(names())}"
+        raise SimulationError(msg)
+    workload: Workload = found
+    return workload
+
+
+def make(workload: Workload, seed: int, only: Sequence[int] | None = None) -> World:
+    """Set up a world; `World.run` then runs it.
+
+    Args:
+        workload: What happens in it.
+        seed: Its seed.
+        only: The numbers of the faults of its weather that happen; None: all do.
+    """
+    world = World(seed, LIMIT_S, None if only is None else frozenset(only))
+    world.history.note("run", seed=seed)
+    workload(world)
+    return world
+
+
+def run(name: str, workload: Workload, seed: int, only: Sequence[int] | None = None) -> Result:
+    """Run a workload with a seed, and judge its history."""
+    began = time.process_time()
+    world = make(workload, seed, only)
+    findings = judge(world)
+    numbers = range(len(world.plan)) if only is None else only
+    return Result(
+        name,
+        seed,
+        findings,
+        world.digest,
+        world.faults,
+        [str(world.plan[number]) for number in numbers],
+        [*numbers],
+        time.process_time() - began,
+    )
+
+
+def judge(world: World) -> list[str]:
+    """Run a world; return what is wrong, each in one sentence."""
+    try:
+        world.run()
+    except SimulationError as error:
+        found = [f"stalled: {error}"]
+    except Exception as error:
+        found = [f"failed: {_text(error)}"]
+    else:
+        found = []
+    try:
+        found += [f"{finding.kind}: {finding.text}" for finding in check(world.history.events)]
+    except HistoryError as error:
+        found.append(f"history: {error}")
+    return found + [f"log: {line}" for line in world.failures]
+
+
+def _text(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def shrink(result: Result, workload: Workload) -> Result:
+    """Return the run of the same seed with the fewest faults that still has a finding of the same kind.
+
+    WorldFaults are left out one after the other, the whole list again and again, until none can be left out.
+    """
+    smallest, left = result, list(result.only)
+    again = True
+    while again:
+        again = False
+        for number in reversed(left):
+            fewer = [each for each in left if each != number]
+            tried = run(result.workload, workload, result.seed, fewer)
+            if tried.kinds & result.kinds:
+                smallest, left, again = tried, fewer, True
+    return smallest
+
+
+def write_failure(folder: Path, workload: Workload, result: Result) -> Path:
+    """Write the history and the log of a run into a folder; return the file of the history."""
+    world = make(workload, result.seed, result.only)
+    judge(world)
+    place = folder / f"{result.workload.replace(':', '.')}-{result.seed}"
+    world.history.write(place.with_suffix(".jsonl"))
+    place.with_suffix(".log").write_text("\n".join(world.log) + "\n", "utf-8")
+    return place.with_suffix(".jsonl")

@@ -1,0 +1,69 @@
+"""What goes wrong in a world, drawn from its seed as a plan: a list of faults, of which some may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "kill", "writing", "power", "jump", "disk_full", "disk_error",
+    "cut", "one_way", "reset", "break", "forget", "hold", "slow", "pieces", "delay",
+]  # fmt: skip
+"""The kinds of faults; `World.weather` says what each one does."""
+
+OF_PARTS: Final[tuple[Kind, ...]] = ("kill", "writing", "power", "jump", "disk_full", "disk_error")
+OF_PAIRS: Final[tuple[Kind, ...]] = ("cut", "one_way", "reset", "break", "forget", "hold", "slow", "pieces", "delay")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes:
+        at_s: When, in seconds since the beginning.
+        kind: What.
+        parts: The part, or the two parts.
+        for_s: How long, in seconds.
+        draw: A number from 0 to 1, for what else is drawn.
+    """
+
+    at_s: float
+    kind: Kind
+    parts: tuple[str, ...]
+    for_s: float
+    draw: float
+
+    def __str__(self) -> str:
+        """Return it in one line."""
+        return f"{self.kind} of {' and '.join(self.parts)} at {self.at_s:.3f} s for {self.for_s:.3f} s"
+
+
+def drawn(
+    random: Random,
+    *,
+    kinds: Sequence[Kind],
+    parts: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    until_s: float,
+    most: int,
+) -> list[Fault]:
+    """Draw a plan, in the order of its times.
+
+    Many worlds have few faults, because most failures need one at the right moment.
+    """
+    possible: list[tuple[Kind, tuple[str, ...]]] = [
+        (kind, (part,)) for kind in kinds if kind in OF_PARTS for part in parts
+    ]
+    possible += [(kind, pair) for kind in kinds if kind in OF_PAIRS for pair in pairs]
+    by_kind = {kind: [places for each, places in possible if each == kind] for kind, _ in possible}
+    if not by_kind:
+        return []
+    plan = []
+    for _ in range(random.choice((0, 1, most // 4, most))):
+        kind = random.choice(tuple(by_kind))
+        places = random.choice(by_kind[kind])
+        length_s = random.choice((0.001, 0.02, 0.3, 2.0)) * random.uniform(0.5, 1.5)
+        plan.append(Fault(until_s * random.random() ** 2, kind, places, length_s, random.random()))
+    return sorted(plan, key=lambda fault: fault.at_s)

@@ -1,0 +1,200 @@
+"""Producers, consumers and the end of a workload: what most workloads have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, Literal
+
+import trio
+
+import rstreams
+from rstreams import Reconnect
+from rstreams.errors import DeliveryFailed, RStreamsError
+from rstreams.node.queue import Queue
+from rstreams.simulation.world import World
+
+PATIENCE_S: Final = 45.0
+"""After how long a system in which nothing happens counts as being at rest, when nothing fails any more."""
+
+IDLE_S: Final = 4.0
+"""The idle time-out of all connections: a connection that has died is noticed soon."""
+
+AGAIN: Final = Reconnect(at_start=True, max_delay_s=1.0)
+
+Verdict = Literal["done", "failed", "rejected", "released"]
+"""What a consumer makes of an item."""
+
+
+def connected(url: str, name: str, **options: Any) -> Any:  # noqa: ANN401 - those of `connect`
+    """Return a connection of the part `name`, which comes back after each loss."""
+    usual: dict[str, Any] = {"reconnect": AGAIN, "idle_timeout_s": IDLE_S, "container_id": name}
+    return rstreams.connect(url, **usual | options)
+
+
+@dataclass
+class ProducerProgram:
+    """Sends items to an address, one after the other, and notes their outcomes.
+
+    Attributes:
+        name: Its name, also that of its part.
+        address: Where it sends to.
+        items: The items: whole numbers or texts.
+        random: Draws its pauses.
+        pause_s: The longest pause behind an item, in seconds.
+        message: Makes the message of an item; None: the item is the message.
+        fields: Returns fields of the event `sent`, such as its key.
+        options: Options of `Connection.sender`.
+    """
+
+    world: World
+    url: str
+    name: str
+    address: str
+    items: Iterable[int | str]
+    random: Random
+    pause_s: float = 0.05
+    message: Callable[[Any], object] | None = None
+    fields: Callable[[Any], dict[str, object]] | None = None
+    options: dict[str, Any] | None = None
+
+    async def run(self) -> None:
+        """Send everything, and wait for the outcomes."""
+        receipts: list[rstreams.Receipt] = []
+        with suppress(RStreamsError):  # its outcomes are told already
+            async with (
+                connected(self.url, self.name) as connection,
+                connection.sender(self.address, **self.options or {}) as sender,
+            ):
+                for item in self.items:
+                    fields = {} if self.fields is None else self.fields(item)
+                    self.world.note("sent", by=self.name, address=self.address, item=item, **fields)
+                    message = item if self.message is None else self.message(item)
+                    try:
+                        receipt = await sender.submit(message)
+                    except RStreamsError:
+                        self._note("unknown", item)
+                        raise
+                    receipts.append(receipt)
+                    receipt.when_settled(lambda receipt, item=item: self._tell(receipt, item))
+                    await trio.sleep(self.pause_s * self.random.random())
+
+    def _tell(self, receipt: rstreams.Receipt, item: int | str) -> None:
+        if receipt.error is None:
+            self._note("accepted", item)
+        elif isinstance(receipt.error, DeliveryFailed):
+            self._note("refused", item)
+        else:
+            self._note("unknown", item)
+
+    def _note(self, outcome: Literal["accepted", "refused", "unknown"], item: int | str) -> None:
+        self.world.note(outcome, by=self.name, address=self.address, item=item)
+
+
+@dataclass
+class ConsumerProgram:
+    """Takes items from an address until it is cancelled, and notes what it gets and what it makes of it.
+
+    Attributes:
+        name: Its name, also that of its part.
+        address: Where the items come from.
+        random: Draws what it does.
+        pause_s: The longest time that it needs for an item, in seconds.
+        verdicts: What it makes of items: one of these is drawn each time.
+        leaves_after: The most items after which it leaves and comes again; None: it stays.
+        subscription: The name of its subscription for the history; None: it has none of its own.
+        final: Whether an item that it has rejected is not to come again.
+        item_of: Returns the item of a body.
+        options: Options of `Connection.messages`.
+        got: Called with each item that it is done with.
+    """
+
+    world: World
+    url: str
+    name: str
+    address: str
+    random: Random
+    pause_s: float = 0.05
+    verdicts: tuple[Verdict, ...] = ("done",)
+    leaves_after: int | None = None
+    subscription: str | None = None
+    item_of: Callable[[Any], int | str] = lambda body: body
+    options: dict[str, Any] | None = None
+    got: Callable[[int | str], object] = lambda _item: None
+
+    async def run(self) -> None:
+        """Take items, for ever."""
+        while True:
+            try:
+                async with connected(self.url, self.name) as connection:
+                    while True:
+                        await self._take(connection)
+            except RStreamsError:
+                await trio.sleep(0.5)
+
+    async def _take(self, connection: rstreams.Connection) -> None:
+        """Take some items, in one loop."""
+        world, random = self.world, self.random
+        left = None if self.leaves_after is None else random.randint(1, self.leaves_after)
+        who: dict[str, object] = {"by": self.name, "address": self.address}
+        if self.subscription is not None:
+            who["subscription"] = self.subscription
+        messages = connection.messages(self.address, settlement="manual", **self.options or {})
+        world.note("subscribed", **who)
+        world.note("waiting", **who, count=1)
+        try:
+            async with messages.open() as loop:
+                async for delivery in loop:
+                    self._note_arrival(delivery, who)
+                    await trio.sleep(self.pause_s * random.random())
+                    self._judge(delivery, who)
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        break
+        finally:
+            world.note("waiting", **who, count=0)
+            world.note("unsubscribed", **who)
+
+    def _note_arrival(self, delivery: rstreams.Delivery[rstreams.Message], who: dict[str, object]) -> None:
+        message = delivery.item
+        fields: dict[str, object] = {}
+        if "x-stream-offset" in message.annotations:
+            fields["offset"] = message.annotations["x-stream-offset"]
+        if message.delivery_count:
+            fields["attempt"] = message.delivery_count + 1
+        self.world.note("got", **who, item=self.item_of(message.body), **fields)
+
+    def _judge(self, delivery: rstreams.Delivery[rstreams.Message], who: dict[str, object]) -> None:
+        verdict, item = self.random.choice(self.verdicts), self.item_of(delivery.item.body)
+        match verdict:
+            case "done":
+                self.world.note("done", **who, item=item)
+                delivery.accept()
+                self.got(item)
+            case "failed":
+                self.world.note("failed", **who, item=item)
+                delivery.modify(delivery_failed=True)
+            case "rejected":
+                self.world.note("failed", **who, item=item, final=True)
+                delivery.reject(description="the consumer does not want it")
+            case "released":
+                self.world.note("released", **who, item=item)
+                delivery.release()
+
+
+async def at_rest(world: World, is_through: Callable[[], bool], begins_s: float) -> None:
+    """Wait until the weather is over and a workload is through; or until nothing has happened for `PATIENCE_S`."""
+    await trio.sleep_until(begins_s)
+    seen, since = 0, world.now()
+    while not is_through() and world.now() - since < PATIENCE_S:
+        if seen != len(world.history.events):
+            seen, since = len(world.history.events), world.now()
+        await trio.sleep(0.25)
+
+
+def note_left(world: World, queue: Queue) -> None:
+    """Note how many items are left at a queue, and how many it has dropped, as it tells."""
+    told = queue.statistics()
+    world.note("left", address=queue.name, ready=told.ready + told.delayed, unsettled=told.unsettled)

@@ -1,0 +1,319 @@
+"""A world of programs and nodes that runs in virtual time, and in the same way for the same seed."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import math
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVarTuple, Unpack
+
+import trio
+from trio.testing import MockClock
+
+from rstreams.node import Node
+from rstreams.runtime.scope import open_nursery
+from rstreams.simulation.agenda import Agenda
+from rstreams.simulation.disk import MemoryDisk
+from rstreams.simulation.faults import WorldFaults
+from rstreams.simulation.history import Event
+from rstreams.simulation.network import MemoryConnection, MemoryNetwork
+from rstreams.simulation.part import PartLife, WorldPart, current
+from rstreams.simulation.sockets import Host
+from rstreams.simulation.surroundings import SimulationError, forbid_the_machine, repeatable
+from rstreams.store.disk import disk
+
+Args = TypeVarTuple("Args")
+
+BEGINNING: Final = 1_750_000_000.0
+"""The date at which each simulation begins, in seconds since 1970."""
+
+PORT: Final = 5672
+
+_MOST_ROUNDS: Final = 200_000
+"""The most rounds of the loop in which no time passes; then something goes round in circles."""
+
+_LOG_LINES: Final = 10_000
+
+
+class World(WorldFaults):
+    """Programs and nodes, the network between them, and what goes wrong; made by `simulation`.
+
+    Attributes:
+        random: For the program that sets up the world, such as numbers of messages.
+        log: The lines of the log of rstreams, with their times.
+        failures: The exceptions that were logged, because nobody could be told of them.
+        on_bytes: Called with (time, connection, direction, bytes) when bytes are sent.
+        digest: A number of all bytes that went over the network, with their times.
+    """
+
+    def __init__(self, seed: int, limit_s: float, only: frozenset[int] | None = None) -> None:
+        self._clock = MockClock(autojump_threshold=0.0)
+        super().__init__(seed, self._clock.current_time, only)
+        self.random = self.numbers("world")
+        self.log: list[str] = []
+        self.failures: list[str] = []
+        self.on_bytes: Callable[[float, MemoryConnection, int, bytes], object] | None = None
+        self.digest = ""
+        self._hash = hashlib.sha256()
+        self._limit_s = limit_s
+
+    # what a program asks
+
+    def today(self) -> float:
+        """Return the seconds since 1970 by the calendar of the part that asks."""
+        life = current.get()
+        return BEGINNING + self.now() + (0.0 if life is None else life.part.clock_s)
+
+    def note(self, event: Event, /, **fields: object) -> None:
+        """Note an event in the history; that of a part which was killed is dropped."""
+        life = current.get()
+        if not self._is_over and (life is None or not life.is_over):
+            self.history.note(event, **fields)
+
+    # parts
+
+    def start(
+        self,
+        program: Callable[[Unpack[Args]], Awaitable[object]],
+        *args: *Args,
+        name: str,
+        service: bool = False,
+    ) -> str:
+        """Have a program run on a host of its own, from the beginning of the simulation.
+
+        Args:
+            program: An async function. It may use `rstreams`, trio and its sockets; other programs reach it by `name`.
+            *args: Its arguments.
+            name: The name of the part, and of its host.
+            service: Whether the simulation may end while the program runs.
+
+        Returns: The name.
+
+        Errors: `SimulationError` for a name that is used twice.
+        """
+        self._add(name, partial(program, *args), is_service=service)
+        return name
+
+    def node(
+        self,
+        name: str,
+        declare: Callable[[Node], Awaitable[object] | object],
+        *,
+        store: bool = False,
+        **options: Any,  # noqa: ANN401 - those of Node
+    ) -> str:
+        """Have a node run on a host of its own.
+
+        Args:
+            name: The name of the part, and of its host.
+            declare: Called with the node each time that it begins; adds its addresses.
+            store: Whether it has a store, which outlives kills.
+            **options: Options of `Node`.
+
+        Returns: The url for clients.
+
+        Errors: `SimulationError` for a name that is used twice.
+        """
+        options.setdefault("container_id", name)
+
+        async def run() -> None:
+            part = self._parts[name]
+            async with Node(store=part.folder if store else None, **options) as node:
+                made = declare(node)
+                if inspect.isawaitable(made):
+                    await made
+                await node.listen(f"{part.host.address}:{PORT}")
+                await trio.sleep_forever()
+
+        self._add(name, run, is_service=True, has_disk=store)
+        return f"amqp://{name}:{PORT}"
+
+    def _add(
+        self, name: str, program: Callable[[], Awaitable[object]], *, is_service: bool, has_disk: bool = False
+    ) -> None:
+        if name in self._parts:
+            msg = f"name={name!r}: a part of that name is in the simulation already"
+            raise SimulationError(msg)
+        host = Host(name, f"127.0.0.{len(self._parts) + 2}")
+        self._parts[name] = WorldPart(name, host, program, is_service=is_service, has_disk=has_disk)
+
+    # the run
+
+    def run(self) -> None:
+        """Run until all programs that are no services have ended; a part of `simulation`.
+
+        Errors: What a program has raised; `SimulationError` if time is over, or if no time passes any more.
+        """
+        with (
+            tempfile.TemporaryDirectory(prefix="rstreams-", dir=_memory()) as folder,
+            repeatable(str(self.seed), self.today, self._thread_delay_s),
+            _gathered(self.log, self.failures, self.now),
+        ):
+            self._folder = Path(folder)
+            self._threads = self.numbers("threads")
+            trio.run(self._main, clock=self._clock, instruments=[_Watch(self)])
+        self.digest = self._hash.hexdigest()
+
+    async def _main(self) -> None:
+        self._agenda = Agenda()
+        self._network = MemoryNetwork(str(self.seed), self._agenda, here=self._here, seen=self._seen)
+        trio.socket.set_custom_socket_factory(self._network)
+        trio.socket.set_custom_hostname_resolver(self._network)
+        self._scope = trio.CancelScope()
+        self._why: str | None = None
+        for part in self._parts.values():
+            self._network.hosts[part.name] = part.host
+        forbid_the_machine()
+        with self._scope:
+            async with open_nursery() as self._nursery:
+                for time_s, call in self._planned:
+                    self._agenda.at(time_s, call)
+                self._agenda.at(self._limit_s, partial(self.stop, f"it was not through after {self._limit_s:g} s"))
+                self._nursery.start_soon(self._agenda.run)
+                for part in self._parts.values():
+                    part.folder = self._folder / part.name
+                    self._begin(part)
+                for part in self._parts.values():
+                    if not part.is_service:
+                        await part.ended.wait()
+                self.history.note("end")
+                self._is_over = True
+                self._nursery.cancel_scope.cancel()
+        if self._why is not None:
+            running = [part.name for part in self._parts.values() if not part.is_service and not part.ended.is_set()]
+            msg = f"the simulation has ended at {self.now():g} s: {self._why}; still running: {', '.join(running)}"
+            raise SimulationError(msg)
+
+    def stop(self, why: str) -> None:
+        """End the run with an error; a part of `simulation`."""
+        self._why = why
+        self._is_over = True
+        self._scope.cancel()
+
+    def _begin(self, part: WorldPart) -> None:
+        life = part.life = PartLife(part)
+        part.lives += 1
+        self._nursery.start_soon(self._live, part, life, name=f"{part.name} {part.lives}")
+
+    async def _live(self, part: WorldPart, life: PartLife) -> None:
+        current.set(life)
+        if part.has_disk:
+            part.disk = MemoryDisk(life, part.folder, self.numbers(f"disk/{part.name}/{part.lives}"))
+            disk.set(part.disk)
+        try:
+            with life.scope:
+                async with open_nursery() as life.nursery:
+                    await part.program()
+        except Exception:
+            if not life.is_over:
+                raise
+        if not life.is_over:
+            life.is_over = True
+            part.life = None
+            part.ended.set()
+            for socket in tuple(part.host.sockets):
+                socket.close()
+
+    def _here(self) -> Host:
+        life = current.get()
+        if life is None:
+            msg = "a socket was asked for outside of all parts of the simulation"
+            raise SimulationError(msg)
+        return life.part.host
+
+    def _seen(self, connection: MemoryConnection, direction: int, data: bytes) -> None:
+        now = self.now()
+        self._hash.update(b"%.9f %d %d " % (now, connection.number, direction))
+        self._hash.update(data)
+        if self.on_bytes is not None:
+            self.on_bytes(now, connection, direction, data)
+
+    def _thread_delay_s(self) -> float:
+        return 0.001 * self._threads.random()
+
+
+class _Watch(trio.abc.Instrument):
+    """Ends a run in which no time passes any more."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rounds = 0
+        self._time = -1.0
+
+    def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - as trio calls it
+        now = self._world.now()
+        if now != self._time:
+            self._time, self._rounds = now, 0
+        self._rounds += 1
+        if self._rounds == _MOST_ROUNDS:
+            self._world.stop("no time passes any more: some task goes round in circles")
+
+
+class _LogLines(logging.Handler):
+    def __init__(self, lines: list[str], failures: list[str], now: Callable[[], float]) -> None:
+        super().__init__()
+        self._lines = lines
+        self._failures = failures
+        self._now = now
+
+    def emit(self, record: logging.LogRecord) -> None:
+        life = current.get()
+        if len(self._lines) < _LOG_LINES and (life is None or not life.is_over):
+            if record.exc_info and record.exc_info[1] is not None and record.levelno >= logging.ERROR:
+                error = record.exc_info[1]
+                self._failures.append(f"{record.getMessage()}: {type(error).__name__}: {error}".partition("\n")[0])
+            self._lines.append(f"{self._now():.6f} {record.levelname} {record.name}: {self.format(record)}")
+
+
+@contextmanager
+def _gathered(lines: list[str], failures: list[str], now: Callable[[], float]) -> Iterator[None]:
+    """Gather what rstreams and trio log."""
+    handler = _LogLines(lines, failures, now)
+    loggers = [logging.getLogger(name) for name in ("rstreams", "trio")]
+    propagated = [logger.propagate for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, propagate in zip(loggers, propagated, strict=True):
+            logger.removeHandler(handler)
+            logger.propagate = propagate
+
+
+def _memory() -> str | None:
+    """Return a folder in memory, where syncs cost nothing; None: the usual one for temporary files."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - the folder below it is new
+
+
+@contextmanager
+def simulation(seed: int = 0, *, limit_s: float = math.inf) -> Iterator[World]:
+    """Set up a world in the block, and run it when the block ends.
+
+        with simulation(7) as world:
+            url = world.node("shop", declare)
+            world.start(buy, url, name="customer")
+            world.at(2.0, world.kill, "shop")
+
+    Args:
+        seed: The same seed gives the same run, byte for byte.
+        limit_s: The longest time that the run may take, in seconds of its own clock.
+
+    Errors: What a program has raised; `SimulationError` for what a simulation cannot do, or if the time is over.
+    Context: A thread in which no trio runs. For the time of the run, nothing else may run in the process.
+    """
+    world = World(seed, limit_s)
+    yield world
+    try:
+        world.run()
+    except BaseException as error:
+        error.add_note(f"this was the simulation with seed {seed}")
+        raise
