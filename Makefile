@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop simulate soak crash crash-spark simulate-mutants bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop simulate soak crash crash-spark compat simulate-mutants bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -107,6 +107,12 @@ crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 S
 	@tools/setup.sh dev java
 	@echo "crash-spark: about ten seconds a run, more on a busy machine; the figures go to build/crash-spark.json"
 	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --mode $(MODE) --runs $(RUNS) --seed $(SEED)
+
+CASES ?=
+compat: ## the last release against this tree: clients, nodes, stores; CASES="queues store"; build/compat/compat.json
+	@tools/setup.sh dev
+	@echo "compat: builds the last release once, then about two minutes"
+	$(BIN)/python -m tests.compat.run $(CASES)
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
 	@tools/bare.sh

@@ -86,8 +86,8 @@ def _check_header(path: Path) -> None:
     if len(header) < 100 or header[:16] != b"SQLite format 3\0" or number != APPLICATION:
         raise damaged(path, f"the file {TABLES!r} does not begin as a store's")
     if version != VERSION:
-        newer = f"it has the format {version}, and this rstreams reads the format {VERSION}"
-        msg = f"store {str(path)!r} was written by another version: {newer}"
+        formats = f"has the format {version}, and this rstreams reads the format {VERSION}"
+        msg = f"store {str(path)!r} {formats}: open it with the version that wrote it, or begin an empty directory"
         raise StoreError(msg)
 
 

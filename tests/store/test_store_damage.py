@@ -106,7 +106,10 @@ def test_a_store_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     before = snapshot(tmp_path / "s")
-    with pytest.raises(StoreError, match="it has the format 2, and this rstreams reads the format 1"):
+    with pytest.raises(
+        StoreError,
+        match="has the format 2, and this rstreams reads the format 1: open it with the version that wrote it",
+    ):
         Store(tmp_path / "s")
     assert snapshot(tmp_path / "s") == before
 
