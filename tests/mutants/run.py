@@ -30,7 +30,7 @@ from typing import Any, Final, Literal
 from tests.mutants.planted import Mutant, NotThere, copy_product, mutants
 
 SIMULATION: Final = (sys.executable, "-m", "rstreams.simulation", "--workload", "all")
-"""The command; the options `--seeds N --until-failure --json FILE` follow."""
+"""The command; the options `--seeds N --jobs N --until-failure --json FILE` follow."""
 
 DEFAULT_SEEDS: Final = 1000
 DEFAULT_LIMIT_S: Final = 1800.0
@@ -92,16 +92,19 @@ class Simulation:
             try:
                 if mutant is not None:
                     mutant.apply(folder)
-                outcome = self._run(folder, Path(name) / "found.json", pure=mutant is not None and mutant.pure)
+                pure = mutant is not None and mutant.pure
+                outcome = self._run(folder, Path(name) / "found.json", pure=pure, alone=mutant is None)
             except NotThere as error:
                 outcome = {"kind": "error", "finding": str(error).splitlines()[0]}
         return Outcome(**outcome, took_s=round(time.monotonic() - began, 1))
 
-    def _run(self, folder: Path, found: Path, *, pure: bool) -> dict[str, Any]:
+    def _run(self, folder: Path, found: Path, *, pure: bool, alone: bool) -> dict[str, Any]:
         environ = {**os.environ, "PYTHONPATH": str(folder)}
         if pure:
             environ["RSTREAMS_PURE"] = "1"
-        command = [*self._command, "--seeds", str(self._seeds), "--until-failure", "--json", str(found)]
+        jobs = _AT_A_TIME if alone else 1
+        numbers = ["--seeds", str(self._seeds), "--jobs", str(jobs)]
+        command = [*self._command, *numbers, "--until-failure", "--json", str(found)]
         with subprocess.Popen(
             command,
             cwd=folder,
@@ -138,11 +141,10 @@ def read_found(told: dict[str, Any], *, failed: bool) -> dict[str, Any]:
     runs = told.get("runs")
     if not failed:
         return {"kind": "not found", "runs": runs}
-    failures = told.get("failures") or []
-    if not failures:
+    if not told.get("failed"):
         msg = "it names no failure"
         raise ValueError(msg)
-    first = failures[0]
+    first = told["failed"][0]
     findings = first.get("findings") or ["no finding"]
     finding = findings[0] if isinstance(findings[0], str) else json.dumps(findings[0])
     return {

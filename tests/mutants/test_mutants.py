@@ -15,17 +15,17 @@ from tests.mutants.planted import ROOT, Change, Mutant, NotThere, copy_product, 
 
 STAND_IN = """
 import json, os, pathlib, sys
-seeds, until_failure, file = sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[5])
+seeds, until_failure, file = sys.argv[2], sys.argv[5], pathlib.Path(sys.argv[7])
 assert (until_failure, os.environ["PYTHONPATH"]) == ("--until-failure", os.getcwd()), sys.argv
-said = {"runs": int(seeds), "failures": []}
+said = {"runs": int(seeds), "failed": []}
 if "room + 1" in pathlib.Path("rstreams/protocol/credit.py").read_text():
-    said = {"runs": 8, "failures": [{"workload": "queue", "seed": 7, "findings": ["a bound exceeded: 9 of 8"]}]}
+    said = {"runs": 8, "failed": [{"workload": "queue", "seed": 7, "findings": ["a bound exceeded: 9 of 8"]}]}
 if "or self.state is State.DETACHED" in pathlib.Path("rstreams/protocol/receiver.py").read_text():
     sys.exit("the program is broken")
 if os.environ.get("RSTREAMS_PURE") == "1":
-    said = {"runs": 3, "failures": [{"workload": "pure", "seed": 2, "findings": []}]}
+    said = {"runs": 3, "failed": [{"workload": "pure", "seed": 2, "findings": []}]}
 file.write_text(json.dumps(said))
-sys.exit(1 if said["failures"] else 0)
+sys.exit(1 if said["failed"] else 0)
 """
 """Stands for the simulation: it finds fault 02 and those that are not in C, and fault 15 breaks it."""
 
