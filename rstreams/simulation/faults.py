@@ -290,7 +290,7 @@ class WorldFaults:
             case "slow":
                 disturb = partial(setattr, pipe, "bytes_per_s", 3_000 + 100 * digit)
             case "pieces":
-                disturb = partial(setattr, pipe, "piece_bytes", (1, 3, 20, 400)[digit % 4])
+                disturb = partial(setattr, pipe, "piece_bytes", (5, 30, 100, 400)[digit % 4])
             case _:
                 disturb = partial(setattr, pipe, "extra_s", fault.draw)
         self.disturb(connection, fault.kind, disturb, for_s=fault.for_s)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from random import Random
 from typing import Final
 
 import trio
 
 from rstreams.simulation.agenda import Agenda
+
+GRAIN_S: Final = 0.0005
+"""Bytes arrive at multiples of this time, in seconds. The fewer moments there are, the quicker is the simulation."""
 
 BUFFER_BYTES: Final = 64 * 1024
 """The most bytes that a direction holds: on their way, or arrived and not yet read. Then the sender waits."""
@@ -142,7 +146,8 @@ class Pipe:
 
     def _fly(self, piece: bytes | None, takes_s: float) -> None:
         travel_s = self.path.latency_s + self.extra_s + self.path.jitter_s * self._random.random()
-        self._last_due = max(self._now() + travel_s, self._last_due) + takes_s
+        due = max(self._now() + travel_s, self._last_due) + takes_s
+        self._last_due = ceil(due / GRAIN_S) * GRAIN_S
         self._flight.append((self._last_due, piece))
         self._agenda.at(self._last_due, self._arrive)
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import trio
 
+from rstreams.net.transport.wire import RECEIVE_BYTES, Received, Rooms
 from rstreams.simulation.agenda import Agenda
 from rstreams.simulation.pipe import Path, Pipe
 
@@ -271,6 +272,12 @@ class MemorySocket(trio.socket.SocketType):
             if pipe is not None:
                 pipe.wake()
 
+    def wire(self) -> MemoryWire:
+        """Return a wire that reads and sends without waiting, as that of a real socket does."""
+        assert self._incoming is not None, "it is connected"
+        assert self._outgoing is not None, "it is connected"
+        return MemoryWire(self, self._incoming, self._outgoing)
+
     def _usable(self, pipe: Pipe | None) -> Pipe:
         if self.is_closed:
             raise _refused(errno.EBADF)
@@ -284,3 +291,74 @@ class MemorySocket(trio.socket.SocketType):
 def _break(*pipes: Pipe) -> None:
     for pipe in pipes:
         pipe.break_off()
+
+
+class MemoryWire:
+    """The bytes of one connection, without the calls between trio's streams and its sockets; see `Wire`."""
+
+    def __init__(self, socket: MemorySocket, incoming: Pipe, outgoing: Pipe) -> None:
+        self._socket = socket
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._unsent = bytearray()
+
+    async def receive(self, rooms: Rooms = tuple) -> Received:
+        """See `Wire`."""
+        if self._incoming.unread:
+            await trio.lowlevel.checkpoint()
+        while not self._check(self._incoming).unread:
+            if self._incoming.ended:
+                return 0, b""
+            await self._incoming.readers.park()
+        in_rooms = 0
+        for room in rooms():
+            data = self._incoming.take(len(room))
+            room[: len(data)] = data
+            in_rooms += len(data)
+            if len(data) < len(room):
+                return in_rooms, b""
+        return in_rooms, self._incoming.take(RECEIVE_BYTES)
+
+    @property
+    def unsent(self) -> bool:
+        """See `Wire`."""
+        return bool(self._unsent)
+
+    def send_now(self, *pieces: bytes | memoryview) -> None:
+        """See `Wire`."""
+        for piece in pieces:
+            self._unsent += piece
+        self._send()
+
+    async def flush(self) -> None:
+        """See `Wire`."""
+        try:
+            while self._unsent:
+                await trio.lowlevel.checkpoint()
+                while not self._check(self._outgoing).room:
+                    await self._outgoing.writers.park()
+                self._send()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._unsent.clear()
+            raise
+
+    def _send(self) -> None:
+        pipe = self._outgoing
+        if self._socket.is_closed or pipe.broken:
+            raise trio.BrokenResourceError
+        if self._unsent and pipe.room:
+            with memoryview(self._unsent) as view:
+                sent = pipe.put(view)
+            del self._unsent[:sent]
+
+    async def aclose(self) -> None:
+        """See `Wire`."""
+        self._socket.close()
+        await trio.lowlevel.checkpoint()
+
+    def _check(self, pipe: Pipe) -> Pipe:
+        if self._socket.is_closed:
+            raise trio.ClosedResourceError
+        if pipe.broken:
+            raise trio.BrokenResourceError
+        return pipe

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import trio
 
@@ -85,6 +85,15 @@ class Wire(Protocol):
         ...
 
 
+@runtime_checkable
+class HasWire(Protocol):
+    """A socket that is no file and has a wire of its own, from `trio.socket.set_custom_socket_factory`."""
+
+    def wire(self) -> Wire:
+        """Return the wire."""
+        ...
+
+
 def wire_over(stream: trio.abc.Stream, on_pace: OnPace = _any_pace) -> Wire:
     """Return the fastest wire over `stream`.
 
@@ -94,9 +103,11 @@ def wire_over(stream: trio.abc.Stream, on_pace: OnPace = _any_pace) -> Wire:
     """
     if isinstance(stream, TlsStream):
         return TlsWire(stream, on_pace)
-    # Where sockets are files; trio may also have been given sockets in memory, by `set_custom_socket_factory`.
-    if isinstance(stream, trio.SocketStream) and hasattr(os, "readv") and stream.socket.fileno() >= 0:
-        return SocketWire(stream, on_pace)
+    if isinstance(stream, trio.SocketStream):
+        if isinstance(stream.socket, HasWire):
+            return stream.socket.wire()
+        if hasattr(os, "readv"):  # where sockets are files
+            return SocketWire(stream, on_pace)
     return StreamWire(stream)
 
 

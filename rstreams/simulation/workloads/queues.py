@@ -52,9 +52,11 @@ def workload(world: World) -> None:
     producers = [f"producer{number}" for number in range(random.randint(1, 2))]
     consumers = [f"consumer{number}" for number in range(random.randint(1, 3))]
     for name in producers:
-        items = [f"{name}/{number}" for number in range(random.randint(5, 25))]
+        items = [f"{name}/{number}" for number in range(random.randint(2, 12))]
         expected.update(items)
-        producer = ProducerProgram(world, url, name, "orders", items, world.numbers(name), random.choice((0.001, 0.1)))
+        producer = ProducerProgram(
+            world, url, name, "orders", items, world.numbers(name), random.choice((0.0, 0.002, 0.1))
+        )
         world.start(producer.run, name=name)
     verdicts: tuple[Verdict, ...] = random.choice(
         (("done",), ("done", "failed", "released"), ("done", "done", "rejected"))
@@ -63,7 +65,7 @@ def workload(world: World) -> None:
         window = random.choice((1, 3, 256))
         leaves = random.choice((None, None, 4))
         consumer = ConsumerProgram(
-            world, url, name, "orders", world.numbers(name), random.choice((0.001, 0.1)), verdicts, leaves,
+            world, url, name, "orders", world.numbers(name), random.choice((0.0, 0.002, 0.1)), verdicts, leaves,
             options={"window": window}, got=through.add,
         )  # fmt: skip
         world.start(consumer.run, name=name, service=True)
