@@ -7,6 +7,7 @@ asks for it.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from rstreams.simulation import World
     from rstreams.testing import FaultyNetwork, ProbeSubscriber, RunningNode, VirtualScheduler
 
 pytest.register_assert_rewrite("rstreams.testing.verification")
@@ -85,9 +87,46 @@ async def running_node() -> AsyncIterator[Callable[..., Awaitable[RunningNode]]]
         nursery.cancel_scope.cancel()
 
 
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> World | None:
+    """Be the world that a test with `@pytest.mark.simulation(seeds=100)` sets up, once for each seed.
+
+    When the test has returned, the world runs, and its history is judged. The first seed that fails is told, with the
+    fewest faults with which it does. `--simulation-seed N` then runs that seed alone.
+    """
+    if request.node.get_closest_marker("simulation") is None:
+        pytest.fail("the fixture `world` is for tests with `@pytest.mark.simulation(seeds=100)`", pytrace=False)
+    return None  # `pytest_pyfunc_call` hands over the worlds
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test of a simulation with each of its seeds."""
+    marker = pyfuncitem.get_closest_marker("simulation")
+    if marker is None:
+        return None
+    from rstreams.simulation.running import run_seeds  # noqa: PLC0415 - see the module's text
+
+    arguments = inspect.signature(pyfuncitem.function).parameters
+    others = {name: value for name, value in pyfuncitem.funcargs.items() if name in arguments}
+    seed, seeds = (pyfuncitem.config.getoption(option) for option in ("--simulation-seed", "--simulation-seeds"))
+    wanted = range(seeds or marker.kwargs.get("seeds", 100)) if seed is None else (seed,)
+    failure = run_seeds(pyfuncitem.name, lambda world: pyfuncitem.obj(**others | {"world": world}), wanted)
+    if failure is not None:
+        text, error = failure
+        if error is not None:
+            error.add_note(text)
+            raise error
+        pytest.fail(text, pytrace=False)
+    return True
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the list of what may be not applicable."""
-    parser.getgroup("rstreams").addoption(
+    """Add the options for simulations, and for the list of what may be not applicable."""
+    group = parser.getgroup("rstreams")
+    group.addoption("--simulation-seeds", type=int, metavar="N", help="run each simulation with N seeds")
+    group.addoption("--simulation-seed", type=int, metavar="N", help="run each simulation with this seed alone")
+    group.addoption(
         "--conformance-list",
         type=Path,
         metavar="FILE",
@@ -98,6 +137,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to count; a worker of pytest-xdist leaves it to the process that it reports to."""
+    config.addinivalue_line("markers", "simulation(seeds=100): sets up a `world`, which then runs, once for each seed")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Conformance(config), "rstreams-conformance")
 

@@ -116,14 +116,14 @@ def run(name: str, workload: Workload, seed: int, only: Sequence[int] | None = N
 
 def judge(world: World) -> list[str]:
     """Run a world; return what is wrong, each in one sentence."""
+    found = []
     try:
         world.run()
     except SimulationError as error:
-        found = [f"stalled: {error}"]
-    except Exception as error:
-        found = [f"failed: {_text(error)}"]
-    else:
-        found = []
+        found.append(f"stalled: {error}")
+    except Exception as error:  # a program's failure is what is looked for
+        world.error = error
+        found.append(f"failed: {_text(error)}")
     try:
         found += [f"{finding.kind}: {finding.text}" for finding in check(world.history.events)]
     except HistoryError as error:
@@ -162,3 +162,23 @@ def write_failure(folder: Path, workload: Workload, result: Result) -> Path:
     world.history.write(place.with_suffix(".jsonl"))
     place.with_suffix(".log").write_text("\n".join(world.log) + "\n", "utf-8")
     return place.with_suffix(".jsonl")
+
+
+def run_seeds(name: str, workload: Workload, seeds: Sequence[int]) -> tuple[str, BaseException | None] | None:
+    """Run a workload with several seeds, until one fails; a part of the pytest plugin.
+
+    Returns: What failed and how to have it again, and what a program has raised; None if all is well.
+    """
+    for seed in seeds:
+        failed = run(name, workload, seed)
+        if failed.findings:
+            smallest = shrink(failed, workload)
+            world = make(workload, seed, smallest.only)
+            judge(world)
+            lines = [
+                f"the simulation fails with seed {seed}; again: --simulation-seed {seed}",
+                *(f"fault: {each}" for each in smallest.plan),
+                *smallest.findings,
+            ]
+            return "\n".join(lines), world.error
+    return None

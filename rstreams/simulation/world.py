@@ -49,6 +49,7 @@ class World(WorldFaults):
         random: For the program that sets up the world, such as numbers of messages.
         log: The lines of the log of rstreams, with their times.
         failures: The exceptions that were logged, because nobody could be told of them.
+        error: What a program has raised, when the run has been judged.
         on_bytes: Called with (time, connection, direction, bytes) when bytes are sent.
         digest: A number of all bytes that went over the network, with their times.
     """
@@ -59,6 +60,7 @@ class World(WorldFaults):
         self.random = self.numbers("world")
         self.log: list[str] = []
         self.failures: list[str] = []
+        self.error: BaseException | None = None
         self.on_bytes: Callable[[float, MemoryConnection, int, bytes], object] | None = None
         self.digest = ""
         self._hash = hashlib.sha256()

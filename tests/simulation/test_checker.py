@@ -333,3 +333,10 @@ def test_the_checker_imports_nothing_else_of_rstreams() -> None:
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
                 assert name.startswith(package.__name__) or name.partition(".")[0] in sys.stdlib_module_names, file
+
+
+def test_who_lost_an_item_without_knowing_and_who_has_it_now_may_both_be_done_with_it() -> None:
+    script = (
+        "a subscribed; b subscribed; p sent 1; a got 1; fault; healed; b got 1; a done 1; b done 1; p accepted 1; end"
+    )
+    assert check(events(script)) == []

@@ -362,6 +362,9 @@ class Checker:
             self._held[by].discard(arrival)
             if what != "done":
                 return  # somebody else has it, or has told what became of it
+            if arrival.state is HELD:  # that one may still tell, too
+                arrival.others |= {arrival.by}
+                arrival.by = by
         else:
             text = f"{by!r} told {what!r} of item {event['item']!r} of {subscription} at {self._at:.15g}"
             told = arrival is not None and arrival.by == by and arrival.state in (DONE, FAILED, RETURNED)

@@ -19,6 +19,9 @@ from rstreams.simulation.world import World
 PATIENCE_S: Final = 45.0
 """After how long a system in which nothing happens counts as being at rest, when nothing fails any more."""
 
+QUIET_S: Final = 5.0
+"""The same for a system that has done all that was expected."""
+
 IDLE_S: Final = 4.0
 """The idle time-out of all connections: a connection that has died is noticed soon."""
 
@@ -185,10 +188,10 @@ class ConsumerProgram:
 
 
 async def at_rest(world: World, is_through: Callable[[], bool], begins_s: float) -> None:
-    """Wait until the weather is over and a workload is through; or until nothing has happened for `PATIENCE_S`."""
+    """Wait until the weather is over, and nothing has happened for `QUIET_S`; if a workload is not through, longer."""
     await trio.sleep_until(begins_s)
     seen, since = 0, world.now()
-    while not is_through() and world.now() - since < PATIENCE_S:
+    while world.now() - since < (QUIET_S if is_through() else PATIENCE_S):
         if seen != len(world.history.events):
             seen, since = len(world.history.events), world.now()
         await trio.sleep(0.25)
