@@ -130,6 +130,18 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         f"{DEAD}; {GOT}; moved 1 to=d; d got 1 address=d",
         {},
     ),
+    (
+        "doubled",
+        f"{SENT}; c got 1 offset=0; d got 1 offset=1",
+        "p sent 1; p unknown 1; c got 1 offset=0; d got 1 offset=1",
+        COPIES,
+    ),
+    (
+        "doubled",
+        f"{TWO}; {READ}; c subscribed from=1; c got 1 offset=0",
+        f"{TWO}; {READ}; c subscribed from=1; c got 2 offset=1",
+        COPIES,
+    ),
     # unexpected
     ("unexpected", "c got 1", "p sent 1; c got 1; p accepted 1", {}),
     ("unexpected", "p sent 1; p refused 1; c got 1", "p sent 1; p unknown 1; c got 1", {}),
@@ -174,6 +186,7 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         {},
     ),
     # back
+    ("back", f"fault; healed; {TWO}; {READ}; {READ}", f"{TWO}; {READ}; fault; healed; {READ}", {}),
     ("back", f"{TWO}; c got 1 offset=1; c got 2 offset=0", f"{TWO}; c got 1 offset=0; c got 2 offset=1", {}),
     (
         "back",

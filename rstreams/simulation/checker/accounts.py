@@ -67,7 +67,11 @@ class Item:
         self.key: Any = None
         self.expires = math.inf
         self.due = at
-        self.offset: int | None = None
+        self.offset: Any = None  # the partition and offset
+
+    def may_be_twice(self, promise: str, cause: int = -1) -> bool:
+        """Return whether the item may be stored twice, if there is a cause up to a place."""
+        return promise == "at_least_once" and (self.risky or (self.outcome is PENDING and cause >= self.first))
 
     def __str__(self) -> str:
         return f"{self.name!r} (sent by {self.by!r} at {self.at:.15g}, {self.outcome})"
@@ -105,6 +109,7 @@ class Subscription:
         self.since = since
         self.start: int | None = None  # items are owed from this offset on, too
         self.again = -1  # the place where it began to read again, as it wanted
+        self.again_from = 0  # and from which offset on
         self.ended = False
         self.arrivals: dict[Any, Arrival] = {}
         self.members: set[str] = set()

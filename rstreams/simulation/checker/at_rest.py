@@ -123,7 +123,7 @@ def _take_letter(letters: Address) -> bool:
 def _is_owed(subscription: Subscription, item: Item) -> bool:
     if subscription.since < 0 or item.first > subscription.since:
         return True
-    return subscription.start is not None and item.offset is not None and item.offset >= subscription.start
+    return subscription.start is not None and item.offset is not None and item.offset[1] >= subscription.start
 
 
 def _newest(subscription: Subscription) -> dict[Any, float]:

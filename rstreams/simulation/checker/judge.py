@@ -230,10 +230,11 @@ class Checker:
         subscription.ended = False
         begin = event.get("from", "next")
         if address.copies and (is_new or "from" in event):
-            subscription.again = self.events
+            subscription.again, subscription.again_from = self.events, 0
             if begin == "first":
                 subscription.since = -1
             elif begin != "next":
+                subscription.again_from = begin
                 subscription.start = min(begin, begin if subscription.start is None else subscription.start)
         if subscription.offsets is not None:
             subscription.offsets.begin(event["by"])
@@ -319,15 +320,13 @@ class Checker:
 
     def _judge_again(self, subscription: Subscription, arrival: Arrival, event: Mapping[str, Any]) -> None:
         address, item, state = subscription.address, arrival.item, arrival.state
-        if subscription.again > arrival.place:
+        if subscription.again > arrival.place and event.get("offset", math.inf) >= subscription.again_from:
             return
         if subscription.offsets is not None and subscription.offsets.is_again(event, arrival.place):
             return
         cause = max(self._cause(address), subscription.gone.get(arrival.by, -1)) >= arrival.place
-        if address.promise == "at_least_once" and (
-            item.risky or (item.outcome is PENDING and self._cause(address) >= item.first)
-        ):
-            return  # it may be there twice
+        if item.may_be_twice(address.promise, self._cause(address)):
+            return
         returned = state in (RETURNED, KILLED) or (state is FAILED and not arrival.final)
         match subscription.promise:
             case "at_least_once":

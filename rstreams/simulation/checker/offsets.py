@@ -40,24 +40,27 @@ class Offsets:
     def got(self, event: Mapping[str, Any], item: Item, arrival: Arrival | None, place: int, cause: int) -> Wrong:
         """Judge the offset of an item that came; `arrival` is what was known of it before."""
         by, partition, offset = event["by"], event.get("partition"), event["offset"]
-        known = self._subscription.address.offsets[partition]
+        address = self._subscription.address
+        known = address.offsets[partition]
         wrong: Wrong = []
         if known.setdefault(offset, item.name) != item.name:
             wrong.append(("back", f"where item {known[offset]!r} was before"))
-        item.offset = offset
+        if item.offset not in (None, (partition, offset)) and not item.may_be_twice(address.promise):
+            wrong.append(("doubled", f"and at offset {item.offset[1]} before"))
+        item.offset = partition, offset
         position = self._next.get((by, partition))
         end = offset + 1
         if offset < self._committed.get(partition, 0):
             wrong.append(("back", f"though {self._committed[partition]} was committed"))
         elif position is not None:
             then, since = position
-            end = max(end, then)
+            given_back = arrival is not None and arrival.state in (RETURNED, KILLED, FAILED)
             if offset > then:
                 wrong += self._skipped(known, then, offset)
-            elif (
-                offset < then and cause < since and (arrival is None or arrival.state not in (RETURNED, KILLED, FAILED))
-            ):
-                wrong.append(("back", f"behind offset {then - 1}"))
+            elif offset < then and cause < since:
+                end = max(end, then)
+                if not given_back:
+                    wrong.append(("back", f"behind offset {then - 1}"))
         self._next[by, partition] = end, place
         if not wrong:
             return wrong
