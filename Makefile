@@ -86,9 +86,9 @@ interop: ## against real AMQP peers: rhea, RabbitMQ, ...; installs them under bu
 	$(BIN)/python tools/interop/run.py
 
 SECONDS ?= 60
-soak: ## publishers and consumers through a network that fails at random, for SECONDS=60; each message counted
+soak: ## publishers and consumers through a network that fails at random, for SECONDS=60; their history is judged; build/soak/soak.json
 	@tools/setup.sh dev
-	$(BIN)/python -m tests.soak.run --seconds $(SECONDS)
+	$(BIN)/python -m tests.soak.run --seconds $(SECONDS) --json build/soak/soak.json
 
 simulate: SEEDS ?= 200
 simulate: ## simulated systems with faults, SEEDS=200 of each workload; the first 200 twice; each history judged
@@ -96,14 +96,14 @@ simulate: ## simulated systems with faults, SEEDS=200 of each workload; the firs
 	$(BIN)/python -m rstreams.simulation --workload all --seeds $(SEEDS) --twice 200 --json build/simulate/simulate.json
 
 KILLS ?= 300
-crash: ## a node with durable queues, killed at random KILLS=300 times; each message counted; build/crash/crash.json
+crash: ## a node with durable queues, killed at random KILLS=300 times; its history is judged; build/crash/crash.json
 	@tools/setup.sh dev
 	$(BIN)/python -m tests.crash.run --kills $(KILLS) --json build/crash/crash.json
 
 RUNS ?= 100
 SEED ?= 0
 MODE ?= queue
-crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 SEED=0 MODE=queue, or log; each message counted
+crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 SEED=0 MODE=queue, or log; their histories are judged
 	@tools/setup.sh dev java
 	@echo "crash-spark: about ten seconds a run, more on a busy machine; the figures go to build/crash-spark.json"
 	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --mode $(MODE) --runs $(RUNS) --seed $(SEED)

@@ -21,8 +21,9 @@ import trio
 from rstreams import Connection, Stream
 from rstreams.message import Message, encode_item
 from rstreams.node.log_keys import Keys
-from tests.crash.log_accounts import KEY, LatestAccount, LogAccount
+from tests.crash.notes import NODE, Notes
 
+KEY: Final = "x-opt-partition-key"
 PARTITIONS: Final = 3
 GROUP: Final = "billing"
 COMPACTED: Final[tuple[str, ...]] = ("state", "latest")
@@ -31,29 +32,48 @@ Work = Callable[[Connection, str], Awaitable[None]]
 
 
 class LogClients:
-    """The clients of the logs, and their accounts.
+    """The clients of the logs.
 
     Args:
         chance: Decides what they do.
+        notes: Their history.
         certain: Tells whether a mark makes the outcomes before it certain.
         on_accepted: Called when messages of a producer have been accepted.
+
+    Attributes:
+        names: The names of all partitions and compacted logs.
     """
 
-    def __init__(self, chance: random.Random, certain: Callable[[], bool], on_accepted: Callable[[], None]) -> None:
+    def __init__(
+        self, chance: random.Random, notes: Notes, certain: Callable[[], bool], on_accepted: Callable[[], None]
+    ) -> None:
         self._chance = chance
+        self._notes = notes
         self._on_accepted = on_accepted
         self._certain = certain
-        names = [f"events-{number}" for number in range(PARTITIONS)]
-        self.events = {name: LogAccount(name) for name in names}
-        self.compacted = {name: LatestAccount(name) for name in COMPACTED}
+        self._parts = [f"events-{number}" for number in range(PARTITIONS)]
+        self.names = (*self._parts, *COMPACTED)
         self._next: dict[str, int] = dict.fromkeys(("events", *COMPACTED), 0)
-        self._parts = list(self.events.values())
         self._keys = Keys(KEY, PARTITIONS)
+        self._positions = dict.fromkeys(self._parts, 0)  # of the readers
+        self._committed = dict.fromkeys(self._parts, 0)  # what is certain to be
+        for name in self.names:
+            drops = ["superseded"] if name in COMPACTED else []
+            notes.note("address", address=name, part=NODE, copies=True, promise="effectively_once", drops=drops)
+        for name in self._parts:
+            self._begin(f"reader of {name}", name, "first")
+            group = {"subscription": GROUP, "from": "first", "promise": "at_least_once"}
+            notes.note("subscribed", by=GROUP, address=name, **group)
 
-    @property
-    def accounts(self) -> dict[str, LogAccount | LatestAccount]:
-        """All accounts by name."""
-        return {**self.events, **self.compacted}
+    def _begin(self, by: str, name: str, begin: object) -> None:
+        self._notes.note("subscribed", by=by, address=name, **{"from": begin})
+
+    def _got(self, by: str, name: str, message: Message, **fields: object) -> int:
+        """Note that a message has come, and return its offset."""
+        offset = message.annotations["x-stream-offset"]
+        assert isinstance(offset, int)
+        self._notes.note("got", by=by, address=name, item=_number(message), offset=offset, **fields)
+        return offset
 
     def producers(self) -> Iterator[tuple[Work, str]]:
         """Return the clients that run until the node is killed, besides `consumers`."""
@@ -64,7 +84,7 @@ class LogClients:
 
     def consumers(self) -> Iterator[tuple[Work, str]]:
         """Return the clients that take what is there."""
-        for name in self.events:
+        for name in self._parts:
             yield self._read, name
         for _ in range(2):
             yield self._share, "events"
@@ -74,56 +94,63 @@ class LogClients:
             begin = self._next[name]
             self._next[name] = end = begin + self._chance.randint(1, 60)
             messages = [_message(name, number) for number in range(begin, end)]
-            await connection.publish(name, Stream.from_iterable(messages))
-            for message in messages:
-                self._accept(name, message)
+            with self._notes.sending(f"producer of {name}", [self._item(name, message) for message in messages]):
+                await connection.publish(name, Stream.from_iterable(messages))
             self._on_accepted()
 
-    def _accept(self, name: str, message: Message) -> None:
-        number = _number(message)
+    def _item(self, name: str, message: Message) -> dict[str, object]:
         if name == "events":
-            self._part_of(message).accepted.add(number)
-        else:
-            self.compacted[name].accept(message.annotations[KEY], number)
+            return {"address": self._part_of(message), "item": _number(message)}
+        return {"address": name, "item": _number(message), "key": message.annotations[KEY]}
 
-    def _part_of(self, message: Message) -> LogAccount:
+    def _part_of(self, message: Message) -> str:
         plain = Message(b"", annotations={KEY: message.annotations[KEY]})
         return self._parts[self._keys.partition_of(encode_item(plain), None)]
 
     async def _read(self, connection: Connection, name: str) -> None:
-        account = self.events[name]
+        by = f"reader of {name}"
         if self._chance.random() < 0.1:
-            account.reread()
-        async with connection.messages(name, start=account.position).open() as messages:
+            self._positions[name] = 0
+        self._begin(by, name, self._positions[name])
+        async with connection.messages(name, start=self._positions[name]).open() as messages:
             async for message in messages:
-                account.read_one(message.annotations["x-stream-offset"], _number(message))
+                self._positions[name] = self._got(by, name, message) + 1
 
     async def _share(self, connection: Connection, name: str) -> None:
         while True:
-            settled: list[tuple[LogAccount, int]] = []
+            settled = dict.fromkeys(self._parts, 0)
             most = self._chance.randint(1, 60)
             group = connection.messages(name, group=GROUP, settlement="manual").take(most)
             async with group.open() as deliveries:
                 with trio.move_on_after(0.2):
                     async for delivery in deliveries:
-                        account, offset = self._part_of(delivery.item), delivery.item.annotations["x-stream-offset"]
-                        account.deliver(offset, _number(delivery.item))
+                        part = self._part_of(delivery.item)
+                        settled[part] = self._got(GROUP, part, delivery.item, subscription=GROUP) + 1
                         delivery.accept()
-                        settled.append((account, offset))
+                        who = {"by": GROUP, "subscription": GROUP, "address": part}
+                        self._notes.note("done", item=_number(delivery.item), **who)
             for _ in range(2):
-                await connection.publish("marks", Stream.of(len(settled)))
+                await connection.publish("marks", Stream.of(sum(settled.values())))
             if self._certain():
-                for account, offset in settled:
-                    account.settle(offset)
+                self._commit(settled)
+
+    def _commit(self, ends: dict[str, int]) -> None:
+        """Note that the outcomes of all messages before some offsets are certain to be safe.
+
+        A partition has one member at a time, which settles in the order of the offsets. Each message was settled by it,
+        or by a member before it, maybe in a life of the node without marks.
+        """
+        for part, end in ends.items():
+            if end > self._committed[part]:
+                self._committed[part] = end
+                self._notes.note("committed", address=part, subscription=GROUP, offset=end)
 
     async def _look(self, connection: Connection, name: str) -> None:
-        """Read the numbers of a compacted log in their order."""
-        last = -1
+        """Read a compacted log in its order."""
+        self._begin(f"reader of {name}", name, "first")
         async with connection.messages(name, start="first").open() as messages:
             async for message in messages:
-                number = _number(message)
-                self.compacted[name].disordered += number <= last
-                last = number
+                self._got(f"reader of {name}", name, message)
 
     def is_through(self, numbers: dict[str, Any]) -> bool:
         """Return whether readers and the group have all messages, and compaction has no more to do."""
@@ -131,7 +158,7 @@ class LogClients:
         ends = [part["next"] for part in logs["events"]["partitions"]]
         group = logs["events"]["groups"].get(GROUP)
         return (
-            ends == [account.position for account in self._parts]
+            ends == list(self._positions.values())
             and (group is None or (group["lag"], group["unsettled"]) == (0, 0))
             and all(logs[name]["partitions"][0]["messages"] <= self._keys_of(name) for name in COMPACTED)
         )
@@ -142,11 +169,12 @@ class LogClients:
 
     async def finish(self, connection: Connection, numbers: dict[str, Any]) -> None:
         """Read what the compacted logs have."""
-        for name, account in self.compacted.items():
-            account.begin()
+        for name in COMPACTED:
+            self._notes.note("unsubscribed", by=f"reader of {name}", address=name)
+            self._begin("at the end", name, "first")
             count = numbers["logs"][name]["partitions"][0]["messages"]
             for message in await connection.messages(name, start="first").take(count).to_list():
-                account.read_one(message.annotations[KEY], _number(message))
+                self._got("at the end", name, message)
 
 
 def _key(name: str, number: int) -> str:

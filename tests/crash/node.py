@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Final
 
 import trio
 
 from rstreams import Node
-from tests.crash.accounts import ATTEMPTS
 from tests.crash.logs import PARTITIONS
 from tests.store.stores import make_full
+
+ATTEMPTS: Final = 2
+"""After how many failed attempts a message becomes a dead letter."""
 
 
 def limit_pages(node: Node, more: int) -> None:

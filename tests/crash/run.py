@@ -15,7 +15,7 @@ A consumer settles a batch, and then publishes a mark to another durable queue o
 the outcomes of the batch are certain to be safe, because they came to the node before the mark.
 
 After each kill the files are copied and damaged at random. Recovery must then find the same state, or say that the copy
-is damaged. At the end the queues are emptied, and everything is counted.
+is damaged. At the end the queues are emptied, and the history of all this is judged: `history.jsonl`, beside the JSON.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,9 +42,10 @@ from rstreams.errors import RStreamsError, StoreError
 from rstreams.message import Message
 from rstreams.store.place import read_mark
 from rstreams.store.recovery import recover
-from tests.crash.accounts import Account
-from tests.crash.log_accounts import LatestAccount, LogAccount
 from tests.crash.logs import LogClients
+from tests.crash.node import ATTEMPTS
+from tests.crash.notes import NODE, Notes
+from tests.processor import processor_s
 
 FILES: Final = ("store.db", "store.db-wal", "mark")
 READY_S: Final = 30.0
@@ -51,27 +53,35 @@ _FULL_LIFE: Final = 2
 """After so many kills there is a life with a full disk, unless none is wanted."""
 
 EMPTY_S: Final = 60.0
+COLUMNS: Final = ("sent", "accepted", "got", "done", "failed", "confirmed", "committed")
+QUEUES: Final = ("plain", "once", "work")
 
 
 class Harness:
-    """The clients and their accounts.
+    """The clients and their history.
 
     Args:
         folder: Where the store is.
+        notes: The history.
         seed: Decides when the node is killed, and what its clients do.
         full_disk: The part of the lives in which the disk is full after a while; 0: none, else at least one.
     """
 
-    def __init__(self, folder: Path, seed: int, full_disk: float = 0.15) -> None:
+    def __init__(self, folder: Path, notes: Notes, seed: int, full_disk: float = 0.15) -> None:
         self.folder = folder
         self.full_disk = full_disk
         self.store = folder / "store"
         self.chance = random.Random(seed)  # noqa: S311 - a test
-        self.accounts = {name: Account(name) for name in ("plain", "once", "work")}
-        self.logs = LogClients(self.chance, lambda: self.certain, self.look_whether_begun)
+        self.notes = notes
+        for name in (*QUEUES, "dead"):
+            letters = {"dead_letters": "dead", "attempts": ATTEMPTS} if name == "work" else {}
+            notes.note("address", address=name, part=NODE, promise="effectively_once", **letters)
+            notes.note("subscribed", by=f"consumer of {name}", address=name, promise="at_least_once")
+        self.logs = LogClients(self.chance, notes, lambda: self.certain, self.look_whether_begun)
+        self.names = (*QUEUES, *self.logs.names)
         self.begun = trio.Event()
         self.accepted = trio.Event()  # in this life of the node
-        self.next = dict.fromkeys(self.accounts, 0)
+        self.next = dict.fromkeys(QUEUES, 0)
         self.batch = range(0)  # of the effectively once producer, not known to be accepted
         self.kills = self.early = self.full = self.damaged = self.refused = 0
         self.certain = True  # whether a mark makes the outcomes before it certain
@@ -100,6 +110,7 @@ class Harness:
             if not url:
                 self.problems.append(f"the node did not start again: exit code {process.wait()}")
                 return
+            self.notes.note("started", part=NODE)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.clients, url, kill)
                 if kill:
@@ -112,19 +123,16 @@ class Harness:
                     nursery.cancel_scope.cancel()
         finally:
             process.kill()
+            if kill:
+                self.notes.note("killed", part=NODE)
             process.wait()
             process.stdout.close()
             self.kills += kill
 
-    @property
-    def all_accounts(self) -> dict[str, Account | LogAccount | LatestAccount]:
-        """The accounts of all queues and logs, by name."""
-        return {**self.accounts, **self.logs.accounts}
-
     def look_whether_begun(self) -> None:
         """Have the first kill wait until each producer has had messages accepted, and a later one until one has."""
         self.accepted.set()
-        if all(account.accepted for account in self.all_accounts.values()):
+        if all(self.notes.counts[name]["accepted"] for name in self.names):
             self.begun.set()
 
     async def clients(self, url: str, produce: bool) -> None:  # noqa: FBT001 - a task
@@ -137,9 +145,8 @@ class Harness:
                     nursery.start_soon(self.client, url, work, name)
             for work, name in self.logs.consumers():
                 nursery.start_soon(self.client, url, work, name)
-            for name in self.accounts:
+            for name in (*QUEUES, "dead"):
                 nursery.start_soon(self.client, url, self.consume, name)
-            nursery.start_soon(self.client, url, self.consume, "dead")
             if not produce:
                 await self.client(url, self.finish, "once")
                 nursery.cancel_scope.cancel()
@@ -158,13 +165,15 @@ class Harness:
     # the clients
 
     async def produce(self, connection: Connection, name: str) -> None:
-        account = self.accounts[name]
         while True:
             begin = self.next[name]
             self.next[name] = end = begin + self.chance.randint(1, 60)
-            await connection.publish(name, Stream.from_iterable(map(_message, range(begin, end))))
-            account.accepted.update(range(begin, end))
+            with self.sending(name, range(begin, end)):
+                await connection.publish(name, Stream.from_iterable(map(_message, range(begin, end))))
             self.look_whether_begun()
+
+    def sending(self, name: str, numbers: range) -> AbstractContextManager[None]:
+        return self.notes.sending(f"producer of {name}", ({"address": name, "item": number} for number in numbers))
 
     async def produce_once(self, connection: Connection, name: str) -> None:
         while True:
@@ -175,39 +184,34 @@ class Harness:
     async def send_once(self, connection: Connection, name: str) -> None:
         if self.batch:
             items = Stream.from_iterable(map(_message, self.batch))
-            await connection.publish(
-                name, items, settlement="effectively_once", producer_id="p", first_sequence=self.batch.start
-            )
-            self.accounts[name].accepted.update(self.batch)
+            with self.sending(name, self.batch):
+                await connection.publish(
+                    name, items, settlement="effectively_once", producer_id="p", first_sequence=self.batch.start
+                )
             self.look_whether_begun()
 
     async def consume(self, connection: Connection, name: str) -> None:
-        account = self.accounts["work" if name == "dead" else name]
+        who: dict[str, Any] = {"by": f"consumer of {name}", "address": name}
         while True:
-            settled: list[int] = []
-            failed: list[int] = []
+            told: list[int] = []
             most = self.chance.randint(1, 40)
             async with connection.messages(name, settlement="manual").take(most).open() as deliveries:
                 with trio.move_on_after(0.2):
                     async for delivery in deliveries:
                         number = delivery.item.body["number"]
-                        if name == "dead":
-                            account.delivered.add(number)
-                            delivery.accept()
-                            continue
-                        account.deliver(number, delivery.item.delivery_count)
+                        attempts = {} if name == "dead" else {"attempt": delivery.item.delivery_count + 1}
+                        self.notes.note("got", item=number, **attempts, **who)
                         if name == "work" and number % 7 == 0:
                             delivery.modify()
-                            failed.append(number)
+                            self.notes.note("failed", item=number, **who)
                         else:
                             delivery.accept()
-                            settled.append(number)
-            await connection.publish("marks", Stream.of(len(settled)))
-            if not self.certain:
-                continue
-            account.settled.update(settled)
-            for number in failed:
-                account.attempts[number] = account.attempts.get(number, 0) + 1
+                            self.notes.note("done", item=number, **who)
+                        told.append(number)
+            await connection.publish("marks", Stream.of(len(told)))
+            if self.certain:
+                for number in told:
+                    self.notes.note("confirmed", item=number, **who)
 
     async def finish(self, connection: Connection, name: str) -> None:
         """Send what is not known to be accepted, and wait until the queues are empty."""
@@ -220,6 +224,9 @@ class Harness:
                 left = any(each["ready"] + each["unsettled"] + each["leaving"] + each["unsafe"] for each in queues)
                 if not left and self.logs.is_through(numbers):
                     await self.logs.finish(connection, numbers)
+                    for each in (*QUEUES, "dead"):
+                        self.notes.note("left", address=each, ready=0, unsettled=0)
+                    self.notes.note("end")
                     return
         self.problems.append("the queues did not become empty, or the logs were not read")
 
@@ -263,11 +270,12 @@ class Harness:
             await self.life(kill=True)
             self.damage()
             if verbose and self.kills % 20 == 0:
-                print(f"{self.kills} kills, {len(self.accounts['plain'].accepted)} accepted", flush=True)  # noqa: T201
+                print(f"{self.kills} kills, {self.notes.counts['plain']['accepted']} accepted", flush=True)  # noqa: T201
         if not self.problems:
             await self.life(kill=False)
-        queues = {name: account.numbers() for name, account in self.all_accounts.items()}
-        right = not self.problems and all(account.is_right for account in self.all_accounts.values())
+        processor = processor_s()
+        if not self.problems:
+            self.problems += [f"{finding.kind}: {finding.text}" for finding in self.notes.judge()]
         return {
             "kills": self.kills,
             "while starting": self.early,
@@ -275,9 +283,10 @@ class Harness:
             "damaged copies": self.damaged,
             "of them refused": self.refused,
             "seconds": round(time.monotonic() - begin, 1),
-            "queues": queues,
+            "seconds of processor": round(processor, 1),
+            "faults a second of processor": round((self.kills + self.full + self.damaged) / processor, 2),
+            "queues": {name: {event: self.notes.counts[name][event] for event in COLUMNS} for name in self.names},
             "problems": self.problems,
-            "right": right,
         }
 
 
@@ -307,19 +316,20 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
-        harness = Harness(Path(folder), arguments.seed, arguments.full_disk)
+        history = (
+            Path(folder) / "history.jsonl" if arguments.json is None else arguments.json.with_name("history.jsonl")
+        )
+        harness = Harness(Path(folder), Notes(history), arguments.seed, arguments.full_disk)
         result = trio.run(lambda: harness.run(arguments.kills, seconds=arguments.seconds, verbose=sys.stderr.isatty()))
-    heads = list(next(iter(result["queues"].values())))
-    print(f"{'queue':8}" + "".join(f"{head:>13}" for head in heads))  # noqa: T201
+    print(f"{'queue':8}" + "".join(f"{head:>11}" for head in COLUMNS))  # noqa: T201
     for name, numbers in result["queues"].items():
-        print(f"{name:8}" + "".join(f"{numbers[head]:>13}" for head in heads))  # noqa: T201
-    keys = ("kills", "while starting", "with a full disk", "damaged copies", "of them refused", "seconds")
-    print(", ".join(f"{key} {result[key]}" for key in keys))  # noqa: T201
-    print("\n".join(result["problems"]) or ("right" if result["right"] else "WRONG"))  # noqa: T201
+        print(f"{name:8}" + "".join(f"{numbers[head]:>11}" for head in COLUMNS))  # noqa: T201
+    print("\n".join(result["problems"]), end="\n" * bool(result["problems"]))  # noqa: T201
+    told = ", ".join(f"{key} {result[key]}" for key in result if key not in ("queues", "problems"))
+    print(f"crash: {told}, {len(result['problems'])} failed")  # noqa: T201
     if arguments.json is not None:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps({"seed": arguments.seed, **result}, indent=2) + "\n")
-    return 0 if result["right"] else 1
+    return 1 if result["problems"] else 0
 
 
 if __name__ == "__main__":

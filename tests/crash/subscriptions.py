@@ -4,11 +4,7 @@
 
 Each life of the node has a publisher at least once, a publisher effectively once, and two named subscribers, which come
 and go. A subscriber settles a batch, and then publishes a mark to a durable queue: when the mark is accepted, the
-outcomes before it are certain to be safe. At the end the backlogs are emptied, and everything is counted:
-
-    no accepted message is missing in a subscription
-    no settled one comes again
-    the order of each publisher holds
+outcomes before it are certain to be safe. At the end the backlogs are emptied, and the history of all this is judged.
 """
 
 from __future__ import annotations
@@ -20,18 +16,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 import rstreams
 from rstreams import Connection, Node, Stream
 from rstreams.errors import RStreamsError
-from tests.crash.accounts import Account
+from tests.crash.notes import NODE, Notes
 
 SUBSCRIBERS: Final = ("billing", "audit")
-PUBLISHERS: Final = ("plain", "once")
 READY_S: Final = 30.0
 EMPTY_S: Final = 60.0
 
@@ -48,17 +44,22 @@ async def node(store: str) -> None:
 
 
 class Harness:
-    """The clients and their accounts.
+    """The clients and their history.
 
     Args:
         store: The store of the node.
+        notes: The history.
         seed: Decides when the node is killed, and what its clients do.
     """
 
-    def __init__(self, store: Path, seed: int) -> None:
+    def __init__(self, store: Path, notes: Notes, seed: int) -> None:
         self.store = store
+        self.notes = notes
+        notes.note("address", address="prices", part=NODE, copies=True, promise="effectively_once")
+        for name in SUBSCRIBERS:
+            who = {"by": name, "address": "prices", "subscription": name}
+            notes.note("subscribed", promise="at_least_once", **who, **{"from": "first"})
         self.chance = random.Random(seed)  # noqa: S311 - a test
-        self.accounts = {(name, sender): Account(f"{name} {sender}") for name in SUBSCRIBERS for sender in PUBLISHERS}
         self.next = 0
         self.batch = range(0)  # of the publisher effectively once, not known to be accepted
         self.begun: set[str] = set()  # the subscribers that are attached in this life
@@ -78,6 +79,7 @@ class Harness:
             if not url:
                 self.problems.append(f"the node did not start again: exit code {process.wait()}")
                 return
+            self.notes.note("started", part=NODE)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.clients, url, kill)
                 if kill:
@@ -86,6 +88,8 @@ class Harness:
                     nursery.cancel_scope.cancel()
         finally:
             process.kill()
+            if kill:
+                self.notes.note("killed", part=NODE)
             process.wait()
             process.stdout.close()
 
@@ -116,8 +120,8 @@ class Harness:
         while True:
             begin = self.next
             self.next = end = begin + self.chance.randint(1, 60)
-            await connection.publish("prices", Stream.range(begin, end).map(lambda number: [name, number]))
-            self.accepted(name, range(begin, end))
+            with self.sending(name, range(begin, end)):
+                await connection.publish("prices", Stream.range(begin, end).map(lambda number: [name, number]))
 
     async def publish_once(self, connection: Connection, name: str) -> None:
         while True:
@@ -128,18 +132,18 @@ class Harness:
     async def send_once(self, connection: Connection, name: str) -> None:
         if self.batch:
             items = Stream.from_iterable(self.batch).map(lambda number: [name, number])
-            await connection.publish(
-                "prices", items, settlement="effectively_once", producer_id="p", first_sequence=self.batch.start
-            )
-            self.accepted(name, self.batch)
+            with self.sending(name, self.batch):
+                await connection.publish(
+                    "prices", items, settlement="effectively_once", producer_id="p", first_sequence=self.batch.start
+                )
 
-    def accepted(self, sender: str, numbers: range) -> None:
-        for name in SUBSCRIBERS:
-            self.accounts[name, sender].accepted.update(numbers)
+    def sending(self, name: str, numbers: range) -> AbstractContextManager[None]:
+        return self.notes.sending(name, ({"address": "prices", "item": f"{name} {number}"} for number in numbers))
 
     async def subscribe(self, connection: Connection, name: str) -> None:
+        who: dict[str, Any] = {"by": name, "address": "prices", "subscription": name}
         while True:
-            settled: list[tuple[str, int]] = []
+            told: list[str] = []
             most = self.chance.randint(1, 40)
             stream = connection.stream("prices", subscription=name, settlement="manual").take(most)
             async with stream.open() as deliveries:
@@ -151,12 +155,14 @@ class Harness:
                 with trio.move_on_after(0.1):
                     async for delivery in deliveries:
                         sender, number = delivery.item
-                        self.accounts[name, sender].deliver(number)
+                        item = f"{sender} {number}"
+                        self.notes.note("got", item=item, **who)
                         delivery.accept()
-                        settled.append((sender, number))
-            await connection.publish("marks", Stream.of(len(settled)))
-            for sender, number in settled:
-                self.accounts[name, sender].settled.add(number)
+                        self.notes.note("done", item=item, **who)
+                        told.append(item)
+            await connection.publish("marks", Stream.of(len(told)))
+            for item in told:
+                self.notes.note("confirmed", item=item, **who)
 
     async def finish(self, connection: Connection, name: str) -> None:
         """Send the messages that are not known to be accepted, and wait until the backlogs are empty."""
@@ -167,6 +173,8 @@ class Harness:
                 assert numbers is not None, "each request is answered"
                 named = numbers["multicasts"]["prices"]["named"]
                 if len(named) == len(SUBSCRIBERS) and not any(each["waiting"] + each["unsettled"] for each in named):
+                    self.notes.note("left", address="prices", ready=0, unsettled=0)
+                    self.notes.note("end")
                     return
         self.problems.append("the backlogs did not become empty")
 
@@ -175,12 +183,9 @@ class Harness:
         for _ in range(kills):
             await self.life(kill=True)
         await self.life(kill=False)
-        for account in self.accounts.values():
-            print(account.name, account.numbers())  # noqa: T201
-        print("\n".join(self.problems))  # noqa: T201
-        once = [account for (_, sender), account in self.accounts.items() if sender == "once"]
-        right = all(account.is_right for account in self.accounts.values())
-        return right and not self.problems and all(account.accepted == account.delivered for account in once)
+        self.problems += [f"{finding.kind}: {finding.text}" for finding in self.notes.judge()]
+        print(*self.problems, dict(self.notes.counts["prices"]), sep="\n")  # noqa: T201
+        return not self.problems and self.notes.counts["prices"]["confirmed"] > 0
 
 
 def main() -> int:
@@ -194,7 +199,7 @@ def main() -> int:
         trio.run(node, arguments.node)
         return 0
     with tempfile.TemporaryDirectory(prefix="rstreams-crash-") as folder:
-        harness = Harness(Path(folder) / "store", arguments.seed)
+        harness = Harness(Path(folder) / "store", Notes(Path(folder) / "history.jsonl"), arguments.seed)
         return 0 if trio.run(harness.run, arguments.kills) else 1
 
 

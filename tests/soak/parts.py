@@ -8,12 +8,13 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from rstreams import Reconnect
+from rstreams.simulation.history import Event, History
 from tests.loops import Loop
 
 AGAIN: Final = Reconnect(first_delay_s=0.01, max_delay_s=0.3, at_start=True)
@@ -29,6 +30,9 @@ NAMED: Final = "named"
 
 LEAST: Final = ("least", NAMED)
 """The addresses whose messages come at least once."""
+
+MANY: Final = 2**62
+"""How many messages a consumer wants."""
 
 BACKLOG: Final = 100_000
 """More than can come while the subscriber is away."""
@@ -55,38 +59,11 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-class Seen:
-    """The messages that a consumer has seen, as one bit for each.
-
-    Attributes:
-        doubled: How many it saw again.
-    """
-
-    def __init__(self) -> None:
-        self.doubled = 0
-        self._bits: dict[str, bytearray] = {}
-
-    def take(self, item: bytes) -> None:
-        """Note a message."""
-        producer, _, text = item.decode().partition(" ")
-        number = int(text)
-        bits = self._bits.setdefault(producer, bytearray())
-        if len(bits) <= number >> 3:
-            bits.extend(bytes((number >> 3) + 4096 - len(bits)))
-        if bits[number >> 3] & (1 << (number & 7)):
-            self.doubled += 1
-        bits[number >> 3] |= 1 << (number & 7)
-
-    def found(self) -> dict[str, str]:
-        """Return the bits of each producer, as a hexadecimal number."""
-        return {producer: bytes(reversed(bits)).hex() for producer, bits in self._bits.items()}
-
-
 async def node(on: Loop, count: str) -> None:
     """Be the node: a queue for everybody, one for each that wants its messages once, and a named subscription."""
     async with on.Node(idle_timeout_s=IDLE_S, pack_items=16) as node:
-        queues = [node.queue("least", capacity=CAPACITY)]
-        queues += [node.queue(f"once-{number}", capacity=CAPACITY) for number in range(int(count))]
+        names = ["least", *(f"once-{number}" for number in range(int(count)))]
+        queues = {name: node.queue(name, capacity=CAPACITY) for name in names}
         multicast = node.multicast(NAMED, backlog=BACKLOG)
         listener = await node.listen("127.0.0.1:0")
         async for word in _told(on):
@@ -95,25 +72,27 @@ async def node(on: Loop, count: str) -> None:
             elif word == "memory":
                 _say(memory=_resident_bytes())
             else:
-                told = [queue.statistics() for queue in queues]
-                named = multicast.statistics().named
+                left = {address: queue.statistics() for address, queue in queues.items()}
+                (named,) = multicast.statistics().named or [None]
                 _say(
-                    left=sum(each.ready + each.unsettled for each in told)
-                    + sum(each.waiting + each.unsettled for each in named),
-                    dropped=sum(each.dropped for each in named),
+                    **{address: {"ready": each.ready, "unsettled": each.unsettled} for address, each in left.items()},
+                    **{NAMED: {"ready": named.waiting, "unsettled": named.unsettled} if named else {}},
                 )
 
 
-async def publish(on: Loop, url: str, queue: str, number: str) -> None:
-    """Send `<producer> <number>`, from 0 on, until told to stop; then say how many."""
+async def publish(on: Loop, url: str, queue: str, number: str, file: str) -> None:
+    """Send `<producer> <number>`, from 0 on, until told to stop; then say how many. A file gets the history."""
     producer = f"{queue}/{number}"
+    history = History(time.monotonic, to=Path(file))
     sent, stopped = 0, False
 
     def numbers() -> Iterator[bytes]:
         nonlocal sent
         while not stopped:
             sent += 1
-            yield b"%s %d" % (producer.encode(), sent - 1)
+            item = f"{producer} {sent - 1}"
+            history.note("sent", by=producer, address=queue, item=item)
+            yield item.encode()
 
     async def pace(item: bytes) -> bytes:
         if sent % RUN == 0:
@@ -138,29 +117,39 @@ async def publish(on: Loop, url: str, queue: str, number: str) -> None:
             error = await sending.ended()
             if error is not None:
                 raise error
-            _say(producer=producer, sent=sent, accepted=accepted)
+            outcome: Event = "accepted" if accepted == sent else "unknown"
+            for each in range(sent):
+                history.note(outcome, by=producer, address=queue, item=f"{producer} {each}")
+            history.close()
+            _say(sent=sent, accepted=accepted)
 
 
-async def consume(on: Loop, url: str, queue: str) -> None:
-    """Note what comes, as one bit for each message, until told where to write it down."""
-    seen = Seen()
+async def consume(on: Loop, url: str, queue: str, number: str, file: str) -> None:
+    """Consume until told to stop. A file gets the history."""
+    history = History(time.monotonic, to=Path(file))
+    subscription = "soak" if queue == NAMED else ""
+    who = {"by": f"consumer {number} of {queue}", "address": queue, "subscription": subscription}
+    history.note("subscribed", **who, **{"from": "first"})
+    history.note("waiting", count=MANY, **who)
+
+    def take(item: bytes) -> None:
+        history.note("got", item=item.decode(), **who)
+        history.note("done", item=item.decode(), **who)
 
     async def run() -> None:
         how: dict[str, Any] = {"settlement": "effectively_once", "dedup_window": REMEMBERED}
         if queue in LEAST:
-            how = {"subscription": "soak"} if queue == NAMED else {}
-        async with on.connect(
-            url, reconnect=AGAIN, idle_timeout_s=IDLE_S, container_id=f"consumer of {queue}"
-        ) as connection:
-            await connection.stream(queue, window=64, **how).for_each(seen.take)
+            how = {"subscription": subscription} if subscription else {}
+        async with on.connect(url, reconnect=AGAIN, idle_timeout_s=IDLE_S, container_id=who["by"]) as connection:
+            await connection.stream(queue, window=64, **how).for_each(take)
 
     consuming = on.start(run)
     async for word in _told(on):
         if word == "memory":
             _say(memory=_resident_bytes())
         else:
-            await on.in_thread(partial(Path(word).write_text, json.dumps(seen.found())))
-            _say(queue=queue, doubled=seen.doubled)
+            history.close()
+            _say()
     consuming.cancel()
     error = await consuming.ended()
     if error is not None and not isinstance(error, on.Cancelled):

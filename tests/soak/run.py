@@ -3,8 +3,9 @@
     python -m tests.soak.run --seconds 60 --seed 1 --loop asyncio
 
 Some publishers share one queue and its competing consumers, at least once; one sends to a named subscription of a
-multicast; the others have a queue and a consumer each, effectively once. Every message is counted. It ends with one
-line, and with exit code 1 if a message was lost, or doubled effectively once, or if a process has grown. Bytes are not
+multicast; the others have a queue and a consumer each, effectively once. Every process writes a history, beside the
+JSON if there is to be some. They are judged together: it ends with one line, and with exit code 1 if something was
+wrong, or if a process has grown. Bytes are not
 corrupted: nothing but TLS would notice all of that. Nor are some left out and the next ones passed on, which no TCP
 does: a connection that has swallowed bytes never comes to life again. Its ends would agree on all later frames, and
 never settle what the missing ones were about.
@@ -30,9 +31,12 @@ import trio
 
 from rstreams.net._proton import BUFFER_BYTES
 from rstreams.net.transport.run_share import ROOM_BYTES
+from rstreams.simulation.checker import Checker, Finding, read
+from rstreams.simulation.history import History
 from rstreams.testing import FaultyConnection, FaultyNetwork
 from tests.loops import KINDS
-from tests.soak.parts import LEAST, NAMED, PARTS, REMEMBERED
+from tests.processor import processor_s
+from tests.soak.parts import NAMED, PARTS, REMEMBERED
 
 PUBLISHERS: Final = 2
 CONSUMERS: Final = 2
@@ -163,16 +167,16 @@ class Weather:
             connection.heal()
 
 
-async def _drained(node: Part) -> None:
+async def _drained(node: Part) -> dict[str, dict[str, int]]:
+    """Wait until nothing is left, for so long as it may take; return what is left at each address."""
     told: dict[str, Any] = {}
     with trio.move_on_after(ANSWER_S):
         while True:
             told = await node.ask("left")
-            if not told["left"]:
-                return
+            if not any(any(left.values()) for left in told.values()):
+                break
             await trio.sleep(0.1)
-    msg = f"in {ANSWER_S:g} s without a fault the queues have not been emptied: {told}"
-    raise RuntimeError(msg)
+    return told
 
 
 async def _look(parts: list[Part], every_s: float, memory: list[list[int]]) -> None:
@@ -194,33 +198,60 @@ def _growth(memory: list[list[int]]) -> int:
     return max(int(median(late) - median(early)) for early, late in halves)
 
 
-async def soak(seconds: float, seed: int, loop: str) -> bool:
-    """Run it all, print the line of counts, and return whether all is well."""
+async def soak(seconds: float, seed: int, loop: str, place: Path) -> dict[str, Any]:
+    """Run it all, and return what it came to."""
     parts: list[Part] = []
+    histories = [place / "run.jsonl"]
 
-    def start(*words: str) -> Part:
+    def start(*words: str, history: bool = True) -> Part:
+        if history:
+            histories.append(place / f"{len(histories)}.jsonl")
+            words = (*words, str(histories[-1]))
         part = Part(loop, *words)
         parts.append(part)
         return part
 
     try:
-        with tempfile.TemporaryDirectory() as place:
-            return await _soak(seconds, seed, start, parts, Path(place))
+        with History(time.monotonic, to=histories[0]) as history:
+            told = await _soak(seconds, seed, start, parts, history)
     finally:
         for part in parts:
             part.end()
+    processor = processor_s()
+    problems = [f"{finding.kind}: {finding.text}" for finding in _judge(histories)]
+    if not told["sent"] == told["accepted"] > 0:
+        problems.append(f"of {told['sent']} messages {told['accepted']} were told to be accepted")
+    if told["growth"] > FLAT_BYTES:
+        problems.append(f"memory has grown by {told['growth']} bytes, and {FLAT_BYTES} are allowed")
+    per_s = round(told["faults"] / processor, 2)
+    more = {"seconds of processor": round(processor, 1), "faults a second of processor": per_s, "problems": problems}
+    return {"seconds": seconds, "seed": seed, "loop": loop, **told, **more}
 
 
-async def _soak(seconds: float, seed: int, start: Callable[..., Part], parts: list[Part], place: Path) -> bool:
+def _judge(histories: list[Path]) -> list[Finding]:
+    checker = Checker()
+    for event in read(*histories):
+        checker.take(event)
+    return checker.end()
+
+
+async def _soak(
+    seconds: float, seed: int, start: Callable[..., Part], parts: list[Part], history: History
+) -> dict[str, Any]:
     choose = random.Random(seed)  # noqa: S311 - which faults, not a secret
 
-    node = start("node", str(CONSUMERS))
+    for address in ("least", NAMED):
+        history.note("address", address=address, copies=address == NAMED)
+    for number in range(CONSUMERS):
+        history.note("address", address=f"once-{number}", promise="effectively_once")
+    history.note("fault", name="weather")
+    node = start("node", str(CONSUMERS), history=False)
     port = (await node.ask("port"))["port"]
     async with FaultyNetwork(port, seed=seed) as network:
         weather = Weather(network, choose)
-        consumers = [start("consume", network.url, "least") for _ in range(CONSUMERS)]
-        consumers += [start("consume", network.url, f"once-{number}") for number in range(CONSUMERS)]
-        consumers.append(start("consume", network.url, NAMED))
+        consumers = [start("consume", network.url, "least", str(number)) for number in range(CONSUMERS)]
+        consumers += [start("consume", network.url, f"once-{number}", "0") for number in range(CONSUMERS)]
+        consumers.append(start("consume", network.url, NAMED, "0"))
         publishers = [start("publish", network.url, "least", str(number)) for number in range(PUBLISHERS)]
         publishers.append(start("publish", network.url, NAMED, "0"))
         publishers += [start("publish", network.url, f"once-{number}", str(number)) for number in range(CONSUMERS)]
@@ -231,32 +262,16 @@ async def _soak(seconds: float, seed: int, start: Callable[..., Part], parts: li
                 nursery.start_soon(_look, list(parts), seconds / (LOOKS + 1), memory)
         weather.clear_up()
         sent = [await part.ask("stop") for part in publishers]
-        await _drained(node)
-        written = [place / str(number) for number in range(len(consumers))]
-        got = [await part.ask(str(path)) for path, part in zip(written, consumers, strict=True)]
+        left = await _drained(node)
+        for part in consumers:
+            await part.ask("stop")
+        history.note("healed", name="weather")
+        for address, numbers in left.items():
+            history.note("left", address=address, **numbers)
+        history.note("end")
         faults = sum(network.faults.values())
-    lost = _count_lost(sent, [json.loads(path.read_text()) for path in written])
-    doubled = sum(each["doubled"] for each in got if each["queue"] not in LEAST)
-    again = sum(each["doubled"] for each in got if each["queue"] in LEAST)
-    total = sum(each["sent"] for each in sent)
-    growth = _growth(memory)
-    sys.stdout.write(
-        f"soak: {seconds:g} s, {faults:,} faults, {total:,} sent, {lost:,} lost, {doubled:,} doubled effectively once, "
-        f"{again:,} twice at least once, memory {growth / 2**20:+.1f} MiB of {FLAT_BYTES / 2**20:.1f}\n"
-    )
-    claimed = sum(each["accepted"] for each in sent)
-    return total > 0 and claimed == total and not lost and not doubled and growth <= FLAT_BYTES
-
-
-def _count_lost(sent: list[dict[str, Any]], seen: list[dict[str, str]]) -> int:
-    """Lay what the consumers of a producer saw, one bit for each message, one over the other, and count the gaps."""
-    lost = 0
-    for each in sent:
-        missing = (1 << each["sent"]) - 1
-        for bits in seen:
-            missing &= ~int(bits.get(each["producer"], "0"), 16)
-        lost += missing.bit_count()
-    return lost
+    told = {word: sum(each[word] for each in sent) for word in ("sent", "accepted")}
+    return {"faults": faults, **told, "growth": _growth(memory)}
 
 
 def main() -> None:
@@ -271,12 +286,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which faults; printed at the start")
     parser.add_argument("--loop", choices=["trio", "asyncio"], default="trio", help="where the processes run")
+    parser.add_argument("--json", type=Path, help="where to write what it came to; the histories stand beside it")
     options = parser.parse_args()
     if options.seconds < LEAST_S:
         parser.error(f"--seconds {options.seconds:g}: it must be {LEAST_S:g} or more, for the parts to begin")
     sys.stdout.write(f"soak: seed {options.seed}\n")
     sys.stdout.flush()
-    if not trio.run(soak, options.seconds, options.seed, options.loop):
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary) if options.json is None else options.json.parent
+        told = trio.run(soak, options.seconds, options.seed, options.loop, place)
+        if options.json is not None:
+            options.json.write_text(json.dumps(told, indent=2) + "\n")
+    sys.stdout.writelines(f"{problem}\n" for problem in told["problems"])
+    memory = f"{told['growth'] / 2**20:+.1f} MiB of {FLAT_BYTES / 2**20:.1f}"
+    per_s = f"{told['faults a second of processor']:g} faults a second of processor"
+    sys.stdout.write(
+        f"soak: {told['seconds']:g} s, {told['faults']:,} faults, {told['sent']:,} sent, memory {memory}, "
+        f"{per_s}, {len(told['problems'])} failed\n"
+    )
+    if told["problems"]:
         raise SystemExit(1)
 
 
