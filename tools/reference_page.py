@@ -46,6 +46,7 @@ MODULES: dict[str, str] = {
     "rstreams.errors": "Every exception.",
     "rstreams.abc": "The protocols, for publishers, subscribers and schedulers of your own.",
     "rstreams.testing": "Tools for tests of streams. [Guide](guides/testing.md)",
+    "rstreams.simulation": "Simulates whole systems of nodes, clients and programs, from one seed.",
     "rstreams.simulation.checker": "Judges histories of systems of messages. [Guide](guides/histories.md)",
 }
 """The modules that users import from, with a sentence for each."""
