@@ -12,7 +12,9 @@ import pytest
 from rstreams.net.request_reply import properties as _properties
 from rstreams.net.request_reply.requester import DEFAULT_MAX_IN_FLIGHT, DEFAULT_TIMEOUT_S
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "request-reply.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "guides" / "request-reply.md").read_text(encoding="utf-8")
+WIRE = (DOCS / "wire.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
 
 
@@ -23,9 +25,8 @@ def test_every_example_says_what_it_prints() -> None:
 def test_the_numbers_and_names_are_the_codes() -> None:
     assert f"({DEFAULT_TIMEOUT_S:g} by default;" in GUIDE
     assert f"`max_in_flight` ({DEFAULT_MAX_IN_FLIGHT})" in GUIDE
-    table = GUIDE.partition("| property | on | says |")[2]
-    named = set(re.findall(r"`([\w-]+)`", table))
-    assert named == {
+    rows = "".join(re.findall(r"^\| `rstreams-.*", WIRE, re.MULTILINE))
+    assert set(re.findall(r"`([\w-]+)`", rows)) == {
         _properties.REPLIES,
         _properties.ONE,
         _properties.STREAM,
