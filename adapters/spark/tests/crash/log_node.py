@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,23 +43,19 @@ class LogNode:
         """End it as a crash would."""
         await self._child.kill()
 
-    async def copied(self) -> tuple[list[str], int]:
-        """Return the ids of the messages in log `out`, and how many of them are not in the order of their partition.
+    async def copied(self) -> list[dict[str, object]]:
+        """Return the ids of the messages in log `out`, and where they were in log `in`.
 
-        Messages of one partition of `in` have one key. Therefore they are in one partition of `out`.
+        Messages of one partition of `in` have one key. Therefore they are in one partition of `out`, in their order.
         """
-        ids: list[str] = []
-        disordered = 0
+        found: list[dict[str, object]] = []
         async with self._connected() as connection:
             for number, end in enumerate(await self._ends(connection)):
                 messages = await connection.messages(f"out-{number}", start="first").take(end).to_list() if end else []
-                ids += [str(message.id) for message in messages]
-                last: dict[object, int] = defaultdict(lambda: -1)
                 for message in messages:
                     partition, offset = message.properties["partition"], int(str(message.properties["offset"]))
-                    disordered += offset <= last[partition]
-                    last[partition] = offset
-        return ids, disordered
+                    found.append({"item": str(message.id), "partition": str(partition), "offset": offset})
+        return found
 
     async def _ends(self, connection: Connection) -> list[int]:
         statistics: Any = await connection.stream("$statistics").first_or_none()

@@ -5,16 +5,16 @@
 Theory of operation. The query runs in a driver of its own, and reaches the broker through a `FaultyNetwork`. A step is
 reached in one of two ways. Frames are seen by the network: a transfer, a disposition. All other steps are places of
 `points`, where a process of the query stops itself. When the step is reached the fault is done; a stopped process that
-lives goes on. If the query has ended it is started again from its checkpoint. It must come to its end, and then each
-message is counted where the query wrote it.
+lives goes on. If the query has ended it is started again from its checkpoint. It must come to its end, and then the
+messages are looked for where the query wrote them. The history of all this is judged.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections import Counter
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,8 @@ import trio
 import rstreams
 from adapters.spark.tests.crash.log_node import LogNode
 from adapters.spark.tests.crash.processes import HERE, Child, Driver, go_on, kill
+from rstreams.simulation.checker import check
+from rstreams.simulation.history import History
 from rstreams.testing import FaultyNetwork
 
 MESSAGES: Final = 48
@@ -97,32 +99,48 @@ class Outcome:
     Attributes:
         cell: What was done.
         reached: Whether the step was reached, and the fault done.
-        missing: How many messages are not in the result.
-        doubled: How many messages are in the result more than once.
-        disordered: How many messages of a log are not in the order of their partition.
-        most: The most messages granted or unsettled at one time, as the broker saw it.
         starts: How many times the query was started.
         errors: The first line of each failure of the query.
+        problems: What is wrong.
         seconds: How long it took.
     """
 
     cell: Cell
     reached: bool = False
-    missing: int = MESSAGES
-    doubled: int = 0
-    disordered: int = 0
-    most: int = 0
     starts: int = 0
     errors: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    unfinished: str = ""
 
-    @property
-    def good(self) -> bool:
-        """Whether it shows what it must show."""
-        exact = self.cell.mode != "queue"
-        wrong = self.missing or (exact and self.doubled) or self.disordered or self.most > LIMIT
-        return not (wrong or self.unfinished)
+
+class Copies:
+    """The history of a run: messages that are accepted from a publisher, and come to the place that the query writes.
+
+    Args:
+        cell: What is done; a message comes once, but without a log of what was written it may come again after a fault.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        self.history = History(time.monotonic)
+        self._is_exact = cell.mode != "queue"
+        promise = "effectively_once" if self._is_exact else "at_least_once"
+        order = "producer" if cell.mode == LOG else "none"
+        self.history.note("address", address="copy", promise=promise, order=order, copies=True)
+        self.history.note("subscribed", by="query", address="copy")
+        for event in ("sent", "accepted"):
+            for number in range(MESSAGES):
+                self.history.note(event, by="publisher", address="copy", item=f"m-{number}")
+
+    def came(self, copied: Iterable[dict[str, object]], most: int) -> None:
+        """Note what came, and the most messages that were granted or unsettled at one time, as the broker saw it."""
+        if self._is_exact:
+            self.history.note("healed")
+        for copy in copied:
+            self.history.note("got", by="query", address="copy", **copy)
+            self.history.note("done", by="query", address="copy", item=copy["item"])
+        self.history.note("healed")
+        self.history.note("level", of="what is granted or unsettled", value=most, most=LIMIT)
+        self.history.note("end")
 
 
 class Matrix:
@@ -131,15 +149,17 @@ class Matrix:
     Context: One trio task.
     """
 
-    def __init__(self, folder: Path, runs: int, seed: int) -> None:
+    def __init__(self, folder: Path, histories: Path, runs: int, seed: int) -> None:
         """Start nothing yet.
 
         Args:
             folder: For all files; it is empty.
+            histories: For the history of each run.
             runs: How many runs there will be, at most.
             seed: Of random times.
         """
         self._folder = folder
+        self._histories = histories
         self._random = random.Random(seed)  # noqa: S311 - no secret
         self._runs = runs
         self._number = -1
@@ -166,11 +186,13 @@ class Matrix:
         began = trio.current_time()
         folder = self._folder / f"run-{self._number}"
         folder.mkdir()
+        copies = Copies(cell)
         node = LogNode(folder) if cell.mode == LOG else None
         if node is not None:
             await node.start(MESSAGES)
         ports = (self._port, self._sink_port) if node is None else (node.port, node.port)
         run = _Run(self, self._number, folder, outcome, node)
+        run.history = copies.history
         try:
             with trio.fail_after(WAIT_S):
                 async with (
@@ -179,17 +201,15 @@ class Matrix:
                 ):
                     await run.go()
         except (trio.TooSlowError, RuntimeError, OSError) as error:
-            outcome.unfinished = f"{type(error).__name__}: {error}"
+            outcome.problems.append(f"{type(error).__name__}: {error}")
             await self.driver.kill()
         if node is None:
-            copied = await self._copied(cell, folder)
-            outcome.most = await self._most()
+            copies.came(await self._copied(cell, folder), await self._most())
         else:
-            ids, outcome.disordered = await node.copied()
-            copied = Counter(ids)
+            copies.came(await node.copied(), 0)
             await node.kill()
-        outcome.missing = MESSAGES - len(copied)
-        outcome.doubled = sum(count > 1 for count in copied.values())
+        copies.history.write(self._histories / f"{self._number}.jsonl")
+        outcome.problems += [f"{finding.kind}: {finding.text}" for finding in check(copies.history.events)]
         outcome.seconds = round(trio.current_time() - began, 1)
         return outcome
 
@@ -217,16 +237,16 @@ class Matrix:
                 return int(await connection.stream(f"in-{self._number}/most").first_or_none() or 0)
         return -1
 
-    async def _copied(self, cell: Cell, folder: Path) -> Counter[str]:
+    async def _copied(self, cell: Cell, folder: Path) -> list[dict[str, object]]:
         if cell.mode != "sink":
-            return Counter(row["message_id"] for row in rows_in_table(folder / "table"))
+            return [{"item": row["message_id"]} for row in rows_in_table(folder / "table")]
         async with rstreams.connect(f"amqp://127.0.0.1:{self._sink_port}") as connection:
             statistics: Any = await connection.stream("$statistics").first_or_none()
             count = int(statistics["queues"][f"out-{self._number}"]["ready"])
             if not count:
-                return Counter()
+                return []
             messages = await connection.messages(f"out-{self._number}").take(count).to_list()
-        return Counter(str(message.id) for message in messages)
+        return [{"item": str(message.id)} for message in messages]
 
 
 class _Run:
@@ -238,6 +258,7 @@ class _Run:
         self._number = number
         self._folder = folder
         self._outcome = outcome
+        self.history: History
         self.network: FaultyNetwork
         self.sink_network: FaultyNetwork
 
@@ -247,6 +268,7 @@ class _Run:
         pid = await self._reach()
         self._outcome.reached = pid is not None
         if pid is not None:
+            self.history.note("fault", name=self._cell.fault)
             await self._fault(pid)
             if pid:
                 go_on(pid)
