@@ -10,6 +10,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+Told = Mapping[str, Any]
+"""An event."""
+
 PROMISES: Final = ("at_least_once", "at_most_once", "effectively_once")
 ORDERS: Final = ("producer", "all", "none")
 ACCEPTED: Final = ("stored", "processed")
@@ -36,7 +39,7 @@ class HistoryError(ValueError):
     """A history cannot be judged, because an event of it is not as it must be."""
 
 
-def one_of(event: Mapping[str, Any], field: str, allowed: tuple[str, ...]) -> str:
+def one_of(event: Told, field: str, allowed: tuple[str, ...]) -> str:
     """Return the value of a field, the first one that is allowed if it has none.
 
     Errors: `HistoryError` if it is not allowed.
@@ -93,7 +96,7 @@ class Arrival:
         self.final = self.sure = False
 
 
-class Subscription:
+class JudgedSubscription:
     """Who gets the items of an address, alone or with others who share them.
 
     Args:
@@ -102,7 +105,7 @@ class Subscription:
         since: The place from which on items are owed to it; -1: all of them are.
     """
 
-    def __init__(self, name: str, address: Address, since: int) -> None:
+    def __init__(self, name: str, address: JudgedAddress, since: int) -> None:
         self.name = name
         self.address = address
         self.promise = address.promise
@@ -135,14 +138,23 @@ class Subscription:
         self.wants.pop(by, None)
         self.gone[by] = self.returned = place
 
+    def may_come_late(self, item: Item, last_fault: int) -> bool:
+        """Return whether somebody else may have had an item before, and given it back without having looked at it."""
+        if self.address.copies and not self.shared:
+            return False
+        causes = max(last_fault, self.killed)
+        if self.shared:
+            causes = max(causes, self.address.killed, self.returned)
+        return causes >= item.first
+
     def __str__(self) -> str:
         return str(self.address) if not self.name else f"{self.name!r} of {self.address}"
 
 
-class Address:
+class JudgedAddress:
     """An address, and what it promises."""
 
-    def __init__(self, event: Mapping[str, Any]) -> None:
+    def __init__(self, event: Told) -> None:
         self.name = event["address"]
         self.promise = one_of(event, "promise", PROMISES)
         self.order = one_of(event, "order", ORDERS)
@@ -153,10 +165,10 @@ class Address:
         self.part = event.get("part")
         self.dead_letters = event.get("dead_letters")
         self.attempts = event.get("attempts", math.inf)
-        self.letters: Address | None = None  # where its dead letters go
-        self.sources: list[Address] = []  # those whose dead letters come here
+        self.letters: JudgedAddress | None = None  # where its dead letters go
+        self.sources: list[JudgedAddress] = []  # those whose dead letters come here
         self.items: dict[Any, Item] = {}
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, JudgedSubscription] = {}
         self.killed = -1
         self.down = False
         self.offsets: dict[Any, dict[int, Any]] = defaultdict(dict)  # by partition, the item at each offset

@@ -6,12 +6,22 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rstreams.simulation.checker.accounts import DONE, FAILED, HELD, OVER, PENDING, Address, Arrival, Item, Subscription
+from rstreams.simulation.checker.accounts import (
+    DONE,
+    FAILED,
+    HELD,
+    OVER,
+    PENDING,
+    Arrival,
+    Item,
+    JudgedAddress,
+    JudgedSubscription,
+)
 
 Find = Callable[[str, str], None]
 
 
-def judge_rest(address: Address, at: float, faulty: int, find: Find) -> None:
+def judge_rest(address: JudgedAddress, at: float, faulty: int, find: Find) -> None:
     """Judge an address that has come to rest: nothing was to happen there any more.
 
     Args:
@@ -21,7 +31,7 @@ def judge_rest(address: Address, at: float, faulty: int, find: Find) -> None:
         find: Is told the kind and the text of what is wrong.
     """
     if not address.copies and not address.subscriptions:
-        address.subscriptions[""] = Subscription("", address, -1)
+        address.subscriptions[""] = JudgedSubscription("", address, -1)
     wanted, is_full = False, bool(address.ready)
     for subscription in address.subscriptions.values():
         if subscription.ended:
@@ -39,7 +49,7 @@ def judge_rest(address: Address, at: float, faulty: int, find: Find) -> None:
             find("stalled", f"{text}, and was told no outcome until {at:.15g}, the end.")
 
 
-def _judge_lost(subscription: Subscription, at: float, faulty: int, find: Find) -> None:
+def _judge_lost(subscription: JudgedSubscription, at: float, faulty: int, find: Find) -> None:
     address = subscription.address
     missing, held = _missing(subscription, at, faulty)
     told = address if subscription.ready is None else subscription
@@ -53,7 +63,7 @@ def _judge_lost(subscription: Subscription, at: float, faulty: int, find: Find) 
         _tell_lost(subscription, arrival, item, find)
 
 
-def _tell_lost(subscription: Subscription, arrival: Arrival | None, item: Item, find: Find) -> None:
+def _tell_lost(subscription: JudgedSubscription, arrival: Arrival | None, item: Item, find: Find) -> None:
     address = subscription.address
     text = f"Item {item.name!r} of {subscription}, sent by {item.by!r} at {item.at:.15g}, "
     if arrival is not None:
@@ -67,7 +77,7 @@ def _tell_lost(subscription: Subscription, arrival: Arrival | None, item: Item, 
 
 
 def _missing(
-    subscription: Subscription, at: float, faulty: int
+    subscription: JudgedSubscription, at: float, faulty: int
 ) -> tuple[list[tuple[Arrival | None, Item]], list[tuple[Arrival | None, Item]]]:
     """Return the items that the subscription is owed and does not have, and those that a member has."""
     arrivals = subscription.arrivals
@@ -92,18 +102,18 @@ def _missing(
     return missing, held
 
 
-def _is_held(subscription: Subscription, arrival: Arrival) -> bool:
+def _is_held(subscription: JudgedSubscription, arrival: Arrival) -> bool:
     return arrival.by in subscription.members or not subscription.members.isdisjoint(arrival.others)
 
 
-def _is_at_its_end(address: Address, arrival: Arrival) -> bool:
+def _is_at_its_end(address: JudgedAddress, arrival: Arrival) -> bool:
     """Return whether a failed item does not come again, and is a dead letter if there is a place for them."""
     if not arrival.final and arrival.failed < address.attempts:
         return False
     return address.letters is None or _take_letter(address.letters)
 
 
-def _may_be_lost(subscription: Subscription, item: Item, arrival: Arrival | None, faulty: int) -> bool:
+def _may_be_lost(subscription: JudgedSubscription, item: Item, arrival: Arrival | None, faulty: int) -> bool:
     address = subscription.address
     if not address.durable and address.killed > (item.accepted if arrival is None else arrival.place):
         return True
@@ -112,7 +122,7 @@ def _may_be_lost(subscription: Subscription, item: Item, arrival: Arrival | None
     return arrival is not None or max(faulty, address.killed, subscription.returned) >= item.first
 
 
-def _take_letter(letters: Address) -> bool:
+def _take_letter(letters: JudgedAddress) -> bool:
     """Return whether one of the items that are left there may be the dead letter of another address."""
     if not letters.ready:
         return False
@@ -120,13 +130,13 @@ def _take_letter(letters: Address) -> bool:
     return True
 
 
-def _is_owed(subscription: Subscription, item: Item) -> bool:
+def _is_owed(subscription: JudgedSubscription, item: Item) -> bool:
     if subscription.since < 0 or item.first > subscription.since:
         return True
     return subscription.start is not None and item.offset is not None and item.offset[1] >= subscription.start
 
 
-def _newest(subscription: Subscription) -> dict[Any, float]:
+def _newest(subscription: JudgedSubscription) -> dict[Any, float]:
     """Return for each key the last place at which an item of it that came may have been stored."""
     newest: dict[Any, float] = {}
     for arrival in subscription.arrivals.values():

@@ -18,12 +18,13 @@ from rstreams.simulation.checker.accounts import (
     PENDING,
     PROMISES,
     RETURNED,
-    Address,
     Arrival,
     Finding,
     HistoryError,
     Item,
-    Subscription,
+    JudgedAddress,
+    JudgedSubscription,
+    Told,
     one_of,
 )
 from rstreams.simulation.checker.at_rest import judge_rest
@@ -44,14 +45,14 @@ class Checker:
         self._at = 0.0
         self._patience = math.inf
         self._ended = False
-        self._addresses: dict[str, Address] = {}
+        self._addresses: dict[str, JudgedAddress] = {}
         self._faults: set[str] = set()
         self._healed, self._healed_at = -1, -math.inf
         self._pending: dict[str, set[Item]] = defaultdict(set)
         self._held: dict[str, set[Arrival]] = defaultdict(set)
-        self._of: dict[str, dict[Subscription, None]] = defaultdict(dict)
+        self._of: dict[str, dict[JudgedSubscription, None]] = defaultdict(dict)
 
-    def take(self, event: Mapping[str, Any]) -> None:
+    def take(self, event: Told) -> None:
         """Judge the next event.
 
         Errors: `HistoryError` if it is not as it must be.
@@ -84,24 +85,24 @@ class Checker:
     def _find(self, kind: str, text: str) -> None:
         self.findings.append(Finding(kind, text))
 
-    def _address(self, event: Mapping[str, Any]) -> Address:
+    def _address(self, event: Told) -> JudgedAddress:
         address = self._addresses.get(event["address"])
         if address is None:
             msg = f"address {event['address']!r} was not told before"
             raise HistoryError(msg)
         return address
 
-    def _subscription(self, event: Mapping[str, Any]) -> Subscription:
+    def _subscription(self, event: Told) -> JudgedSubscription:
         address = self._addresses.get(event["address"]) or self._address(event)
         by = event.get("by", "")
         name = event.get("subscription", by if address.copies else "")
         subscription = address.subscriptions.get(name)
         if subscription is None:
             since = self.events if address.copies else -1
-            subscription = address.subscriptions[name] = Subscription(name, address, since)
+            subscription = address.subscriptions[name] = JudgedSubscription(name, address, since)
         return subscription
 
-    def _joined(self, event: Mapping[str, Any]) -> Subscription:
+    def _joined(self, event: Told) -> JudgedSubscription:
         """Return the subscription of an event that shows its consumer there."""
         subscription, by = self._subscription(event), event["by"]
         if by not in subscription.members:
@@ -110,7 +111,7 @@ class Checker:
         return subscription
 
     @staticmethod
-    def _offsets(subscription: Subscription) -> Offsets:
+    def _offsets(subscription: JudgedSubscription) -> Offsets:
         if subscription.offsets is None:
             subscription.offsets = Offsets(subscription)
         offsets: Offsets = subscription.offsets
@@ -119,23 +120,23 @@ class Checker:
     def _last_fault(self) -> int:
         return self.events if self._faults else self._healed
 
-    def _cause(self, address: Address) -> int:
+    def _cause(self, address: JudgedAddress) -> int:
         return max(self._last_fault(), self.events if address.down else address.killed)
 
     # the run
 
-    def _on_run(self, event: Mapping[str, Any]) -> None:
+    def _on_run(self, event: Told) -> None:
         self._patience = event.get("patience", math.inf)
 
-    def _on_address(self, event: Mapping[str, Any]) -> None:
-        self._addresses[event["address"]] = Address(event)
+    def _on_address(self, event: Told) -> None:
+        self._addresses[event["address"]] = JudgedAddress(event)
         for source in self._addresses.values():
             target = self._addresses.get(source.dead_letters or "")
             if target is not None and source.letters is not target:
                 source.letters = target
                 target.sources.append(source)
 
-    def _on_killed(self, event: Mapping[str, Any]) -> None:
+    def _on_killed(self, event: Told) -> None:
         part = event["part"]
         for address in self._addresses.values():
             if address.part is None or _within(address.part, part):
@@ -154,23 +155,23 @@ class Checker:
                 elif arrival.state is HELD:
                     arrival.state = KILLED
 
-    def _on_started(self, event: Mapping[str, Any]) -> None:
+    def _on_started(self, event: Told) -> None:
         for address in self._addresses.values():
             if address.part is not None and _within(address.part, event["part"]):
                 address.down, address.killed = False, self.events
                 self._healed_at = self._at
 
-    def _on_fault(self, event: Mapping[str, Any]) -> None:
+    def _on_fault(self, event: Told) -> None:
         self._faults.add(event.get("name", ""))
 
-    def _on_healed(self, event: Mapping[str, Any]) -> None:
+    def _on_healed(self, event: Told) -> None:
         if "name" in event:
             self._faults.discard(event["name"])
         else:
             self._faults.clear()
         self._healed, self._healed_at = self.events, self._at
 
-    def _on_level(self, event: Mapping[str, Any]) -> None:
+    def _on_level(self, event: Told) -> None:
         if event["value"] > event["most"]:
             text = (
                 f"{event['of']} was {event['value']} at {self._at:.15g}; {event['most']} is the most that is allowed."
@@ -179,7 +180,7 @@ class Checker:
 
     # producers
 
-    def _on_sent(self, event: Mapping[str, Any]) -> None:
+    def _on_sent(self, event: Told) -> None:
         address, name, by = self._address(event), event["item"], event["by"]
         item = address.items.get(name)
         if item is None:
@@ -192,7 +193,7 @@ class Checker:
             item.last, item.outcome, item.risky = self.events, PENDING, True
         self._pending[by].add(item)
 
-    def _on_outcome(self, event: Mapping[str, Any]) -> None:
+    def _on_outcome(self, event: Told) -> None:
         address, by, outcome = self._address(event), event["by"], event["event"]
         item = address.items.get(event["item"])
         if item is None or item.by != by:
@@ -211,7 +212,7 @@ class Checker:
             if address.processed:
                 self._judge_processed(address, item)
 
-    def _judge_processed(self, address: Address, item: Item) -> None:
+    def _judge_processed(self, address: JudgedAddress, item: Item) -> None:
         owed = [each for each in address.subscriptions.values() if each.since < item.first and not each.ended]
         arrivals = [each.arrivals.get(item.name) for each in owed]
         if all(each is not None and each.state in (DONE, FAILED, OVER) for each in arrivals) and (
@@ -222,7 +223,7 @@ class Checker:
 
     # consumers
 
-    def _on_subscribed(self, event: Mapping[str, Any]) -> None:
+    def _on_subscribed(self, event: Told) -> None:
         address = self._address(event)
         is_new = event.get("subscription", event["by"] if address.copies else "") not in address.subscriptions
         subscription = self._joined(event)
@@ -239,19 +240,19 @@ class Checker:
         if subscription.offsets is not None:
             subscription.offsets.begin(event["by"])
 
-    def _on_unsubscribed(self, event: Mapping[str, Any]) -> None:
+    def _on_unsubscribed(self, event: Told) -> None:
         subscription, by = self._subscription(event), event["by"]
         subscription.leave(by, self.events)
         self._of[by].pop(subscription, None)
         subscription.ended = event.get("ended", subscription.address.copies and subscription.name == by)
 
-    def _on_waiting(self, event: Mapping[str, Any]) -> None:
+    def _on_waiting(self, event: Told) -> None:
         subscription = self._joined(event)
         if event["count"] and not any(subscription.wants.values()):
             subscription.moved_at = max(subscription.moved_at, self._at)
         subscription.wants[event["by"]] = event["count"]
 
-    def _on_got(self, event: Mapping[str, Any]) -> None:
+    def _on_got(self, event: Told) -> None:
         subscription, name, by = self._joined(event), event["item"], event["by"]
         address = subscription.address
         item = address.items.get(name)
@@ -281,7 +282,7 @@ class Checker:
         if is_at:
             subscription.offsets.holds(event, arrival)
 
-    def _judge_first(self, subscription: Subscription, item: Item, event: Mapping[str, Any]) -> None:
+    def _judge_first(self, subscription: JudgedSubscription, item: Item, event: Told) -> None:
         address, by = subscription.address, event["by"]
         if item.outcome in ("refused", "unsent") and not item.risky:
             why = f"though it was {item.outcome}"
@@ -303,22 +304,13 @@ class Checker:
             behind = "another item, which was sent when this one was accepted already"
         else:
             behind = ""
-        if behind and not self._may_come_late(subscription, item):
+        if behind and not subscription.may_come_late(item, self._last_fault()):
             self._find("reordered", f"{by!r} got item {item} of {subscription} at {self._at:.15g}, behind {behind}.")
         if before is None or item.first > before.first:
             subscription.order[key] = item
             subscription.highest = max(subscription.highest, item.first)
 
-    def _may_come_late(self, subscription: Subscription, item: Item) -> bool:
-        """Whether somebody else may have had an item before, who gave it back without having looked at it."""
-        if subscription.address.copies and not subscription.shared:
-            return False
-        causes = max(self._last_fault(), subscription.killed)
-        if subscription.shared:
-            causes = max(causes, subscription.address.killed, subscription.returned)
-        return causes >= item.first
-
-    def _judge_again(self, subscription: Subscription, arrival: Arrival, event: Mapping[str, Any]) -> None:
+    def _judge_again(self, subscription: JudgedSubscription, arrival: Arrival, event: Told) -> None:
         address, item, state = subscription.address, arrival.item, arrival.state
         if subscription.again > arrival.place and event.get("offset", math.inf) >= subscription.again_from:
             return
@@ -340,7 +332,7 @@ class Checker:
             text = f"{event['by']!r} got item {item} of {subscription} again at {self._at:.15g}"
             self._find("doubled", f"{text}; at {arrival.at:.15g} it came to {arrival.by!r}, who {state}{sure}.")
 
-    def _judge_attempt(self, subscription: Subscription, arrival: Arrival, event: Mapping[str, Any]) -> None:
+    def _judge_attempt(self, subscription: JudgedSubscription, arrival: Arrival, event: Told) -> None:
         most, failed = subscription.address.attempts, arrival.sure_failures
         attempt = event.get("attempt", failed + 1)
         if attempt > failed and attempt <= most and failed < most:
@@ -351,7 +343,7 @@ class Checker:
         else:
             self._find("back", f"{text} had certainly failed before.")
 
-    def _on_settled(self, event: Mapping[str, Any]) -> None:
+    def _on_settled(self, event: Told) -> None:
         subscription, by, what = self._subscription(event), event["by"], event["event"]
         arrival = subscription.arrivals.get(event["item"])
         if arrival is not None and arrival.state is HELD and arrival.by == by:
@@ -377,7 +369,7 @@ class Checker:
             arrival.failed += 1
             arrival.final = event.get("final", False)
 
-    def _on_confirmed(self, event: Mapping[str, Any]) -> None:
+    def _on_confirmed(self, event: Told) -> None:
         arrival = self._subscription(event).arrivals.get(event["item"])
         if arrival is None:
             text = f"An outcome of item {event['item']!r} of {event['address']!r} was confirmed at {self._at:.15g}"
@@ -389,15 +381,15 @@ class Checker:
         elif arrival.state is FAILED:
             arrival.sure_failures += 1
 
-    def _on_committed(self, event: Mapping[str, Any]) -> None:
+    def _on_committed(self, event: Told) -> None:
         self.findings += starmap(Finding, self._offsets(self._subscription(event)).commit(event))
 
-    def _on_resumed(self, event: Mapping[str, Any]) -> None:
+    def _on_resumed(self, event: Told) -> None:
         self.findings += starmap(Finding, self._offsets(self._subscription(event)).resume(event, self.events))
 
     # items that leave an address
 
-    def _on_dropped(self, event: Mapping[str, Any]) -> None:
+    def _on_dropped(self, event: Told) -> None:
         address = self._address(event)
         reason = one_of(event, "reason", DROPS)
         item = address.items.get(event["item"]) if "item" in event else None
@@ -412,7 +404,7 @@ class Checker:
         else:
             (one or address).dropped += event["count"]
 
-    def _on_moved(self, event: Mapping[str, Any]) -> None:
+    def _on_moved(self, event: Told) -> None:
         address, name = self._address(event), event["item"]
         item = address.items.get(name)
         if item is None:
@@ -421,7 +413,7 @@ class Checker:
         self._leaves(address, item, None)
         self._enters(self._address({"address": event["to"]}), item, self._cause(address) >= item.first)
 
-    def _leaves(self, address: Address, item: Item, one: Subscription | None) -> None:
+    def _leaves(self, address: JudgedAddress, item: Item, one: JudgedSubscription | None) -> None:
         """Note that an item has left an address, or one subscription of it."""
         item.over = one is None
         for subscription in [one] if one else address.subscriptions.values():
@@ -432,7 +424,7 @@ class Checker:
                 self._held[arrival.by].discard(arrival)
                 arrival.state = OVER
 
-    def _enters(self, address: Address, item: Item, risky: bool) -> Item:  # noqa: FBT001 - a fact
+    def _enters(self, address: JudgedAddress, item: Item, risky: bool) -> Item:  # noqa: FBT001 - a fact
         """Note that an item has come from another address."""
         before = address.items.get(item.name)
         if before is not None and not before.over and not (before.risky or risky):
@@ -443,7 +435,7 @@ class Checker:
             subscription.arrivals.pop(item.name, None)
         return moved
 
-    def _dead_letter(self, address: Address, known: Item | None, name: Any, by: str) -> Item | None:  # noqa: ANN401
+    def _dead_letter(self, address: JudgedAddress, known: Item | None, name: Any, by: str) -> Item | None:  # noqa: ANN401
         """Return the item with a name, which may be a dead letter of another address, whose move nobody told."""
         for source in address.sources:
             item = source.items.get(name)
@@ -468,11 +460,11 @@ class Checker:
 
     # the end
 
-    def _on_left(self, event: Mapping[str, Any]) -> None:
+    def _on_left(self, event: Told) -> None:
         told = self._subscription(event) if "subscription" in event else self._address(event)
         told.ready, told.unsettled = event.get("ready", 0), event.get("unsettled", 0)
 
-    def _on_end(self, _event: Mapping[str, Any]) -> None:
+    def _on_end(self, _event: Told) -> None:
         self._ended = True
         down = {address.part for address in self._addresses.values() if address.down}
         for name in sorted(self._faults) + sorted(map(str, down)):
@@ -497,6 +489,6 @@ _EVENTS: Final = (
     *("run", "address", "subscribed", "unsubscribed", "sent", "got", "confirmed", "dropped", "moved", "committed"),
     *("resumed", "killed", "started", "fault", "healed", "waiting", "level", "left", "end", *_TOGETHER),
 )
-_HANDLERS: Final[dict[str, Callable[[Checker, Mapping[str, Any]], None]]] = {
+_HANDLERS: Final[dict[str, Callable[[Checker, Told], None]]] = {
     name: getattr(Checker, f"_on_{_TOGETHER.get(name, name)}") for name in _EVENTS
 }

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
-from rstreams.simulation.checker.accounts import DONE, FAILED, KILLED, OVER, RETURNED, Arrival, Item, Subscription
+from rstreams.simulation.checker.accounts import (
+    DONE,
+    FAILED,
+    KILLED,
+    OVER,
+    RETURNED,
+    Arrival,
+    Item,
+    JudgedSubscription,
+    Told,
+)
 
 Wrong = list[tuple[str, str]]
 """Kinds and texts of what is wrong."""
@@ -20,7 +29,7 @@ class Offsets:
         subscription: Which one.
     """
 
-    def __init__(self, subscription: Subscription) -> None:
+    def __init__(self, subscription: JudgedSubscription) -> None:
         self._subscription = subscription
         self._next: dict[tuple[str, Any], tuple[int, int]] = {}  # of a member: the next offset, and the place
         self._committed: dict[Any, int] = {}
@@ -32,12 +41,12 @@ class Offsets:
         for key in [key for key in self._next if key[0] == by]:
             del self._next[key]
 
-    def is_again(self, event: Mapping[str, Any], place: int) -> bool:
+    def is_again(self, event: Told, place: int) -> bool:
         """Return whether the subscription was resumed after a place, at or before the offset of an item."""
         offset, resumed = self._resumed.get(event.get("partition"), (0, -1))
         return resumed > place and event.get("offset", -1) >= offset
 
-    def got(self, event: Mapping[str, Any], item: Item, arrival: Arrival | None, place: int, cause: int) -> Wrong:
+    def got(self, event: Told, item: Item, arrival: Arrival | None, place: int, cause: int) -> Wrong:
         """Judge the offset of an item that came; `arrival` is what was known of it before."""
         by, partition, offset = event["by"], event.get("partition"), event["offset"]
         address = self._subscription.address
@@ -74,11 +83,11 @@ class Offsets:
         skipped = [each for each in between if begin <= each < end and each in known]
         return [("lost", f"and not item {known[each]!r} at offset {each}") for each in skipped]
 
-    def holds(self, event: Mapping[str, Any], arrival: Arrival) -> None:
+    def holds(self, event: Told, arrival: Arrival) -> None:
         """Note that an item has to be processed before a later offset is committed."""
         heapq.heappush(self._unsettled[event.get("partition")], (event["offset"], arrival.place, arrival))
 
-    def commit(self, event: Mapping[str, Any]) -> Wrong:
+    def commit(self, event: Told) -> Wrong:
         """Judge an offset that was committed."""
         offset, partition = event["offset"], event.get("partition")
         before = self._committed.get(partition, 0)
@@ -93,10 +102,10 @@ class Offsets:
             return [("early", self._committed_text(event, open_one))]
         return []
 
-    def _committed_text(self, event: Mapping[str, Any], why: str) -> str:
+    def _committed_text(self, event: Told, why: str) -> str:
         return f"Offset {event['offset']} of {self._subscription} was committed at {event['at']:.15g}, {why}."
 
-    def resume(self, event: Mapping[str, Any], place: int) -> Wrong:
+    def resume(self, event: Told, place: int) -> Wrong:
         """Judge the offset at which a member goes on."""
         offset, partition = event["offset"], event.get("partition")
         committed = self._committed.get(partition, 0)

@@ -25,9 +25,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, 1):
             try:
                 event = json.loads(line)
-                event["at"] + 0
-            except (ValueError, TypeError, KeyError):
+            except ValueError:
+                event = None
+            if not isinstance(event, dict) or not isinstance(event.get("at"), int | float):
                 shown = line.rstrip("\n")
                 msg = f"{path}:{number} is no event, an object of JSON with a number `at`: {shown[:80]}"
-                raise HistoryError(msg) from None
+                raise HistoryError(msg)
             yield event
