@@ -54,6 +54,7 @@ class DurableIntake(Queue, ABC):
         self._numbered = StoredProducers(self.seen, partition, sync_s, self.seen.gaps)
         self._refused = 0
         self._dropped = 0
+        self._turned_down = 0  # the newest ones among the dropped: they were never enqueued
 
     @abstractmethod
     def _on_safe(self, first: int, run: Sequence[bytes]) -> None:
@@ -83,6 +84,7 @@ class DurableIntake(Queue, ABC):
                 self._turn_away(producer, fits.count(False))
                 kept = list(compress(run, fits))
                 self._dropped += len(run) - len(kept)
+                self._turned_down += len(run) - len(kept)
                 self._append(producer, kept, stamps, repeated + len(run) - len(kept))  # the others are accepted
             else:
                 self._keep_or_refuse(producer, run, stamps, repeated, fits)

@@ -152,6 +152,11 @@ class NamedBacklog(DurableQueue):
         return self._places.stored
 
     @property
+    def arrived(self) -> int:
+        """How many messages have come, those that it did not take included."""
+        return self._enqueued + self._turned_down
+
+    @property
     def left(self) -> int:
         """How many messages would be lost with the node."""
         return 0 if self.durable else self.stored

@@ -173,7 +173,7 @@ class NamedSubscription:
             user=self.owner.user or "",
             attached=self.attached,
             durable=self.durable,
-            arrived=numbers.enqueued + len(self._waiting),
+            arrived=self.backlog.arrived + len(self._waiting),
             waiting=numbers.ready + numbers.unsafe + len(self._waiting),
             unsettled=numbers.unsettled,
             accepted=numbers.accepted,
