@@ -170,6 +170,8 @@ class WorldFaults:
                 self._set_blocked(name, other, back=False, blocked=False)
         for connection in self._network.live:
             connection.heal()
+            for pipe in connection.pipes:
+                pipe.break_after(None)
 
     def disturb(
         self, connection: MemoryConnection, kind: str, disturb: Callable[[], object], *, for_s: float | None = None

@@ -64,7 +64,7 @@ class MemoryConnection:
         Args:
             gone: 0: the client; 1: the server.
         """
-        self.ends[gone].vanish()
+        self.ends[gone].forget()
         self.pipes[gone].blocked = self.pipes[1 - gone].blocked = True
         self.pipes[1 - gone].closed_reader = self.reset
 

@@ -126,8 +126,8 @@ class Pipe:
         self._ready.clear()
         self.wake()
 
-    def break_after(self, count: int) -> None:
-        """Reset the connection when so many more bytes have been sent, whatever they are in the middle of."""
+    def break_after(self, count: int | None) -> None:
+        """Reset the connection when so many more bytes have been sent, in the middle of anything; None: never."""
         self._left = count
 
     def wake(self) -> None:

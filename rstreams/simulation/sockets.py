@@ -83,6 +83,7 @@ class MemorySocket(trio.socket.SocketType):
         self.host = host
         self.name: tuple[str, int] = ("0.0.0.0", 0)  # noqa: S104 - not bound yet
         self.is_closed = False
+        self.is_forgotten = False
         self._network = network
         self._listening: Listening | None = None
         self._peer: MemorySocket | None = None
@@ -256,6 +257,11 @@ class MemorySocket(trio.socket.SocketType):
         elif not ended:
             outgoing.put_end()
 
+    def forget(self) -> None:
+        """Give the connection up, without a word to the other side; whoever uses it here gets an error."""
+        self.is_forgotten = True
+        self.vanish()
+
     def vanish(self) -> None:
         """Be closed, without a word to the other side."""
         self.is_closed = True
@@ -279,6 +285,8 @@ class MemorySocket(trio.socket.SocketType):
         return MemoryWire(self, self._incoming, self._outgoing)
 
     def _usable(self, pipe: Pipe | None) -> Pipe:
+        if self.is_forgotten:
+            raise _refused(errno.ETIMEDOUT)
         if self.is_closed:
             raise _refused(errno.EBADF)
         if pipe is None:
@@ -357,8 +365,8 @@ class MemoryWire:
         await trio.lowlevel.checkpoint()
 
     def _check(self, pipe: Pipe) -> Pipe:
-        if self._socket.is_closed:
+        if self._socket.is_closed and not self._socket.is_forgotten:
             raise trio.ClosedResourceError
-        if pipe.broken:
+        if pipe.broken or self._socket.is_forgotten:
             raise trio.BrokenResourceError
         return pipe
