@@ -31,6 +31,10 @@ Verdict = Literal["done", "failed", "rejected", "released"]
 """What a consumer makes of an item."""
 
 
+class BrokenPromiseError(Exception):
+    """Something happened that the product promises not to do, and that a history cannot tell."""
+
+
 def connected(url: str, name: str, **options: Any) -> Any:  # noqa: ANN401 - those of `connect`
     """Return a connection of the part `name`, which comes back after each loss."""
     usual: dict[str, Any] = {"reconnect": AGAIN, "idle_timeout_s": IDLE_S, "container_id": name}
@@ -50,6 +54,7 @@ class ProducerProgram:
         message: Makes the message of an item; None: the item is the message.
         fields: Returns fields of the event `sent`, such as its key.
         options: Options of `Connection.sender`.
+        heard: Called with each outcome and its item.
     """
 
     world: World
@@ -62,6 +67,7 @@ class ProducerProgram:
     message: Callable[[Any], object] | None = None
     fields: Callable[[Any], dict[str, object]] | None = None
     options: dict[str, Any] | None = None
+    heard: Callable[[str, int | str], object] = lambda _outcome, _item: None
 
     async def run(self) -> None:
         """Send everything, and wait for the outcomes."""
@@ -93,6 +99,7 @@ class ProducerProgram:
             self._note("unknown", item)
 
     def _note(self, outcome: Literal["accepted", "refused", "unknown"], item: int | str) -> None:
+        self.heard(outcome, item)
         self.world.note(outcome, by=self.name, address=self.address, item=item)
 
 
@@ -146,7 +153,7 @@ class ConsumerProgram:
             who["subscription"] = self.subscription
         messages = connection.messages(self.address, settlement="manual", **self.options or {})
         world.note("subscribed", **who)
-        world.note("waiting", **who, count=1)
+        world.note("waiting", **who, count=1_000_000)
         try:
             async with messages.open() as loop:
                 async for delivery in loop:
