@@ -86,9 +86,13 @@ def _check_header(path: Path) -> None:
     if len(header) < 100 or header[:16] != b"SQLite format 3\0" or number != APPLICATION:
         raise damaged(path, f"the file {TABLES!r} does not begin as a store's")
     if version != VERSION:
-        formats = f"has the format {version}, and this rstreams reads the format {VERSION}"
-        msg = f"store {str(path)!r} {formats}: open it with the version that wrote it, or begin an empty directory"
-        raise StoreError(msg)
+        raise of_another_version(path, version)
+
+
+def of_another_version(path: Path, version: int) -> StoreError:
+    """Return the error for a store that another version of rstreams has written."""
+    formats = f"has the format {version}, and this rstreams reads the format {VERSION}"
+    return StoreError(f"store {str(path)!r} {formats}: use the version that wrote it, or begin an empty directory")
 
 
 def missing_commits(number: int) -> str:

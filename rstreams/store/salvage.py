@@ -20,7 +20,7 @@ from rstreams.store.entries import checksum, split
 from rstreams.store.failures import FILES
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.place import MARK, TABLES, read_mark
-from rstreams.store.recovery import VERSION, missing_commits, open_to_read
+from rstreams.store.recovery import VERSION, missing_commits, of_another_version, open_to_read
 from rstreams.store.tables import UNREADABLE, account_checksum
 
 
@@ -138,8 +138,7 @@ class _Reading:
         found, execute = self._found, self._found.connection.execute
         [(version,)] = execute("PRAGMA user_version").fetchall()
         if version > VERSION:
-            msg = f"store {str(self._path)!r} was written by a newer version of rstreams"
-            raise StoreError(msg)
+            raise of_another_version(self._path, version)
         execute("SELECT count(*) FROM sqlite_master").fetchall()
         self._look_at_pages()
         self._read_account()

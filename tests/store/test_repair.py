@@ -190,7 +190,9 @@ def test_what_cannot_be_used_is_refused(copy: Path, work: Callable[[Path], objec
         work(copy)
     used.store.close()
     change(copy, "PRAGMA user_version = 2")
-    with pytest.raises(StoreError, match="newer version"):
+    with pytest.raises(
+        StoreError, match="has the format 2, and this rstreams reads the format 1: use the version that wrote it"
+    ):
         work(copy)
     (copy / "store.db").write_bytes(b"something else" * 1000)
     with pytest.raises(StoreError, match="nothing of it can be read"):

@@ -108,7 +108,7 @@ def test_a_store_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -
     before = snapshot(tmp_path / "s")
     with pytest.raises(
         StoreError,
-        match="has the format 2, and this rstreams reads the format 1: open it with the version that wrote it",
+        match="has the format 2, and this rstreams reads the format 1: use the version that wrote it",
     ):
         Store(tmp_path / "s")
     assert snapshot(tmp_path / "s") == before
