@@ -109,9 +109,9 @@ crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 S
 	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --mode $(MODE) --runs $(RUNS) --seed $(SEED)
 
 CASES ?=
-compat: ## the last release against this tree: clients, nodes, stores; CASES="queues store"; build/compat/compat.json
-	@tools/setup.sh dev
-	@echo "compat: builds the last release once, then about two minutes"
+compat: ## the last release against this tree: clients, nodes, stores, checkpoints; CASES="queues store"; build/compat/compat.json
+	@tools/setup.sh dev java
+	@echo "compat: builds the last release once, then about two minutes, and some more with Spark"
 	$(BIN)/python -m tests.compat.run $(CASES)
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"

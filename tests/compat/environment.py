@@ -16,6 +16,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 RELEASE: Final = Path(__file__).with_name("RELEASE")
 BUILD: Final = ROOT / "build" / "compat"
+JAVA: Final = ROOT / ".venv" / "java"
 
 
 class NoEnvironment(Exception):
@@ -39,6 +40,9 @@ class Environment:
 
     def make(self, part: str, say: Callable[[str], None]) -> None:
         """Install a part, "core" or "spark", unless that is done; the core is needed first."""
+        if part == "spark" and not JAVA.exists():
+            msg = "the case spark needs Java; run: tools/setup.sh dev java"
+            raise NoEnvironment(msg)
         done = self.folder / f"has-{part}"
         if done.exists():
             return
@@ -70,7 +74,8 @@ class Environment:
 
     def _run(self, *command: str, cwd: Path | None = None) -> None:
         done = subprocess.run(command, cwd=cwd or self.tree, capture_output=True, text=True, check=False)
-        (self.folder / "build.log").open("a").write(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        with (self.folder / "build.log").open("a") as log:
+            log.write(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             msg = f"{' '.join(command[:4])} failed: {last}; all of it is in {self.folder.relative_to(ROOT)}/build.log"

@@ -51,16 +51,13 @@ def message_of(form: str, number: int, keys: int = 0, fields: Mapping[str, Any] 
         form: One of `FORMS`, or "mixed".
         number: Its number, which is in its properties also.
         keys: So many keys, one of which is in the annotation by which a log finds its partition; 0: none.
-        fields: More fields of the message.
+        fields: More fields of the message, or others than these.
     """
     form = MIXED[number % len(MIXED)] if form == "mixed" else form
-    return Message(
-        FORMS[form](number),
-        id=f"m-{number}",
-        properties={"number": number, "form": form},
-        annotations={"x-opt-partition-key": f"key {number % keys}"} if keys else {},
-        **(fields or {}),
-    )
+    given: dict[str, Any] = {"id": f"m-{number}", "properties": {"number": number, "form": form}}
+    if keys:
+        given["annotations"] = {"x-opt-partition-key": f"key {number % keys}"}
+    return Message(FORMS[form](number), **(given | dict(fields or {})))
 
 
 def told_of(message: Message) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.compat import run
-from tests.compat.cases import CASES, STORE
+from tests.compat.cases import CASES, SPARK, STORE
 from tests.compat.environment import NoEnvironment, hash_of, released
 from tests.compat.pair import Pair
 from tests.compat.processes import Version, new_version
@@ -53,7 +53,7 @@ def test_what_may_come_twice_in_any_order_is_no_fault(pair: Pair) -> None:
 
 def test_an_unknown_case_is_one_line_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["queues", "qeues"]) == 2
-    known = ", ".join([*CASES, *STORE])
+    known = ", ".join([*CASES, *STORE, *SPARK])
     assert capsys.readouterr().out == f"compat: there is no case 'qeues'; there are: {known}\n"
 
 

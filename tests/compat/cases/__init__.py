@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from tests.compat.cases import calls, logs, queues, stores, streams
+from tests.compat.cases import calls, checkpoints, logs, queues, stores, streams
 from tests.compat.pair import Pair
 from tests.compat.processes import Version
 from tests.compat.results import Job
@@ -37,3 +37,6 @@ Several: TypeAlias = Callable[[Version, Version], list[tuple[str, Job]]]
 
 STORE: Final[dict[str, Several]] = {"store": stores.stores}
 """Stores that both versions have in turn."""
+
+SPARK: Final[dict[str, Several]] = {"spark": checkpoints.checkpoints}
+"""Checkpoints of Spark."""
