@@ -80,6 +80,7 @@ class WorldFaults:
             for side, end in enumerate(connection.ends):
                 if power and end.host is part.host:
                     connection.forget(side)
+                    connection.block(0, 1)
                     part.lost.append(connection.pipes[1 - side])
         for socket in tuple(part.host.sockets):
             socket.close()
@@ -135,6 +136,11 @@ class WorldFaults:
     def mend(self, one: str, other: str) -> None:
         """Let everything arrive again, in both directions."""
         self._set_blocked(one, other, back=True, blocked=False)
+
+    def slow(self, one: str, other: str, bytes_per_s: float | None) -> None:
+        """Let so many bytes in a second go from one part to another one; None: there is no limit."""
+        self._fault("slow", one=one, other=other, bytes_per_s=bytes_per_s)
+        self._network.path(self._part(one).host, self._part(other).host).bytes_per_s = bytes_per_s
 
     def jump(self, name: str, seconds: float) -> None:
         """Set the calendar of a part forward, or back if `seconds` is less than 0; no other clock of it changes."""
@@ -217,7 +223,15 @@ class WorldFaults:
             until_s: When no further fault begins; two seconds later everything heals.
             most: The most faults.
         """
-        plan = drawn(self.numbers("weather"), kinds=kinds, parts=parts, pairs=pairs, until_s=until_s, most=most)
+        plan = drawn(
+            self.numbers("weather"),
+            kinds=kinds,
+            parts=parts,
+            disks=[name for name in parts if self._part(name).has_disk],
+            pairs=[pair for pair in pairs if all(map(self._part, pair))],
+            until_s=until_s,
+            most=most,
+        )
         for number, fault in enumerate(plan, len(self.plan)):
             self.plan.append(fault)
             if self.only is None or number in self.only:

@@ -83,13 +83,13 @@ class FilesOfDisk:
     def before_read(self) -> None:
         """Fail, if reads fail now."""
         if self._now() < self._broken_until and self._random.random() < 0.3:
-            raise apsw.IOError
+            raise _failure(apsw.SQLITE_IOERR_READ)
 
     def before_write(self, name: str, offset: int, size: int, old: bytes, length: int) -> None:
         """Fail, or note the write."""
         self._operate(apsw.SQLITE_IOERR_WRITE)
         if offset + size > length and self._now() < self._full_until:
-            raise apsw.FullError
+            raise _failure(apsw.SQLITE_FULL, apsw.FullError)
         self._unsynced.setdefault(name, []).append(_Write(offset, old, length))
 
     def before_truncate(self, name: str, size: int, old: bytes, length: int) -> None:
@@ -114,8 +114,8 @@ class FilesOfDisk:
             raise _failure(code)
 
 
-def _failure(code: int) -> Any:  # noqa: ANN401 - apsw does not tell of the attributes
-    error: Any = apsw.IOError()
+def _failure(code: int, kind: type[apsw.Error] = apsw.IOError) -> Any:  # noqa: ANN401 - apsw does not tell of the attributes
+    error: Any = kind()
     error.result, error.extendedresult = code & 0xFF, code
     return error
 
@@ -124,7 +124,14 @@ _disks: Final[dict[str, FilesOfDisk]] = {}
 """The disks that are open, by their folders."""
 
 
-class _Layer(apsw.VFS):
+class _Quiet:
+    """Does not print the failures that SQLite ignores, such as that of a sync when it closes a file."""
+
+    def excepthook(self, *_error: object) -> None:
+        pass
+
+
+class _Layer(_Quiet, apsw.VFS):
     def __init__(self) -> None:
         super().__init__(LAYER, "")
 
@@ -132,7 +139,7 @@ class _Layer(apsw.VFS):
         return _File(name, flags)
 
 
-class _File(apsw.VFSFile):
+class _File(_Quiet, apsw.VFSFile):
     def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         super().__init__("", name, flags)
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""

@@ -65,7 +65,6 @@ class MemoryConnection:
             gone: 0: the client; 1: the server.
         """
         self.ends[gone].forget()
-        self.pipes[gone].blocked = self.pipes[1 - gone].blocked = True
         self.pipes[1 - gone].closed_reader = self.reset
 
     def block(self, *directions: int) -> None:

@@ -14,6 +14,7 @@ Kind: TypeAlias = Literal[
 """The kinds of faults; `World.weather` says what each one does."""
 
 OF_PARTS: Final[tuple[Kind, ...]] = ("kill", "writing", "power", "jump", "disk_full", "disk_error")
+OF_DISKS: Final[tuple[Kind, ...]] = ("writing", "disk_full", "disk_error")
 OF_PAIRS: Final[tuple[Kind, ...]] = ("cut", "one_way", "reset", "break", "forget", "hold", "slow", "pieces", "delay")
 
 
@@ -45,6 +46,7 @@ def drawn(
     *,
     kinds: Sequence[Kind],
     parts: Sequence[str],
+    disks: Sequence[str],
     pairs: Sequence[tuple[str, str]],
     until_s: float,
     most: int,
@@ -53,17 +55,17 @@ def drawn(
 
     Many worlds have few faults, because most failures need one at the right moment.
     """
-    possible: list[tuple[Kind, tuple[str, ...]]] = [
-        (kind, (part,)) for kind in kinds if kind in OF_PARTS for part in parts
-    ]
-    possible += [(kind, pair) for kind in kinds if kind in OF_PAIRS for pair in pairs]
-    by_kind = {kind: [places for each, places in possible if each == kind] for kind, _ in possible}
-    if not by_kind:
+    places: dict[Kind, list[tuple[str, ...]]] = {}
+    for kind in kinds:
+        of_parts = disks if kind in OF_DISKS else parts
+        places[kind] = list(pairs) if kind in OF_PAIRS else [(part,) for part in of_parts]
+    possible = [kind for kind in kinds if places[kind]]
+    if not possible:
         return []
     plan = []
     for _ in range(random.choice((0, 1, most // 4, most))):
-        kind = random.choice(tuple(by_kind))
-        places = random.choice(by_kind[kind])
+        kind = random.choice(possible)
+        place = random.choice(places[kind])
         length_s = random.choice((0.001, 0.02, 0.3, 2.0)) * random.uniform(0.5, 1.5)
-        plan.append(Fault(until_s * random.random() ** 2, kind, places, length_s, random.random()))
+        plan.append(Fault(until_s * random.random() ** 2, kind, place, length_s, random.random()))
     return sorted(plan, key=lambda fault: fault.at_s)

@@ -352,4 +352,4 @@ def test_who_lost_an_item_without_knowing_and_who_has_it_now_may_both_be_done_wi
     script = (
         "a subscribed; b subscribed; p sent 1; a got 1; fault; healed; b got 1; a done 1; b done 1; p accepted 1; end"
     )
-    assert check(events(script)) == []
+    assert check(events(f"{script}; end")) == []

@@ -1,0 +1,109 @@
+"""The command of the simulation: what it prints, finds, shrinks, and says to a mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+from rstreams.simulation import World
+from rstreams.simulation.__main__ import main
+from rstreams.simulation.running import find, names, run, shrink
+
+HERE = "tests.simulation.test_simulation_command"
+
+
+def two_of_a_kind(world: World) -> None:
+    """Lose an item if the connections between two parts are cut, and one of them is killed."""
+    happened: set[str] = set()
+
+    async def watch() -> None:
+        world.note("address", address="q")
+        world.note("sent", by="p", address="q", item=1)
+        world.note("accepted", by="p", address="q", item=1)
+        while world.now() < 5:
+            await trio.sleep(0.1)
+            happened.update(event["kind"] for event in world.history.events if event["event"] == "fault")
+        if not {"cut", "kill"} <= happened:
+            world.note("subscribed", by="c", address="q", **{"from": "first"})
+            world.note("got", by="c", address="q", item=1)
+            world.note("done", by="c", address="q", item=1)
+        await trio.sleep(2)
+
+    world.start(watch, name="watcher")
+    world.start(trio.sleep_forever, name="one", service=True)
+    world.start(trio.sleep_forever, name="other", service=True)
+    world.weather(parts=["one"], pairs=[("one", "other")], kinds=["kill", "cut", "jump", "reset"], most=40)
+
+
+def well(world: World) -> None:
+    """Do nothing for a while."""
+    world.start(trio.sleep, 1, name="sleeper")
+
+
+def test_a_failure_is_shrunk_to_the_fewest_faults() -> None:
+    failing = next(result for seed in range(50) if (result := run("it", two_of_a_kind, seed)).findings)
+    assert len(failing.plan) > 2
+    smallest = shrink(failing, two_of_a_kind)
+    assert sorted(each.partition(" ")[0] for each in smallest.plan) == ["cut", "kill"]
+    assert smallest.kinds == failing.kinds == {"early"}
+
+
+def test_the_command_tells_what_failed_and_how_to_have_it_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = tmp_path / "figures.json"
+    command = ["--workload", f"{HERE}:two_of_a_kind", "--seeds", "30", "--jobs", "1"]
+    assert main([*command, "--until-failure", "--json", str(figures), "--folder", str(tmp_path)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    (failed,) = json.loads(figures.read_text())["failed"]
+    assert told[0] == f"{HERE}:two_of_a_kind fails with seed {failed['seed']}: {failed['findings'][0]}"
+    assert told[-1].startswith("simulate: ")
+    assert told[-1].endswith(", 1 failed")
+
+
+def test_the_command_runs_seeds_twice_and_counts_faults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--workload", f"{HERE}:well", "--seeds", "3", "--twice", "2", "--jobs", "1"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("simulate: 3 runs of 1 workloads in ")
+    assert line.endswith("2 runs the same twice, 0 failed")
+
+
+def test_the_frames_of_a_seed_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--workload", "queues", "--seed", "1", "--frames"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("producer0 -> node attach" in line for line in lines)
+    assert any("node -> producer0 disposition" in line for line in lines)
+    times = [float(line.split()[0]) for line in lines[:-2] if line]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--workload", "quues"], "--workload quues: there is no such workload; it may be all, MODULE:FUNCTION, or "),
+        (["--workload", "nowhere:workload"], "--workload nowhere:workload: it cannot be imported: No module named"),
+        (["--workload", f"{HERE}:nothing"], f"--workload {HERE}:nothing: there is no such workload"),
+        (
+            ["--workload", f"queues,{HERE}:well", "--frames"],
+            "--frames: it prints the frames of one workload: give its name",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rstreams.simulation: {told}")
+
+
+def test_a_number_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--seeds", "-1"])
+    assert "argument --seeds: '-1': it must be a whole number of 0 or more" in capsys.readouterr().err
+
+
+def test_every_workload_is_found_by_its_name() -> None:
+    assert "queues" in names()
+    assert all(callable(find(name)) for name in names())
