@@ -124,14 +124,14 @@ _disks: Final[dict[str, FilesOfDisk]] = {}
 """The disks that are open, by their folders."""
 
 
-class _Quiet:
-    """Does not print the failures that SQLite ignores, such as that of a sync when it closes a file."""
-
-    def excepthook(self, *_error: object) -> None:
-        pass
+def _ignore(*_error: object) -> bool:
+    """Do not print the failures that SQLite ignores, such as that of a sync when it closes a file."""
+    return True
 
 
-class _Layer(_Quiet, apsw.VFS):
+class _Layer(apsw.VFS):
+    excepthook = _ignore
+
     def __init__(self) -> None:
         super().__init__(LAYER, "")
 
@@ -139,7 +139,9 @@ class _Layer(_Quiet, apsw.VFS):
         return _File(name, flags)
 
 
-class _File(_Quiet, apsw.VFSFile):
+class _File(apsw.VFSFile):
+    excepthook = _ignore
+
     def __init__(self, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         super().__init__("", name, flags)
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""

@@ -12,6 +12,7 @@ import trio
 
 import rstreams
 from rstreams import Reconnect
+from rstreams.node.queue_options import Fsync
 from rstreams.simulation import World, simulation
 from rstreams.simulation.faulty_files import FilesOfDisk, TablesOverLayer, forget_disk, open_tables
 
@@ -98,12 +99,12 @@ def test_what_is_not_synced_is_lost_in_some_worlds(tmp_path: Path) -> None:
     assert lost == {0, 1}
 
 
-def stored(world: World, fsync: str) -> list[int]:
+def stored(world: World, fsync: Fsync) -> list[int]:
     """Set up a shop that sends ten items to a durable queue; return those that were accepted."""
     accepted: list[int] = []
 
     def declare(node: rstreams.Node) -> None:
-        node.queue("orders", durable=True, fsync=fsync, fsync_interval_s=60.0)  # type: ignore[arg-type] - a name
+        node.queue("orders", durable=True, fsync=fsync, fsync_interval_s=60.0)
 
     url = world.node("node", declare, store=True)
 
@@ -116,7 +117,7 @@ def stored(world: World, fsync: str) -> list[int]:
     return accepted
 
 
-def left_after_power(seed: int, fsync: str) -> int:
+def left_after_power(seed: int, fsync: Fsync) -> int:
     """Return how many of ten accepted items are there after a failure of the power."""
     left: list[int] = []
 

@@ -9,6 +9,7 @@ import trio
 
 from rstreams.simulation import World, simulation
 from rstreams.simulation.pipe import BUFFER_BYTES
+from rstreams.simulation.weather import Kind
 
 Talk = Callable[[trio.SocketStream], Awaitable[None]]
 
@@ -64,7 +65,7 @@ def sent_over(world: World, *, pause_s: float = 0.0) -> list[bytes]:
 def test_bytes_arrive_in_order_whatever_slows_them(seed: int) -> None:
     with simulation(seed, limit_s=60) as world:
         arrived = sent_over(world, pause_s=0.01)
-        kinds = ("cut", "one_way", "hold", "slow", "pieces", "delay")
+        kinds: list[Kind] = ["cut", "one_way", "hold", "slow", "pieces", "delay"]
         world.weather(pairs=[("client", "server")], kinds=kinds, until_s=0.2, most=30)
     assert arrived == [DATA]
 
