@@ -328,6 +328,13 @@ def test_a_line_that_is_no_event_is_named(line: str, tmp_path: Path, capsys: pyt
     assert capsys.readouterr().err == f"check: {file}:2 is no event, an object of JSON with a number `at`: {line}\n"
 
 
+def test_a_file_of_bytes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "h.jsonl"
+    file.write_bytes(b"\xff\xfe")
+    assert main([str(file)]) == 1
+    assert capsys.readouterr().err.startswith(f"check: {file}:1 is no event")
+
+
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err == f"check: {tmp_path / 'none'} cannot be read: No such file or directory\n"
