@@ -124,9 +124,7 @@ _disks: Final[dict[str, FilesOfDisk]] = {}
 """The disks that are open, by their folders."""
 
 
-def _ignore(
-    _self: object, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-) -> bool:
+def _ignore(*_told: object, **_named: object) -> bool:
     """Do not print the failures that SQLite ignores, such as that of a sync when it closes a file."""
     return True
 
