@@ -289,7 +289,7 @@ class Node(NodeAddresses, AdministeredNode):
         )
         listener = await open_listener(place, options, self._options.admission)
         self._listeners.append(listener)
-        self._scope.nursery.start_soon(listener.run, self._options, self._on_attach)
+        self._scope.start_soon(listener.run, self._options, self._on_attach)
         return listener
 
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
@@ -352,7 +352,7 @@ class Node(NodeAddresses, AdministeredNode):
 
     def _start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:  # noqa: ANN401
         if self._entered:
-            self._scope.nursery.start_soon(function, *arguments)
+            self._scope.start_soon(function, *arguments)
         else:
             self._first_tasks.append((function, arguments))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar, Token, copy_context
 from types import TracebackType
 from typing import Any, Self
 
@@ -107,7 +107,14 @@ class NetworkScope(Scope):
     """The scope of a connection or a node: under asyncio, stages find the scheduler of asyncio inside."""
 
     def _current(self) -> Scheduler:
-        return host_scheduler.get() or self.scheduler
+        self._bound = host_scheduler.get() or self.scheduler
+        return self._bound
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:  # noqa: ANN401
+        """Start a task in which stages find the scheduler of this scope, whichever task calls this."""
+        context = copy_context()
+        context.run(current_scheduler.set, self._bound)
+        context.run(self.nursery.start_soon, function, *arguments)
 
 
 @asynccontextmanager
