@@ -153,6 +153,12 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("unexpected", f"{DEAD}; {GOT}; d got 1 address=d", f"{DEAD}; {GOT}; c failed 1; d got 1 address=d", LETTERS),
     ("unexpected", f"{GOT}; c confirmed 2", f"{GOT}; c done 1; c confirmed 1", {}),
     ("unexpected", f"{GOT}; dropped 2 reason=oldest", f"{GOT}; dropped 1 reason=oldest", {"drops": ["oldest"]}),
+    (
+        "unexpected",
+        f"{DEAD}; {GOT}; moved 1 to=d; left address=d ready=1; b done 1",
+        f"{DEAD}; {GOT}; moved 1 to=d; left address=d ready=1; c done 1",
+        {},
+    ),
     ("unexpected", f"{DEAD}; {GOT}; moved 2 to=d", f"{DEAD}; {GOT}; moved 1 to=d; left address=d ready=1", {}),
     # reordered
     ("reordered", f"{TWO}; c got 2; c got 1", f"{TWO}; c got 1; c got 2", {}),

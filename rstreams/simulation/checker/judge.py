@@ -351,7 +351,7 @@ class Checker:
         elif arrival is not None and by in arrival.others:
             arrival.others = {*arrival.others} - {by}
             self._held[by].discard(arrival)
-            if what != "done":
+            if what != "done" or arrival.state is OVER:
                 return  # somebody else has it, or has told what became of it
             if arrival.state is HELD:  # that one may still tell, too
                 arrival.others |= {arrival.by}
@@ -421,7 +421,8 @@ class Checker:
             if arrival is None and one:
                 arrival = one.arrivals[item.name] = Arrival(item)
             if arrival is not None:
-                self._held[arrival.by].discard(arrival)
+                if arrival.state is HELD:  # who has it from before may still tell what became of it there
+                    arrival.others = {*arrival.others, arrival.by}
                 arrival.state = OVER
 
     def _enters(self, address: JudgedAddress, item: Item, risky: bool) -> Item:  # noqa: FBT001 - a fact
