@@ -292,9 +292,20 @@ class DurableQueue(DurableIntake):
             message.recall(note)
         if message.dying and self._outlet is not None:
             self._departures.put(message)
+            self._count_dying(message.dying)
             self._send_away(message)
         else:
             self._come_in(message)
+
+    def _count_dying(self, reason: str) -> None:
+        """Count a message among those that have left as it did, in the last life of the node."""
+        if reason.startswith("rejected"):
+            self._delivered += 1
+            self._rejected += 1
+        elif reason.startswith("exhausted"):
+            self._exhausted += 1
+        else:
+            self._expired += 1
 
     def _shown(self, position: int, encoded: bytes) -> bytes | None:
         message = self._departures.present.get(position)

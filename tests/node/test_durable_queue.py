@@ -125,6 +125,8 @@ def test_a_message_on_its_way_to_the_dead_letters_does_not_come_back_to_a_consum
     assert "no" in decode_message(letters.items[1]).annotations["x-opt-rstreams-failure"]
     probe.holds[0].done()
     again.run()
+    told = queue.statistics()
+    assert (told.enqueued, told.accepted, told.rejected, told.delivered) == (2, 1, 1, 2)
     assert again.store.partition("queue/q").count == 0
     again.close()
 
