@@ -158,7 +158,7 @@ class World(WorldFaults):
             repeatable(str(self.seed), self.today, self._thread_delay_s),
             _gathered(self.log, self.failures, self.now),
         ):
-            self._folder = Path(folder)
+            self._folder, self._folder_bytes = Path(folder), folder.encode()
             self._threads = self.numbers("threads")
             trio.run(self._main, clock=self._clock, instruments=[_Watch(self)])
         self.digest = self._hash.hexdigest()
@@ -232,6 +232,7 @@ class World(WorldFaults):
 
     def _seen(self, connection: MemoryConnection, direction: int, data: bytes) -> None:
         now = self.now()
+        data = data.replace(self._folder_bytes, b"/" * len(self._folder_bytes))  # errors of stores may name it
         self._hash.update(b"%.9f %d %d " % (now, connection.number, direction))
         self._hash.update(data)
         if self.on_bytes is not None:
