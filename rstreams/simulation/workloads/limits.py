@@ -109,8 +109,8 @@ class _Depot:
 
     def judge(self) -> None:
         """Check what was stored at any time, as far as the clients know it, against the capacity."""
-        if self.when_full not in {"block", "reject"}:
-            return
+        if self.when_full not in {"block", "reject"} or (self.attempts is not None and self.world.faults):
+            return  # the queue may be rid of items that no client has heard of
         stored: set[object] = set()
         gone: set[object] = set()
         for event in self.world.history.events:
