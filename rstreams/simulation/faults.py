@@ -30,6 +30,7 @@ class WorldFaults:
         faults: How many faults there were.
         plan: The faults that `weather` has drawn.
         only: The numbers of those that happen; None: all do.
+        calms_at_s: When everything heals; 0: there is no weather.
     """
 
     def __init__(self, seed: int, now: Callable[[], float], only: frozenset[int] | None) -> None:
@@ -38,6 +39,7 @@ class WorldFaults:
         self.history = History(now)
         self.faults = 0
         self.plan: list[Fault] = []
+        self.calms_at_s = 0.0
         self.only = only
         self._parts: dict[str, WorldPart] = {}
         self._planned: list[tuple[float, Callable[[], object]]] = []
@@ -195,7 +197,7 @@ class WorldFaults:
         parts: Sequence[str] = (),
         pairs: Sequence[tuple[str, str]] = (),
         kinds: Sequence[Kind] = (*OF_PARTS, *OF_PAIRS),
-        until_s: float = 4.0,
+        until_s: float = 2.0,
         most: int = 24,
     ) -> None:
         """Draw faults from the seed, and let them happen; then everything heals.
@@ -220,7 +222,7 @@ class WorldFaults:
             parts: The parts that may be killed, and whose disk and calendar may fail.
             pairs: The parts whose connections may fail.
             kinds: The kinds of faults that may happen.
-            until_s: When no further fault begins; two seconds later everything heals.
+            until_s: When no further fault begins; a second later everything heals.
             most: The most faults.
         """
         plan = drawn(
@@ -236,7 +238,8 @@ class WorldFaults:
             self.plan.append(fault)
             if self.only is None or number in self.only:
                 self.at(fault.at_s, self._happen, fault)
-        self.at(until_s + 2.0, self.calm)
+        self.calms_at_s = max(self.calms_at_s, until_s + 1.0)
+        self.at(until_s + 1.0, self.calm)
 
     def connections(self, one: str, other: str) -> list[MemoryConnection]:
         """Return the live connections between two parts, the oldest first, to disturb them one by one."""

@@ -22,7 +22,7 @@ PATIENCE_S: Final = 45.0
 QUIET_S: Final = 5.0
 """The same for a system that has done all that was expected."""
 
-IDLE_S: Final = 4.0
+IDLE_S: Final = 8.0
 """The idle time-out of all connections: a connection that has died is noticed soon."""
 
 AGAIN: Final = Reconnect(at_start=True, max_delay_s=1.0)
@@ -194,9 +194,9 @@ class ConsumerProgram:
                 delivery.release()
 
 
-async def at_rest(world: World, is_through: Callable[[], bool], begins_s: float) -> None:
+async def at_rest(world: World, is_through: Callable[[], bool], begins_s: float = 0.0) -> None:
     """Wait until the weather is over, and nothing has happened for `QUIET_S`; if a workload is not through, longer."""
-    await trio.sleep_until(begins_s)
+    await trio.sleep_until(max(begins_s, world.calms_at_s + 0.5))
     seen, since = 0, world.now()
     while world.now() - since < (QUIET_S if is_through() else PATIENCE_S):
         if seen != len(world.history.events):

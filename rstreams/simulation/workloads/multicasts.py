@@ -260,7 +260,7 @@ def workload(world: World) -> None:
         return "late" in through and all(subscriber.late >= late for subscriber in subscribers)
 
     async def referee() -> None:
-        await at_rest(world, is_through, quiet_s + 8.0)
+        await at_rest(world, is_through)
         await trio.sleep(1.0)
         paper.judge()
         paper.note_dropped()

@@ -75,7 +75,7 @@ def workload(world: World) -> None:
     world.weather(parts=["node", *consumers], pairs=pairs)
 
     async def referee() -> None:
-        await at_rest(world, lambda: through >= expected, 6.5)
+        await at_rest(world, lambda: through >= expected)
         for queue in (shop.letters, shop.orders):
             if queue is not None:
                 note_left(world, queue)
