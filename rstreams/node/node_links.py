@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from rstreams import _machine
 from rstreams._codec import Described
@@ -111,10 +111,10 @@ class NodeLinks:
         self.leftovers = Leftovers()
         self.kept = KeptSubscriptions(budget)
         self.closing = False
-        self.producers: WeakSet[LinkSubscription[bytes]] = WeakSet()
-        self.repliers: WeakSet[LinkSubscription[bytes]] = WeakSet()
-        self.consumers: WeakSet[LinkSubscriber[Any]] = WeakSet()
-        self.served: WeakSet[LinkSubscriber[Any]] = WeakSet()
+        self.producers: WeakKeyDictionary[LinkSubscription[bytes], None] = WeakKeyDictionary()
+        self.repliers: WeakKeyDictionary[LinkSubscription[bytes], None] = WeakKeyDictionary()
+        self.consumers: WeakKeyDictionary[LinkSubscriber[Any], None] = WeakKeyDictionary()
+        self.served: WeakKeyDictionary[LinkSubscriber[Any], None] = WeakKeyDictionary()
 
     def drain(self) -> None:
         """Refuse new links except those for replies, withdraw the producers' credit, and end served streams."""
@@ -319,7 +319,7 @@ class NodeLinks:
             finish_later=self.leftovers.add,
             refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
         )
-        (self.consumers if supply.sees_through else self.served).add(end)
+        (self.consumers if supply.sees_through else self.served)[end] = None
         if isinstance(end, KeptSubscriber):
             self.kept.keep(name, end, frame, supply)
         if supply.named is not None:
@@ -363,7 +363,7 @@ class NodeLinks:
             pack_items=self._pack_items,
             window_bytes=self._window_bytes,
         )
-        (self.repliers if address.open_while_draining else self.producers).add(end)
+        (self.repliers if address.open_while_draining else self.producers)[end] = None
         self.attached.add(end, address.name, client, driver.peer_container, frame.name)
         self._temporaries.sends(address.name, end)
         link = end.bind(frame.name, driver)

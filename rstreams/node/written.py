@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import trio
 
@@ -88,7 +88,7 @@ class Begun:
         """Wait for so many changes; with 0 it is in the store, or needs none."""
         self._missing = changes
         self._error: StoreError | None = None
-        self._waiting: WeakSet[Hears] = WeakSet()  # one whose link has ended is not kept
+        self._waiting: WeakKeyDictionary[Hears, None] = WeakKeyDictionary()  # in order; not those whose link has ended
 
     @property
     def is_known(self) -> bool:
@@ -108,4 +108,4 @@ class Begun:
         if self.is_known:
             waiting.begun(self._error)
         else:
-            self._waiting.add(waiting)
+            self._waiting[waiting] = None

@@ -88,7 +88,7 @@ class LinkTurns:
         self._on_item = on_item
         self._noted: dict[TakesTurns, None] = {}
         self._dirty: dict[TakesTurns | _Room, None] = {}
-        self._waiting: set[TakesTurns] = set()
+        self._waiting: dict[TakesTurns, None] = {}
         self._rooms: dict[Hashable, _Room] = {}  # by session
         self._ended: list[TakesTurns] = []
         self._turn = Turn(_machine).begin()
@@ -119,7 +119,7 @@ class LinkTurns:
 
     def wait(self, driver: TakesTurns) -> None:
         """Have the link's end work when output has gone."""
-        self._waiting.add(driver)
+        self._waiting[driver] = None
 
     def wait_for_room(self, driver: TakesTurns, session: Hashable) -> None:
         """Have the link's end work when output has gone, and links that came before have left room in its session."""
@@ -179,7 +179,7 @@ class LinkTurns:
         """Take a link that is gone out of the queues."""
         self._noted.pop(driver, None)
         self._dirty.pop(driver, None)
-        self._waiting.discard(driver)
+        self._waiting.pop(driver, None)
         for room in self._rooms.values():
             room.drivers.pop(driver, None)
 

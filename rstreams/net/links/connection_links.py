@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import trio
 
@@ -110,9 +110,9 @@ class Links:
         self._numbers = itertools.count(1)
         self._attached = itertools.count()
         self._home = Home()
-        self._received: WeakSet[LinkSubscription[Any]] = WeakSet()
+        self._received: WeakKeyDictionary[LinkSubscription[Any], None] = WeakKeyDictionary()  # in their order
         self._ends: WeakKeyDictionary[_End, tuple[int, str]] = WeakKeyDictionary()  # in their order, and as shown
-        self._sendings: set[Sending] = set()
+        self._sendings: dict[Sending, None] = {}
         self.answer_timeout_s = math.inf
         self._receives = self._sends = True
         self._producers: set[tuple[str, str]] = set()  # producers that stamp their messages, with their addresses
@@ -152,7 +152,7 @@ class Links:
         if not self._receives:
             end.on_lost(Lost(self._draining))
             return
-        self._received.add(end)
+        self._received[end] = None
         self.attach(end, frame)
 
     def attach(self, end: _End, frame: Attach) -> None:
@@ -227,7 +227,7 @@ class Links:
             encode = stamper.stamping(encode)
 
         def finish(error: BaseException | None) -> None:
-            self._sendings.discard(sending)
+            self._sendings.pop(sending, None)
             if producer is not None:
                 self._producers.discard(producer)
             sending.finish(error)
@@ -259,7 +259,7 @@ class Links:
             properties={**end.properties(), **({} if stamper is None else {ONCE: True})},
         )
         sending = Sending(end, on_finished, on_leave)
-        self._sendings.add(sending)
+        self._sendings[sending] = None
         self.attach(end, frame)
         return sending
 
