@@ -27,6 +27,7 @@ IDLE_S: Final = 8.0
 
 AGAIN: Final = Reconnect(at_start=True, max_delay_s=1.0)
 
+
 Verdict = Literal["done", "failed", "rejected", "released"]
 """What a consumer makes of an item."""
 
@@ -53,6 +54,7 @@ class ProducerProgram:
         pause_s: The longest pause behind an item, in seconds.
         message: Makes the message of an item; None: the item is the message.
         fields: Returns fields of the event `sent`, such as its key.
+        place_of: Returns the address of an item for the history; None: it is `address`.
         options: Options of `Connection.sender`.
         heard: Called with each outcome and its item.
     """
@@ -66,6 +68,7 @@ class ProducerProgram:
     pause_s: float = 0.05
     message: Callable[[Any], object] | None = None
     fields: Callable[[Any], dict[str, object]] | None = None
+    place_of: Callable[[Any], str] | None = None
     options: dict[str, Any] | None = None
     heard: Callable[[str, int | str], object] = lambda _outcome, _item: None
 
@@ -79,7 +82,7 @@ class ProducerProgram:
             ):
                 for item in self.items:
                     fields = {} if self.fields is None else self.fields(item)
-                    self.world.note("sent", by=self.name, address=self.address, item=item, **fields)
+                    self.world.note("sent", by=self.name, address=self._place(item), item=item, **fields)
                     message = item if self.message is None else self.message(item)
                     try:
                         receipt = await sender.submit(message)
@@ -100,7 +103,10 @@ class ProducerProgram:
 
     def _note(self, outcome: Literal["accepted", "refused", "unknown"], item: int | str) -> None:
         self.heard(outcome, item)
-        self.world.note(outcome, by=self.name, address=self.address, item=item)
+        self.world.note(outcome, by=self.name, address=self._place(item), item=item)
+
+    def _place(self, item: int | str) -> str:
+        return self.address if self.place_of is None else self.place_of(item)
 
 
 @dataclass
