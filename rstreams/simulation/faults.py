@@ -198,7 +198,7 @@ class WorldFaults:
         pairs: Sequence[tuple[str, str]] = (),
         kinds: Sequence[Kind] = (*OF_PARTS, *OF_PAIRS),
         until_s: float = 2.0,
-        most: int = 40,
+        most: int = 300,
     ) -> None:
         """Draw faults from the seed, and let them happen; then everything heals.
 

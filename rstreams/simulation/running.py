@@ -140,17 +140,22 @@ def _text(error: BaseException) -> str:
 def shrink(result: Result, workload: Workload) -> Result:
     """Return the run of the same seed with the fewest faults that still has a finding of the same kind.
 
-    WorldFaults are left out one after the other, the whole list again and again, until none can be left out.
+    Parts of the list are left out, at first halves, then smaller ones, until no single fault can be left out.
     """
     smallest, left = result, list(result.only)
-    again = True
-    while again:
-        again = False
-        for number in reversed(left):
-            fewer = [each for each in left if each != number]
+    size = (len(left) + 1) // 2
+    while left:
+        begin, shorter = 0, False
+        while begin < len(left):
+            fewer = left[:begin] + left[begin + size :]
             tried = run(result.workload, workload, result.seed, fewer)
             if tried.kinds & result.kinds:
-                smallest, left, again = tried, fewer, True
+                smallest, left, shorter = tried, fewer, True
+            else:
+                begin += size
+        if size == 1 and not shorter:
+            break
+        size = max(1, size // 2)
     return smallest
 
 

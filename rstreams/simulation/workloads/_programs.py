@@ -25,7 +25,7 @@ QUIET_S: Final = 5.0
 IDLE_S: Final = 8.0
 """The idle time-out of all connections: a connection that has died is noticed soon."""
 
-AGAIN: Final = Reconnect(at_start=True, max_delay_s=1.0)
+AGAIN: Final = Reconnect(at_start=True, first_delay_s=0.01, max_delay_s=0.2)
 
 
 Verdict = Literal["done", "failed", "rejected", "released"]
