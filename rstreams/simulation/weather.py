@@ -60,7 +60,7 @@ def drawn(
     for kind in kinds:
         of_parts = disks if kind in OF_DISKS else parts
         places[kind] = list(pairs) if kind in OF_PAIRS else [(part,) for part in of_parts]
-    possible = [kind for kind in kinds if places[kind] for _ in range(1 if kind in OF_PARTS else 3)]
+    possible: list[Kind] = [kind for kind in kinds if places[kind] for _ in range(1 if kind in OF_PARTS else 3)]
     if not possible:
         return []
     plan = []

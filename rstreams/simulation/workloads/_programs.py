@@ -157,7 +157,8 @@ class ConsumerProgram:
         who: dict[str, object] = {"by": self.name, "address": self.address}
         if self.subscription is not None:
             who["subscription"] = self.subscription
-        messages = connection.messages(self.address, settlement="manual", **self.options or {})
+        options: dict[str, Any] = self.options or {}
+        messages = connection.messages(self.address, settlement="manual", **options)
         world.note("subscribed", **who)
         world.note("waiting", **who, count=1_000_000)
         try:

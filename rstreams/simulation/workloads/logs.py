@@ -6,7 +6,7 @@ from random import Random
 
 import trio
 
-from rstreams.simulation.weather import OF_PAIRS, OF_PARTS
+from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Kind
 from rstreams.simulation.workloads._log_clients import Begin, Member, Reader, TheLog
 from rstreams.simulation.workloads._programs import IDLE_S, BrokenPromiseError, ProducerProgram, Verdict, at_rest
 from rstreams.simulation.world import World
@@ -42,7 +42,7 @@ def workload(world: World) -> None:
     sending = _start_producers(world, url, log)
     readers = _start_readers(world, url, log)
     members = _start_members(world, url, log)
-    kinds = [kind for kind in (*OF_PARTS, *OF_PAIRS) if log.disk_fails or not kind.startswith("disk")]
+    kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if log.disk_fails or not kind.startswith("disk")]
     names = [*sending, *(each.name for each in readers), *(each.name for each in members)]
     killed = ["node", *(each.name for each in members), *(each.name for each in readers if log.durable)]
     auditor = Reader(world, url, "auditor", log, world.numbers("auditor"), waits_s=6.2)
