@@ -76,6 +76,12 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("lost", f"{DEAD}; {GOT}; c failed 1; moved 1 to=d", f"{DEAD}; {GOT}; moved 1 to=d; d got 1 address=d", LETTERS),
     # early
     ("early", f"{SENT}; killed n; started n", "p sent 1; killed n; started n; p unknown 1", {"part": "n"}),
+    (
+        "early",
+        "p sent 1; c got 1; c released 1; d got 1; p accepted 1",
+        "p sent 1; c got 1; c done 1; fault; healed; d got 1; p accepted 1",
+        {"accepted": "processed"},
+    ),
     ("early", f"{SENT}; c got 1; c done 1", "p sent 1; c got 1; c done 1; p accepted 1", {"accepted": "processed"}),
     (
         "early",

@@ -83,7 +83,19 @@ class Item:
 class Arrival:
     """What became of an item at a subscription."""
 
-    __slots__ = ("at", "by", "failed", "final", "item", "others", "place", "state", "sure", "sure_failures")
+    __slots__ = (
+        "at",
+        "by",
+        "failed",
+        "final",
+        "item",
+        "others",
+        "place",
+        "processed",
+        "state",
+        "sure",
+        "sure_failures",
+    )
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -93,7 +105,7 @@ class Arrival:
         self.place = -1
         self.at = 0.0
         self.failed = self.sure_failures = 0
-        self.final = self.sure = False
+        self.final = self.sure = self.processed = False
 
 
 class JudgedSubscription:

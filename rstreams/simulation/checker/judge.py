@@ -215,7 +215,7 @@ class Checker:
     def _judge_processed(self, address: JudgedAddress, item: Item) -> None:
         owed = [each for each in address.subscriptions.values() if each.since < item.first and not each.ended]
         arrivals = [each.arrivals.get(item.name) for each in owed]
-        if all(each is not None and each.state in (DONE, FAILED, OVER) for each in arrivals) and (
+        if all(each is not None and (each.processed or each.state is OVER) for each in arrivals) and (
             arrivals or address.copies
         ):
             return
@@ -363,6 +363,7 @@ class Checker:
             self._find("twice" if told else "unexpected", f"{text}, {why}.")
             return
         arrival.state = {"done": DONE, "failed": FAILED, "released": RETURNED}[what]
+        arrival.processed = arrival.processed or what != "released"
         if what != "done":
             subscription.returned = self.events
         if what == "failed":
