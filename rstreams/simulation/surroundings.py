@@ -193,7 +193,8 @@ def repeatable(seed: str, calendar: Callable[[], float], thread_delay_s: Callabl
                 calendar=calendar,
             )
         )
-        stack.enter_context(patch("os.urandom", numbers.randbytes))
+        for name in ("os.urandom", "random._urandom"):  # the second one is what module `secrets` calls
+            stack.enter_context(patch(name, numbers.randbytes))
         stack.enter_context(patch.object(threading.Thread, "start", _start_no_thread))
         clocks: dict[str, Any] = {name: _refusing(name, getattr(time, name)) for name in _CLOCKS}
         for module, name, clock in tuple(_clocks_of_programs()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # ruff: noqa: S311 - module random is what is tested
 import random
+import secrets
 import socket
 import subprocess
 import sys
@@ -93,7 +94,7 @@ def test_random_numbers_come_from_the_seed_and_those_of_the_process_go_on_as_bef
     drawn: list[object] = []
 
     async def draw() -> None:
-        drawn.append((random.randbytes(4), uuid.uuid4(), await trio.to_thread.run_sync(random.randbytes, 4)))
+        drawn.append((random.randbytes(4), uuid.uuid4(), secrets.token_hex(), await trio.to_thread.run_sync(random.randbytes, 4)))
 
     random.seed(1)
     expected = random.randbytes(4)
