@@ -372,3 +372,10 @@ def test_who_lost_an_item_without_knowing_and_who_has_it_now_may_both_be_done_wi
         "a subscribed; b subscribed; p sent 1; a got 1; fault; healed; b got 1; a done 1; b done 1; p accepted 1; end"
     )
     assert check(events(f"{script}; end")) == []
+
+
+def test_a_reader_that_begins_again_with_what_comes_next_is_not_owed_what_came_before() -> None:
+    script = "c subscribed from=next; killed c; p sent 1; p accepted 1; started c"
+    again = "p sent 2; p accepted 2; c got 2; c done 2; end"
+    assert check(events(f"{script}; c subscribed from=next; {again}", copies=True)) == []
+    assert [each.kind for each in check(events(f"{script}; c subscribed from=first; {again}", copies=True))] == ["lost"]

@@ -94,7 +94,9 @@ def test_random_numbers_come_from_the_seed_and_those_of_the_process_go_on_as_bef
     drawn: list[object] = []
 
     async def draw() -> None:
-        drawn.append((random.randbytes(4), uuid.uuid4(), secrets.token_hex(), await trio.to_thread.run_sync(random.randbytes, 4)))
+        drawn.append(
+            (random.randbytes(4), uuid.uuid4(), secrets.token_hex(), await trio.to_thread.run_sync(random.randbytes, 4))
+        )
 
     random.seed(1)
     expected = random.randbytes(4)

@@ -234,7 +234,9 @@ class Checker:
             subscription.again, subscription.again_from = self.events, 0
             if begin == "first":
                 subscription.since = -1
-            elif begin != "next":
+            elif begin == "next":
+                subscription.since = self.events  # also when it begins again: it has chosen to miss what came before
+            else:
                 subscription.again_from = begin
                 subscription.start = min(begin, begin if subscription.start is None else subscription.start)
         if subscription.offsets is not None:
