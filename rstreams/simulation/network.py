@@ -65,7 +65,7 @@ class MemoryConnection:
             gone: 0: the client; 1: the server.
         """
         self.ends[gone].forget()
-        self.pipes[1 - gone].closed_reader = self.reset
+        self.pipes[1 - gone].closed_reader = lambda _data: self.reset()
 
     def block(self, *directions: int) -> None:
         """Let nothing arrive in these directions; 0: to the server."""
@@ -153,6 +153,9 @@ class MemoryNetwork(trio.abc.SocketFactory, trio.abc.HostnameResolver):
             return self.here()
         return next((host for host in self.hosts.values() if host.address == address), None)
 
+    def _named(self, name: str) -> Host | None:
+        return next((host for host in self.hosts.values() if host.name.lower() == name.lower()), None)
+
     def join(self, client: MemorySocket, listening: Listening) -> MemorySocket:
         """Connect a socket with a listening one; return the server's socket."""
         server = MemorySocket(self, listening.host)
@@ -177,11 +180,13 @@ class MemoryNetwork(trio.abc.SocketFactory, trio.abc.HostnameResolver):
 
     def socket(
         self,
-        family: int = AddressFamily.AF_INET,  # noqa: ARG002 - there is no other one
+        family: int = AddressFamily.AF_INET,
         type: int = SocketKind.SOCK_STREAM,  # noqa: A002 - trio's name
         proto: int = 0,  # noqa: ARG002 - as family
     ) -> MemorySocket:
-        """Make a socket on the host of the current task."""
+        """Make a socket on the host of the current task; there is IPv4 alone, as on some machines."""
+        if family != AddressFamily.AF_INET:
+            raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
         if type != SocketKind.SOCK_STREAM:
             raise OSError(errno.EPROTONOSUPPORT, os.strerror(errno.EPROTONOSUPPORT))
         return MemorySocket(self, self.here())
@@ -195,10 +200,10 @@ class MemoryNetwork(trio.abc.SocketFactory, trio.abc.HostnameResolver):
         proto: int = 0,  # noqa: ARG002 - likewise
         flags: int = 0,  # noqa: ARG002 - likewise
     ) -> list[Any]:
-        """Return the address of a host by its name."""
+        """Return the address of a host by its name; capital letters make no difference."""
         await trio.lowlevel.checkpoint()
         name = "localhost" if host is None else host.decode() if isinstance(host, bytes) else str(host)
-        found = self.here() if name == "localhost" else self.hosts.get(name)
+        found = self.here() if name == "localhost" else self._named(name)
         if found is None:
             raise socket.gaierror(socket.EAI_NONAME, f"the simulation has no host {name!r}")
         place = (found.address, int(port or 0))

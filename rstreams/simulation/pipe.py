@@ -55,7 +55,7 @@ class Pipe:
         extra_s: A delay of this connection, in seconds.
         broken: Whether the connection was reset.
         ended: Whether no further bytes will come, when those that have arrived are read.
-        closed_reader: Called when bytes arrive for a socket that is closed; None: it is open.
+        closed_reader: Called when bytes, or the end (None), arrive for a socket that is closed; None: it is open.
         on_break: Called after the bytes of `break_after`.
     """
 
@@ -67,7 +67,7 @@ class Pipe:
         self.extra_s = 0.0
         self.broken = False
         self.ended = False
-        self.closed_reader: Callable[[], None] | None = None
+        self.closed_reader: Callable[[bytes | None], None] | None = None
         self.on_break: Callable[[], None] = self.break_off
         self._agenda = agenda
         self._random = random
@@ -158,9 +158,8 @@ class Pipe:
         while self._flight and self._flight[0][0] <= now:
             _, piece = self._flight.popleft()
             if self.closed_reader is not None:
-                self.closed_reader()
-                return
-            if piece is None:
+                self.closed_reader(piece)
+            elif piece is None:
                 self.ended = True
             else:
                 self._ready += piece

@@ -7,13 +7,16 @@ import os
 import socket
 from collections import deque
 from socket import AddressFamily, SocketKind
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
 from rstreams.net.transport.wire import RECEIVE_BYTES, Received, Rooms
 from rstreams.simulation.agenda import Agenda
 from rstreams.simulation.pipe import Path, Pipe
+
+_NO_FILE: Final = 2**31 - 1
+"""No system has so many open files."""
 
 
 def _refused(number: int) -> OSError:
@@ -116,8 +119,8 @@ class MemorySocket(trio.socket.SocketType):
         return self._has_ended
 
     def fileno(self) -> int:
-        """Return -1: it is no file."""
-        return -1
+        """Return a number that no file has; -1: it is closed."""
+        return -1 if self.is_closed else _NO_FILE
 
     def getsockname(self) -> Any:  # noqa: ANN401 - as trio's
         """Return its address and port."""
@@ -251,9 +254,9 @@ class MemorySocket(trio.socket.SocketType):
         self.vanish()
         if outgoing is None or incoming is None or outgoing.broken:
             return
-        incoming.closed_reader = lambda: _break(outgoing, incoming)
+        incoming.closed_reader = lambda data: None if data is None else _break(outgoing, incoming)
         if unread and not outgoing.path.blocked:
-            self._network.agenda.after(outgoing.path.latency_s, incoming.closed_reader)
+            self._network.agenda.after(outgoing.path.latency_s, lambda: _break(outgoing, incoming))
         elif not ended:
             outgoing.put_end()
 

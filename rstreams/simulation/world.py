@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import inspect
 import logging
@@ -228,6 +229,8 @@ class World(WorldFaults):
         if life is None:
             msg = "a socket was asked for outside of all parts of the simulation"
             raise SimulationError(msg)
+        if life.is_over:
+            raise OSError(errno.ENETDOWN, os.strerror(errno.ENETDOWN))
         return life.part.host
 
     def _seen(self, connection: MemoryConnection, direction: int, data: bytes) -> None:

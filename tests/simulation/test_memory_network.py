@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
+import trustme
 
+import rstreams
+from rstreams import Stream
 from rstreams.simulation import World, simulation
 from rstreams.simulation.pipe import BUFFER_BYTES
 from rstreams.simulation.weather import Kind
@@ -190,3 +194,92 @@ def test_a_port_is_used_once_on_a_host() -> None:
         world.start(listen, name="one")
         world.start(listen, name="two")
     assert told == ["[Errno 98] Address already in use"] * 2
+
+
+def test_a_server_that_names_no_address_listens_on_its_host() -> None:
+    arrived: list[bytes] = []
+
+    async def take(stream: trio.SocketStream) -> None:
+        arrived.append(await _received(stream))
+
+    async def send() -> None:
+        async with await trio.open_tcp_stream("Server", PORT) as stream:
+            await stream.send_all(b"hello")
+        await trio.sleep(1)
+
+    with simulation() as world:
+        world.start(trio.serve_tcp, take, PORT, name="server", service=True)
+        world.start(send, name="client")
+    assert arrived == [b"hello"]
+
+
+def test_ends_that_cross_lose_nothing() -> None:
+    got: list[bytes] = []
+    delays_s = [0.0, 0.0005, 0.001, 0.0015, 0.002]
+
+    async def ask(stream: trio.SocketStream) -> None:
+        await stream.send_all(b"?")
+        await trio.sleep(delays_s.pop())
+        await stream.send_eof()
+        got.append(await _received(stream))
+
+    async def answer(stream: trio.SocketStream) -> None:
+        await stream.receive_some(1)
+        await stream.send_all(b"an answer")
+
+    while delays_s:
+        with simulation() as world:
+            connected(world, ask, answer)
+    assert got == [b"an answer"] * 5
+
+
+def test_what_a_part_does_after_a_kill_reaches_nobody() -> None:
+    errors: list[OSError] = []
+
+    async def serve(stream: trio.SocketStream) -> None:
+        pytest.fail(f"{await stream.receive_some()!r} came from a part that was killed")
+
+    async def work() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                try:
+                    await trio.open_tcp_listeners(PORT)
+                except OSError as error:
+                    errors.append(error)
+                try:
+                    await trio.open_tcp_stream("server", PORT)
+                except OSError as error:
+                    errors.append(error)
+
+    with simulation() as world:
+        world.start(trio.serve_tcp, serve, PORT, name="server", service=True)
+        world.start(work, name="worker", service=True)
+        world.start(trio.sleep, 2, name="clock")
+        world.at(1.0, world.kill, "worker")
+    assert len(errors) == 2
+
+
+def test_tls_goes_over_it() -> None:
+    authority = trustme.CA()
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("node").configure_cert(server)
+    authority.configure_trust(client)
+    sent = []
+
+    async def serve() -> None:
+        async with rstreams.Node() as node:
+            node.queue("jobs")
+            await node.listen("0.0.0.0:5671", tls=server)
+            await trio.sleep_forever()
+
+    async def publish() -> None:
+        async with rstreams.connect("amqps://node:5671", tls=client) as connection:
+            sent.append((await connection.publish("jobs", Stream.range(3))).accepted)
+
+    with simulation(limit_s=10) as world:
+        world.start(serve, name="node", service=True)
+        world.start(publish, name="publisher")
+        world.at(0.0, world.slow, "publisher", "node", 100_000)
+    assert sent == [3]
