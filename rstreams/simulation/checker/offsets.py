@@ -54,7 +54,7 @@ class Offsets:
         wrong: Wrong = []
         if known.setdefault(offset, item.name) != item.name:
             wrong.append(("back", f"where item {known[offset]!r} was before"))
-        if item.offset not in (None, (partition, offset)) and not item.may_be_twice(address.promise):
+        if item.offset not in (None, (partition, offset)) and not item.may_be_twice(address.promise, cause):
             wrong.append(("doubled", f"and at offset {item.offset[1]} before"))
         item.offset = partition, offset
         position = self._next.get((by, partition))
