@@ -48,6 +48,8 @@ class TheLog:
         lives: How many lives its node has had.
         committed: The offsets seen last, by group and partition, each with the life of its node.
         largest: The most messages that a partition has had.
+        is_up: Whether its node lives.
+        seen: How many events of the history have been looked at for that.
     """
 
     name: str
@@ -60,6 +62,8 @@ class TheLog:
     lives: int = 0
     committed: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     largest: dict[str, int] = field(default_factory=dict)
+    is_up: bool = True
+    seen: int = 0
 
     def declare(self, node: rstreams.Node) -> None:
         """Add it to a node that begins."""
@@ -90,8 +94,10 @@ class TheLog:
         """Note the partitions in the history."""
         drops = (["superseded"] if self.compact else []) + (["retention"] if self.retention else [])
         for place in self.places:
+            # a message whose outcome was unknown comes again, perhaps behind those that had superseded it
+            order = "none" if self.compact else "all"
             world.history.note(
-                "address", address=place, part=part, durable=self.durable, copies=True, order="all", drops=drops
+                "address", address=place, part=part, durable=self.durable, copies=True, order=order, drops=drops
             )
 
     def part(self, place: str) -> PartitionStatistics | None:
@@ -100,7 +106,11 @@ class TheLog:
 
     def look(self, world: World) -> None:
         """Note the committed offsets that are on the disk by now, and compare numbers that belong together."""
-        if self.log is None:
+        for event in world.history.events[self.seen :]:
+            if event["event"] in ("killed", "started") and event["part"] == "node":
+                self.is_up = event["event"] == "started"
+        self.seen = len(world.history.events)
+        if self.log is None or not self.is_up:
             return
         told = self.log.statistics()
         for place, part in zip(self.places, told.partitions, strict=True):
@@ -116,16 +126,21 @@ class TheLog:
                 world.note("level", of=f"messages of {place}", value=part.messages, most=most + _BEHIND)
         for name, group in told.groups.items():
             for number, offset in enumerate(group.committed):
-                life, before = self.committed.get((name, number), (self.lives, 0))
-                if life == self.lives and offset < before:
-                    msg = f"group {name} of {self.places[number]} had committed {before}, and now {offset}"
-                    raise BrokenPromiseError(msg)
-                self.committed[name, number] = self.lives, offset
-                if offset > before and not self.disk_fails:
-                    world.at(world.now() + _SAFE_S, self._note_committed, world, name, number, offset, self.lives)
+                self._look_at_offset(world, name, number, offset)
 
-    def _note_committed(self, world: World, name: str, number: int, offset: int, life: int) -> None:
-        if life == self.lives and self.durable:
+    def _look_at_offset(self, world: World, name: str, number: int, offset: int) -> None:
+        life, before = self.committed.get((name, number), (self.lives, 0))
+        if life == self.lives and offset < before:
+            msg = f"group {name} of {self.places[number]} had committed {before}, and now {offset}"
+            raise BrokenPromiseError(msg)
+        self.committed[name, number] = self.lives, offset
+        if offset > before and not self.disk_fails:
+            world.at(world.now() + _SAFE_S, self._note_committed, world, name, number, offset, self.seen)
+
+    def _note_committed(self, world: World, name: str, number: int, offset: int, seen: int) -> None:
+        """Note a committed offset, if the node has lived since it was seen."""
+        kills = ({"event": each["event"], "part": each.get("part")} for each in world.history.events[seen:])
+        if self.durable and {"event": "killed", "part": "node"} not in kills:
             world.note("committed", address=self.places[number], subscription=name, offset=offset)
 
 
@@ -233,12 +248,13 @@ class Reader:
                     raise BrokenPromiseError(msg)
                 if place not in self.positions and self.begin not in ("first", "time"):
                     self._note_subscribed(place, offset)
-                expected = self.positions[place] = offset + 1
+                expected, self.positions[place] = offset + 1, offset
                 fields = {"offset": offset} if log.durable else {}
                 who = {"by": self.name, "address": place, "item": message.id}
                 self.world.note("got", **who, **fields)
                 await trio.sleep(self.pause_s * self.random.random())
                 self.world.note("done", **who)
+                self.positions[place] = offset + 1
                 left = None if left is None else left - 1
                 if left == 0:
                     return

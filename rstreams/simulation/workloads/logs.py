@@ -45,7 +45,7 @@ def workload(world: World) -> None:
     kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if log.disk_fails or not kind.startswith("disk")]
     names = [*sending, *(each.name for each in readers), *(each.name for each in members)]
     killed = ["node", *(each.name for each in members), *(each.name for each in readers if log.durable)]
-    auditor = Reader(world, url, "auditor", log, world.numbers("auditor"), waits_s=6.2)
+    auditor = Reader(world, url, "auditor", log, world.numbers("auditor"), waits_s=4.5)
     world.start(auditor.run, name="auditor", service=True)
     readers.append(auditor)
     if any(reader.begin == "time" for reader in readers):
@@ -55,7 +55,7 @@ def workload(world: World) -> None:
     async def referee() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_watch, world, log)
-            await at_rest(world, lambda: _is_through(log, readers, sending), 7.0)
+            await at_rest(world, lambda: _is_through(log, readers, sending), 5.0)
             nursery.cancel_scope.cancel()
         _note_rest(world, log, readers)
 

@@ -239,7 +239,7 @@ def workload(world: World) -> None:
     world.weather(parts=parts, pairs=[(name, "node") for name in names], kinds=kinds)
 
     async def referee() -> None:
-        await trio.sleep_until(6.5)
+        await trio.sleep_until(world.calms_at_s + 0.5)
         for subscriber in subscribers:
             await subscriber.ended.wait()
         await trio.sleep(service.keep_s + 4 * IDLE_S)
