@@ -107,6 +107,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     from rstreams.simulation.running import run_seeds  # noqa: PLC0415 - see the module's text
 
+    check_simulation(marker, pyfuncitem.function)
     arguments = inspect.signature(pyfuncitem.function).parameters
     others = {name: value for name, value in pyfuncitem.funcargs.items() if name in arguments}
     seed, seeds = (pyfuncitem.config.getoption(option) for option in ("--simulation-seed", "--simulation-seeds"))
@@ -119,6 +120,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             raise error
         pytest.fail(text, pytrace=False)
     return True
+
+
+def check_simulation(marker: pytest.Mark, test: Callable[..., object]) -> None:
+    """Fail a test that is no simulation."""
+    if marker.args or marker.kwargs.keys() - {"seeds"}:
+        pytest.fail("`@pytest.mark.simulation` takes seeds alone, as in `simulation(seeds=100)`", pytrace=False)
+    if "world" not in inspect.signature(test).parameters:
+        pytest.fail("a test with `@pytest.mark.simulation` takes the fixture `world`, and sets it up", pytrace=False)
+    if inspect.iscoroutinefunction(test):
+        pytest.fail("a test with `@pytest.mark.simulation` sets up a world, and is not async", pytrace=False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -43,6 +43,7 @@ class WorldFaults:
         self.only = only
         self._parts: dict[str, WorldPart] = {}
         self._planned: list[tuple[float, Callable[[], object]]] = []
+        self._has_begun = False
         self._is_over = False
         self._agenda: Agenda
         self._network: MemoryNetwork
@@ -70,7 +71,7 @@ class WorldFaults:
             power: Whether the power of its host fails. Then the others do not notice until they send something, and
                 the disk loses what was not synced.
         """
-        part = self._part(name)
+        part = self._running(name)
         life = part.life
         if life is None or self._is_over:
             return
@@ -103,7 +104,7 @@ class WorldFaults:
             operations: How many operations of the disk from now.
             for_s: The time after which it begins again, in seconds.
         """
-        part = self._part(name)
+        part = self._running(name)
         life, kill = part.life, partial(self.kill, name, for_s=for_s)
         if part.disk is not None:
             part.disk.files.at_operation = part.disk.files.operations + operations, kill
@@ -111,7 +112,7 @@ class WorldFaults:
 
     def restart(self, name: str) -> None:
         """Have a part that was killed begin again; one that runs goes on."""
-        part = self._part(name)
+        part = self._running(name)
         if part.life is None and not self._is_over and not part.ended.is_set():
             self.history.note("started", part=name)
             part.host.is_up = True
@@ -141,8 +142,9 @@ class WorldFaults:
 
     def slow(self, one: str, other: str, bytes_per_s: float | None) -> None:
         """Let so many bytes in a second go from one part to another one; None: there is no limit."""
+        here, there = self._running(one).host, self._running(other).host
         self._fault("slow", one=one, other=other, bytes_per_s=bytes_per_s)
-        self._network.path(self._part(one).host, self._part(other).host).bytes_per_s = bytes_per_s
+        self._network.path(here, there).bytes_per_s = bytes_per_s
 
     def jump(self, name: str, seconds: float) -> None:
         """Set the calendar of a part forward, or back if `seconds` is less than 0; no other clock of it changes."""
@@ -152,14 +154,14 @@ class WorldFaults:
     def fill_disk(self, name: str, *, for_s: float) -> None:
         """Let the disk of a part be full for a while: it cannot be written."""
         self._fault("disk_full", part=name, for_s=for_s)
-        disk = self._part(name).disk
+        disk = self._running(name).disk
         if disk is not None:
             disk.files.fill(self.now() + for_s)
 
     def break_disk(self, name: str, *, for_s: float) -> None:
         """Let the disk of a part fail for a while: some of its writes, syncs and reads do."""
         self._fault("disk_error", part=name, for_s=for_s)
-        disk = self._part(name).disk
+        disk = self._running(name).disk
         if disk is not None:
             disk.files.break_down(self.now() + for_s)
 
@@ -224,7 +226,17 @@ class WorldFaults:
             kinds: The kinds of faults that may happen.
             until_s: When no further fault begins; a second later everything heals.
             most: The most faults.
+
+        Errors: `SimulationError` for a part or a kind that there is not.
         """
+        for kind in kinds:
+            if kind not in OF_PARTS + OF_PAIRS:
+                msg = f"kinds={kind!r}: there is no such kind of fault, only {', '.join(OF_PARTS + OF_PAIRS)}"
+                raise SimulationError(msg)
+        for pair in pairs:
+            if isinstance(pair, str) or len(pair) != len(("one", "other")):
+                msg = f'pairs={pair!r}: give pairs of names, as in pairs=[("node", "shop")]'
+                raise SimulationError(msg)
         plan = drawn(
             self.numbers("weather"),
             kinds=kinds,
@@ -246,10 +258,11 @@ class WorldFaults:
         return list(self._between(one, other))
 
     def _between(self, one: str, other: str) -> Iterator[MemoryConnection]:
-        return self._network.between(self._part(one).name, self._part(other).name)
+        here, there = self._running(one), self._running(other)
+        return self._network.between(here.name, there.name)
 
     def _set_blocked(self, one: str, other: str, *, back: bool, blocked: bool) -> None:
-        here, there = self._part(one).host, self._part(other).host
+        here, there = self._running(one).host, self._running(other).host
         self._network.set_blocked(here, there, blocked=blocked)
         if back:
             self._network.set_blocked(there, here, blocked=blocked)
@@ -259,6 +272,14 @@ class WorldFaults:
             return
         self.faults += 1
         self.history.note("fault", kind=kind, **fields)
+
+    def _running(self, name: str) -> WorldPart:
+        """Return a part of a world that runs, or has run."""
+        part = self._part(name)
+        if not self._has_begun:
+            msg = f"{name!r}: the world does not run yet: say when, as in `world.at(0.0, world.kill, {name!r})`"
+            raise SimulationError(msg)
+        return part
 
     def _part(self, name: str) -> WorldPart:
         if name not in self._parts:

@@ -175,7 +175,11 @@ def run_seeds(name: str, workload: Workload, seeds: Sequence[int]) -> tuple[str,
     Returns: What failed and how to have it again, and what a program has raised; None if all is well.
     """
     for seed in seeds:
-        failed = run(name, workload, seed)
+        try:
+            failed = run(name, workload, seed)
+        except BaseException as error:  # what the set-up raises, or `pytest.fail` in a program
+            error.add_note(f"this was the simulation with seed {seed}; again: --simulation-seed {seed}")
+            raise
         if failed.findings:
             smallest = shrink(failed, workload)
             world = make(workload, seed, smallest.only)

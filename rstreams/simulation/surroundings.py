@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
@@ -125,9 +125,15 @@ def _refusing(name: str, real: Callable[..., R]) -> Callable[..., R]:
     return clock
 
 
-def _clocks_of_programs() -> Iterator[tuple[Any, str, str]]:
-    """Yield the modules that have a clock under a name of their own, by `from time import time`."""
-    real = {id(getattr(time, name)): name for name in _CLOCKS}
+def _kept_by_name(real: dict[int, str], *also: str) -> Iterator[tuple[ModuleType, str, str]]:
+    """Yield the modules of programs that have a function under a name of their own, as by `from time import time`.
+
+    Args:
+        real: The names of the functions, by their identities.
+        *also: Modules of libraries in which they are looked for, too, if they are imported.
+
+    Yields: The module, the name in it, and the name of the function.
+    """
     for key, module in tuple(sys.modules.items()):
         if key in _libraries:
             continue
@@ -135,9 +141,14 @@ def _clocks_of_programs() -> Iterator[tuple[Any, str, str]]:
         if not isinstance(file, str) or file.startswith(_OWN):
             _libraries.add(key)
             continue
-        for name, value in tuple(vars(module).items()):
-            if id(value) in real:
-                yield module, name, real[id(value)]
+        yield from _names_in(module, real)
+    for name in also:
+        if name in sys.modules:
+            yield from _names_in(sys.modules[name], real)
+
+
+def _names_in(module: ModuleType, real: dict[int, str]) -> Iterator[tuple[ModuleType, str, str]]:
+    return ((module, name, real[id(value)]) for name, value in tuple(vars(module).items()) if id(value) in real)
 
 
 def _start_no_thread(thread: threading.Thread) -> None:
@@ -182,6 +193,9 @@ def repeatable(seed: str, calendar: Callable[[], float], thread_delay_s: Callabl
     with ExitStack() as stack:
         run: Any = trio._core._run  # noqa: SLF001 - see the module's text
         stack.enter_context(patch.multiple(run, _ALLOW_DETERMINISTIC_SCHEDULING=True, _r=order))
+        threads = {id(trio.to_thread.run_sync): "run_sync"}
+        for module, name, _ in tuple(_kept_by_name(threads, "trio._path", "anyio._backends._trio")):
+            stack.enter_context(patch.object(module, name, run_sync))
         stack.enter_context(patch.object(trio.to_thread, "run_sync", run_sync))
         stack.enter_context(patch.object(trio.lowlevel, "start_thread_soon", start_thread_soon))
         stack.enter_context(
@@ -197,7 +211,8 @@ def repeatable(seed: str, calendar: Callable[[], float], thread_delay_s: Callabl
             stack.enter_context(patch(name, numbers.randbytes))
         stack.enter_context(patch.object(threading.Thread, "start", _start_no_thread))
         clocks: dict[str, Any] = {name: _refusing(name, getattr(time, name)) for name in _CLOCKS}
-        for module, name, clock in tuple(_clocks_of_programs()):
+        real = {id(getattr(time, name)): name for name in _CLOCKS}
+        for module, name, clock in tuple(_kept_by_name(real)):
             stack.enter_context(patch.object(module, name, clocks[clock]))
         stack.enter_context(patch.multiple(time, **clocks))
         random.seed(numbers.random())

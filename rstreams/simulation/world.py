@@ -8,6 +8,7 @@ import inspect
 import logging
 import math
 import os
+import re
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,11 @@ PORT: Final = 5672
 
 _MOST_ROUNDS: Final = 200_000
 """The most rounds of the loop in which no time passes; then something goes round in circles."""
+
+_A_FEW_ROUNDS: Final = 100
+"""The rounds of the loop in which no time passes, after which it is looked whether anything is to happen."""
+
+_HOST_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 _LOG_LINES: Final = 10_000
 
@@ -141,8 +147,14 @@ class World(WorldFaults):
     def _add(
         self, name: str, program: Callable[[], Awaitable[object]], *, is_service: bool, has_disk: bool = False
     ) -> None:
+        if self._has_begun:
+            msg = f"name={name!r}: all parts are added before the world runs; let its program wait for what it needs"
+            raise SimulationError(msg)
         if name in self._parts:
             msg = f"name={name!r}: a part of that name is in the simulation already"
+            raise SimulationError(msg)
+        if not _HOST_NAME.fullmatch(name):
+            msg = f"name={name!r}: it is a name of a host: letters, digits, '-', '_' and '.'"
             raise SimulationError(msg)
         host = Host(name, f"127.0.0.{len(self._parts) + 2}")
         self._parts[name] = WorldPart(name, host, program, is_service=is_service, has_disk=has_disk)
@@ -171,6 +183,7 @@ class World(WorldFaults):
         trio.socket.set_custom_hostname_resolver(self._network)
         self._scope = trio.CancelScope()
         self._why: str | None = None
+        self._has_begun = True
         for part in self._parts.values():
             self._network.hosts[part.name] = part.host
         forbid_the_machine()
@@ -186,6 +199,9 @@ class World(WorldFaults):
                 for part in self._parts.values():
                     if not part.is_service:
                         await part.ended.wait()
+                is_calm = trio.Event()
+                self._agenda.at(self.calms_at_s, is_calm.set)
+                await is_calm.wait()
                 self.history.note("end")
                 self._is_over = True
                 self._nursery.cancel_scope.cancel()
@@ -258,6 +274,10 @@ class _Watch(trio.abc.Instrument):
         if now != self._time:
             self._time, self._rounds = now, 0
         self._rounds += 1
+        if self._rounds == _A_FEW_ROUNDS:
+            statistics = trio.lowlevel.current_statistics()
+            if not statistics.tasks_runnable and statistics.seconds_to_next_deadline == math.inf:
+                self._world.stop("nothing is to happen any more: everything waits for something else")
         if self._rounds == _MOST_ROUNDS:
             self._world.stop("no time passes any more: some task goes round in circles")
 

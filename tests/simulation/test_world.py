@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # ruff: noqa: S311 - module random is what is tested
 import random
+import re
 import secrets
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -233,3 +235,70 @@ def test_the_history_of_a_part_is_judged() -> None:
     with simulation() as world:
         world.start(lose, name="shop")
     assert [finding.kind for finding in check(world.history.events)] == ["lost"]
+
+
+def test_a_world_runs_until_its_weather_is_over() -> None:
+    with simulation() as world:
+        world.start(trio.sleep, 0.1, name="quick")
+        world.start(trio.sleep_forever, name="other", service=True)
+        world.weather(parts=["other"], until_s=4.0, most=40)
+    assert world.now() == world.calms_at_s == 5.0
+    assert [event["event"] for event in world.history.events][-2:] == ["healed", "end"]
+
+
+def test_it_ends_at_once_when_everything_waits() -> None:
+    with (
+        pytest.raises(SimulationError, match=r"nothing is to happen any more.*still running: waiter"),
+        simulation() as w,
+    ):
+        w.start(trio.sleep_forever, name="waiter")
+
+
+NOT_YET = "'one': the world does not run yet: say when"
+
+SET_UP: dict[str, tuple[Callable[[World], object], str]] = {
+    "kill": (lambda world: world.kill("one"), NOT_YET),
+    "restart": (lambda world: world.restart("one"), NOT_YET),
+    "cut": (lambda world: world.cut("one", "other"), NOT_YET),
+    "slow": (lambda world: world.slow("one", "other", 1), NOT_YET),
+    "reset": (lambda world: world.reset("one", "other"), NOT_YET),
+    "connections": (lambda world: world.connections("one", "other"), NOT_YET),
+    "disk": (lambda world: world.fill_disk("one", for_s=1.0), NOT_YET),
+    "writing": (lambda world: world.kill_writing("one", 1, for_s=1.0), NOT_YET),
+    "kinds": (lambda world: world.weather(kinds=["kil"]), "kinds='kil': there is no such kind of fault, only kill, "),  # type: ignore[list-item]
+    "pairs": (lambda world: world.weather(pairs=["one"]), "pairs='one': give pairs of names"),  # type: ignore[list-item]
+    "part": (lambda world: world.weather(pairs=[("one", "no")]), "'no': the simulation has no such part"),
+    "host": (lambda world: world.node("a/b", print), "name='a/b': it is a name of a host"),
+    "twice": (lambda world: world.start(trio.sleep, 1, name="one"), "name='one': a part of that name is in"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "text"), SET_UP.values(), ids=SET_UP)
+def test_a_mistake_in_the_set_up_gets_an_error(mistake: Callable[[World], object], text: str) -> None:
+    with simulation() as world:
+        world.start(trio.sleep, 1, name="one")
+        world.start(trio.sleep, 1, name="other")
+        with pytest.raises(SimulationError, match=re.escape(text)):
+            mistake(world)
+
+
+def test_a_part_that_is_added_while_the_world_runs_gets_an_error() -> None:
+    async def add() -> None:
+        with pytest.raises(SimulationError, match=r"name='late': all parts are added before the world runs"):
+            world.start(trio.sleep, 1, name="late")
+
+    with simulation() as world:
+        world.start(add, name="adder")
+
+
+def test_files_of_trio_are_read_without_a_thread(tmp_path: Path) -> None:
+    read = []
+
+    async def work() -> None:
+        await trio.Path(tmp_path / "file").write_text("text")
+        async with await trio.open_file(tmp_path / "file") as file:
+            read.append(await file.read())
+
+    with simulation() as world:
+        world.start(work, name="worker")
+    assert read == ["text"]
