@@ -200,7 +200,7 @@ class WorldFaults:
         pairs: Sequence[tuple[str, str]] = (),
         kinds: Sequence[Kind] = (*OF_PARTS, *OF_PAIRS),
         until_s: float = 2.0,
-        most: int = 300,
+        most: int = 1000,
     ) -> None:
         """Draw faults from the seed, and let them happen; then everything heals.
 

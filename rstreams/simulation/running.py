@@ -101,7 +101,7 @@ def run(name: str, workload: Workload, seed: int, only: Sequence[int] | None = N
     began = time.process_time()
     world = make(workload, seed, only)
     findings = judge(world)
-    numbers = range(len(world.plan)) if only is None else only
+    numbers = [number for number in range(len(world.plan)) if only is None or number in only]
     return Result(
         name,
         seed,
@@ -109,7 +109,7 @@ def run(name: str, workload: Workload, seed: int, only: Sequence[int] | None = N
         world.digest,
         world.faults,
         [str(world.plan[number]) for number in numbers],
-        [*numbers],
+        numbers,
         time.process_time() - began,
     )
 

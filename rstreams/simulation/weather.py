@@ -64,7 +64,7 @@ def drawn(
     if not possible:
         return []
     plan = []
-    for _ in range(random.choice((0, 1, most // 10, most, most))):
+    for _ in range(random.choice((0, 1, most // 100, most // 10, most, most))):
         kind = random.choice(possible)
         place = random.choice(places[kind])
         length_s = random.choice((0.001, 0.02, 0.3, 2.0)) * random.uniform(0.5, 1.5)
