@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.frames:
             return _replay(workloads, options.seed, options.faults)
         return _run_all(workloads, options)
-    except SimulationError as error:
+    except (SimulationError, OSError) as error:
         print(f"rstreams.simulation: {error}", file=sys.stderr)
         return 2
 
@@ -55,6 +55,9 @@ def _replay(workloads: list[str], seed: int, faults: list[int] | None) -> int:
 
 
 def _run_all(workloads: list[str], options: argparse.Namespace) -> int:
+    if options.faults is not None:
+        msg = "--faults: it is for one run: give --frames as well"
+        raise SimulationError(msg)
     pool = Pool(options.jobs)
     began, results, failed, different = time.perf_counter(), [], [], []
     jobs = [(name, seed) for seed, name in product(range(options.seed, options.seed + options.seeds), workloads)]
@@ -124,22 +127,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rstreams.simulation", description="Runs workloads in simulations.")
     parser.add_argument("--workload", default="all", metavar="NAME", help="all, names with commas, or MODULE:FUNCTION")
     parser.add_argument("--seed", type=_number, default=0, metavar="N", help="the first seed (0)")
-    parser.add_argument("--seeds", type=_number, default=1, metavar="N", help="how many seeds of each workload (1)")
+    parser.add_argument("--seeds", type=_count, default=1, metavar="N", help="how many seeds of each workload (1)")
     parser.add_argument("--twice", type=_number, default=0, metavar="N", help="run the first N seeds a second time")
     parser.add_argument("--until-failure", action="store_true", help="end with the first failure")
     parser.add_argument("--frames", action="store_true", help="run one seed, and print its frames and its log")
     parser.add_argument("--faults", type=_numbers, metavar="N,N", help="with --frames: let only these faults happen")
-    parser.add_argument("--jobs", type=_number, default=os.cpu_count() or 1, metavar="N", help="how many processes")
+    parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, metavar="N", help="how many processes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures and the failures to a file")
     parser.add_argument("--folder", type=Path, default=Path("build/simulate"), help="for histories of failures")
     return parser
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        msg = f"{text!r}: it must be a whole number of 0 or more"
+def _number(text: str, least: int = 0) -> int:
+    if not text.isdecimal() or int(text) < least:
+        msg = f"{text!r}: it must be a whole number of {least} or more"
         raise argparse.ArgumentTypeError(msg)
     return int(text)
+
+
+def _count(text: str) -> int:
+    return _number(text, least=1)
 
 
 def _numbers(text: str) -> list[int]:

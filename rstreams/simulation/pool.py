@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import cycle, islice
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Final, TypeAlias
 from unittest.mock import patch
 
 from rstreams.simulation.running import Result, find, run, shrink
+from rstreams.simulation.surroundings import SimulationError
 
 Job: TypeAlias = tuple[str, int]
 """The name of a workload and a seed."""
@@ -41,14 +45,14 @@ class Pool:
             first: The number of the process that runs the first job. The same jobs with another number run in another
                 process each.
         """
-        waiting: deque[Future[Result]] = deque()
+        waiting: deque[tuple[Job, Future[Result]]] = deque()
         processes = islice(cycle(self._processes), first, None)
-        for (name, seed), process in zip(jobs, processes, strict=False):
-            waiting.append(process.submit(_run, name, seed))
+        for job, process in zip(jobs, processes, strict=False):
+            waiting.append((job, process.submit(_run, *job)))
             if len(waiting) >= _AHEAD * len(self._processes):
-                yield waiting.popleft().result()
+                yield _result(*waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield _result(*waiting.popleft())
 
     def shrink(self, result: Result) -> Result:
         """Return the same failure with the fewest faults."""
@@ -60,8 +64,23 @@ class Pool:
             process.shutdown(cancel_futures=True)
 
 
+def _result(job: Job, future: Future[Result]) -> Result:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        msg = f"--workload {job[0]}: its process has ended in the run with seed {job[1]}"
+        raise SimulationError(msg) from error
+
+
 def _run(name: str, seed: int) -> Result:
-    return run(name, find(name), seed)
+    workload = find(name)
+    try:
+        return run(name, workload, seed)
+    except (Exception, SystemExit) as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        msg = f"--workload {name}: its set-up has failed with seed {seed}: {where}: {type(error).__name__}: {error}"
+        raise SimulationError(msg.partition("\n")[0]) from None
 
 
 def _shrink(result: Result) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +93,11 @@ def make(workload: Workload, seed: int, only: Sequence[int] | None = None) -> Wo
     """
     world = World(seed, LIMIT_S, None if only is None else frozenset(only))
     world.history.note("run", seed=seed)
-    workload(world)
+    made = workload(world)
+    if inspect.iscoroutine(made):
+        made.close()
+        msg = "a workload sets up a world, and is not async"
+        raise SimulationError(msg)
     return world
 
 
@@ -121,7 +126,9 @@ def judge(world: World) -> list[str]:
         world.run()
     except SimulationError as error:
         found.append(f"stalled: {error}")
-    except Exception as error:  # a program's failure is what is looked for
+    except BaseException as error:  # a program's failure is what is looked for, also by `sys.exit` or `pytest.fail`
+        if isinstance(error, KeyboardInterrupt):
+            raise
         world.error = error
         found.append(f"failed: {_text(error)}")
     try:
@@ -163,10 +170,11 @@ def write_failure(folder: Path, workload: Workload, result: Result) -> Path:
     """Write the history and the log of a run into a folder; return the file of the history."""
     world = make(workload, result.seed, result.only)
     judge(world)
-    place = folder / f"{result.workload.replace(':', '.')}-{result.seed}"
-    world.history.write(place.with_suffix(".jsonl"))
-    place.with_suffix(".log").write_text("\n".join(world.log) + "\n", "utf-8")
-    return place.with_suffix(".jsonl")
+    name = f"{result.workload.replace(':', '.')}-{result.seed}"
+    history = folder / f"{name}.jsonl"
+    world.history.write(history)
+    (folder / f"{name}.log").write_text("\n".join(world.log) + "\n", "utf-8")
+    return history
 
 
 def run_seeds(name: str, workload: Workload, seeds: Sequence[int]) -> tuple[str, BaseException | None] | None:
@@ -177,7 +185,7 @@ def run_seeds(name: str, workload: Workload, seeds: Sequence[int]) -> tuple[str,
     for seed in seeds:
         try:
             failed = run(name, workload, seed)
-        except BaseException as error:  # what the set-up raises, or `pytest.fail` in a program
+        except BaseException as error:  # what the set-up raises
             error.add_note(f"this was the simulation with seed {seed}; again: --simulation-seed {seed}")
             raise
         if failed.findings:

@@ -173,8 +173,10 @@ class World(WorldFaults):
         ):
             self._folder, self._folder_bytes = Path(folder), folder.encode()
             self._threads = self.numbers("threads")
-            trio.run(self._main, clock=self._clock, instruments=[_Watch(self)])
-        self.digest = self._hash.hexdigest()
+            try:
+                trio.run(self._main, clock=self._clock, instruments=[_Watch(self)])
+            finally:
+                self.digest = self._hash.hexdigest()
 
     async def _main(self) -> None:
         self._agenda = Agenda()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import trio
 
 from rstreams.simulation import World
 from rstreams.simulation.__main__ import main
-from rstreams.simulation.running import find, names, run, shrink
+from rstreams.simulation.running import find, names, run, shrink, write_failure
 
 HERE = "tests.simulation.test_simulation_command"
 
@@ -101,9 +103,74 @@ def test_a_mistake_is_told_in_one_line(words: list[str], told: str, capsys: pyte
 def test_a_number_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--seeds", "-1"])
-    assert "argument --seeds: '-1': it must be a whole number of 0 or more" in capsys.readouterr().err
+    assert "argument --seeds: '-1': it must be a whole number of 1 or more" in capsys.readouterr().err
 
 
 def test_every_workload_is_found_by_its_name() -> None:
     assert "queues" in names()
     assert all(callable(find(name)) for name in names())
+
+
+def raises(_world: World) -> None:
+    """Fail in the set-up."""
+    msg = "not today"
+    raise LookupError(msg)
+
+
+async def later(world: World) -> None:
+    """Be async, as no workload may be."""
+
+
+def leaves(world: World) -> None:
+    """Have a program that ends the process in order."""
+
+    async def leave() -> None:
+        await trio.sleep(1)
+        sys.exit(3)
+
+    world.start(leave, name="leaver")
+
+
+def dies(world: World) -> None:
+    """Have a program that ends the process at once."""
+
+    async def die() -> None:
+        os._exit(9)
+
+    world.start(die, name="dying")
+
+
+@pytest.mark.slow  # each begins a process
+@pytest.mark.parametrize(
+    ("workload", "text"),
+    [
+        ("raises", "its set-up has failed with seed 4: test_simulation_command.py:"),
+        ("later", "its set-up has failed with seed 4: running.py:"),
+        ("dies", "its process has ended in the run with seed 4\n"),
+    ],
+)
+def test_a_workload_that_cannot_run_is_told_in_one_line(
+    workload: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--workload", f"{HERE}:{workload}", "--jobs", "1", "--seed", "4"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"rstreams.simulation: --workload {HERE}:{workload}: {text}")
+    assert told.count("\n") == 1
+
+
+def test_a_program_that_leaves_has_failed_and_each_failure_has_its_own_history(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        result = run(f"{HERE}:leaves", leaves, seed)
+        assert result.findings[0] == "failed: SystemExit: 3"
+        assert result.digest
+        write_failure(tmp_path, leaves, result)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        f"{HERE}.leaves-{seed}.{kind}" for seed in (0, 1) for kind in ("jsonl", "log")
+    ]
+
+
+@pytest.mark.parametrize("options", [["--jobs", "0"], ["--seeds", "0"]])
+def test_nothing_at_all_is_no_run(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(options)
+    assert "'0': it must be a whole number of 1 or more" in capsys.readouterr().err
