@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rstreams import _machine
 from rstreams.errors import StoreError
@@ -50,6 +50,13 @@ class RunNumbers:
         return [*self._lowest, *self._highest.items()]
 
 
+class _Unsafe(NamedTuple):
+    """A change on its way: the numbers of its messages, and the highest number of each producer before it."""
+
+    stamps: Sequence[Stamp]
+    before: dict[str, int]
+
+
 class StoredProducers:
     """The highest number stored of each producer, in the records of a partition.
 
@@ -65,7 +72,7 @@ class StoredProducers:
         self._partition = partition
         self._sync_s = sync_s
         self._gaps = gaps
-        self._unsafe: deque[Sequence[Stamp]] = deque()  # of each change of the chain that is on its way
+        self._unsafe: deque[_Unsafe] = deque()  # the changes of the chain that are on their way
         self._chain = partition.chain
         records = partition.records
         known = [(_LAST.unpack(value), key) for key, value in records.items() if key.startswith(_PREFIX)]
@@ -78,7 +85,7 @@ class StoredProducers:
         The next change must be one of the partition's chain, and `heard` must be called with its outcome. It may have
         no new message.
         """
-        self._unsafe.append(stamps)
+        self._unsafe.append(_Unsafe(stamps, {producer: self._seen.highest(producer) for producer, _ in stamps}))
         now = _machine.today()
         for stamp in stamps:
             self._note(stamp)
@@ -94,21 +101,23 @@ class StoredProducers:
         if error is None:
             self._unsafe.popleft()
             return
-        for stamps in self._unsafe:
-            for stamp in stamps:
-                self._take_back(stamp)
+        stored: dict[str, int] = {}
+        for change in self._unsafe:
+            for stamp in change.stamps:
+                self._gaps.open(stamp)
+            stored = change.before | stored
+        for producer, highest in stored.items():
+            self._take_back(producer, highest)
         self._unsafe.clear()
         self._chain = self._partition.chain
 
-    def _take_back(self, stamp: Stamp) -> None:
-        """Count a message as not stored."""
-        self._seen.take_back(stamp)
-        self._gaps.open(stamp)
-        highest = self._seen.highest(stamp[0])
+    def _take_back(self, producer: str, highest: int) -> None:
+        """Count the messages of a producer above a number as not stored."""
+        self._seen.take_back((producer, highest + 1))
         if highest < 0:
-            self._partition.records.pop(_PREFIX + stamp[0], None)
+            self._partition.records.pop(_PREFIX + producer, None)
         else:
-            self._partition.records[_PREFIX + stamp[0]] = _LAST.pack(highest, _machine.today())  # what the store has
+            self._partition.records[_PREFIX + producer] = _LAST.pack(highest, _machine.today())  # what the store has
 
     def _note(self, stamp: Stamp) -> None:
         forgotten = self._seen.note(stamp)
