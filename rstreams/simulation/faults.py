@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ class WorldFaults:
         plan: The faults that `weather` has drawn.
         only: The numbers of those that happen; None: all do.
         calms_at_s: When everything heals; 0: there is no weather.
+        disturbed_until_s: When the last of the faults so far is over.
     """
 
     def __init__(self, seed: int, now: Callable[[], float], only: frozenset[int] | None) -> None:
@@ -40,6 +42,7 @@ class WorldFaults:
         self.faults = 0
         self.plan: list[Fault] = []
         self.calms_at_s = 0.0
+        self.disturbed_until_s = 0.0
         self.only = only
         self._parts: dict[str, WorldPart] = {}
         self._planned: list[tuple[float, Callable[[], object]]] = []
@@ -174,6 +177,7 @@ class WorldFaults:
     def calm(self) -> None:
         """Heal everything: parts begin again, and everything arrives."""
         self.history.note("healed")
+        self.disturbed_until_s = self.now()
         for name in self._parts:
             self.restart(name)
             for other in self._parts:
@@ -271,6 +275,9 @@ class WorldFaults:
         if self._is_over:
             return
         self.faults += 1
+        for_s = fields.get("for_s", 0.0)
+        until_s = self.now() + for_s if isinstance(for_s, float) else math.inf
+        self.disturbed_until_s = max(self.disturbed_until_s, until_s)
         self.history.note("fault", kind=kind, **fields)
 
     def _running(self, name: str) -> WorldPart:

@@ -14,6 +14,7 @@ import rstreams
 from rstreams import Reconnect
 from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.node.queue import Queue
+from rstreams.runtime.scope import open_nursery
 from rstreams.simulation.world import World
 
 PATIENCE_S: Final = 45.0
@@ -21,6 +22,9 @@ PATIENCE_S: Final = 45.0
 
 QUIET_S: Final = 5.0
 """The same for a system that has done all that was expected."""
+
+CERTAIN_S: Final = 0.1
+"""After how long the outcome of an item has been stored, if nothing fails."""
 
 IDLE_S: Final = 8.0
 """The idle time-out of all connections: a connection that has died is noticed soon."""
@@ -125,6 +129,8 @@ class ConsumerProgram:
         item_of: Returns the item of a body.
         options: Options of `Connection.messages`.
         got: Called with each item that it is done with.
+        noted: The address for the history; None: that where the items come from.
+        hoards: Whether it keeps items, as many as its window has, and judges all of them now and then.
     """
 
     world: World
@@ -139,6 +145,8 @@ class ConsumerProgram:
     item_of: Callable[[Any], int | str] = lambda body: body
     options: dict[str, Any] | None = None
     got: Callable[[int | str], object] = lambda _item: None
+    noted: str | None = None
+    hoards: bool = False
 
     async def run(self) -> None:
         """Take items, for ever."""
@@ -154,25 +162,42 @@ class ConsumerProgram:
         """Take some items, in one loop."""
         world, random = self.world, self.random
         left = None if self.leaves_after is None else random.randint(1, self.leaves_after)
-        who: dict[str, object] = {"by": self.name, "address": self.address}
+        who: dict[str, object] = {"by": self.name, "address": self.noted or self.address}
         if self.subscription is not None:
             who["subscription"] = self.subscription
         options: dict[str, Any] = self.options or {}
         messages = connection.messages(self.address, settlement="manual", **options)
         world.note("subscribed", **who)
         world.note("waiting", **who, count=1_000_000)
+        kept: list[rstreams.Delivery[rstreams.Message]] = []
         try:
-            async with messages.open() as loop:
+            async with open_nursery() as nursery, messages.open() as loop:
+                if self.hoards:
+                    nursery.start_soon(self._judge_kept, kept, who)
                 async for delivery in loop:
                     self._note_arrival(delivery, who)
+                    if self.hoards:
+                        again = self.item_of(delivery.item.body)  # the one that came before a loss is of no use
+                        kept[:] = [each for each in kept if self.item_of(each.item.body) != again]
+                        kept.append(delivery)
+                        world.note("level", of=f"items that {self.name} has", value=len(kept), most=options["window"])
+                        continue
                     await trio.sleep(self.pause_s * random.random())
                     self._judge(delivery, who)
                     left = None if left is None else left - 1
                     if left == 0:
                         break
+                nursery.cancel_scope.cancel()
         finally:
             world.note("waiting", **who, count=0)
             world.note("unsubscribed", **who)
+
+    async def _judge_kept(self, kept: list[rstreams.Delivery[rstreams.Message]], who: dict[str, object]) -> None:
+        """Judge all that is kept, again and again."""
+        while True:
+            await trio.sleep(0.1 + 0.2 * self.random.random())
+            while kept:
+                self._judge(kept.pop(), who)
 
     def _note_arrival(self, delivery: rstreams.Delivery[rstreams.Message], who: dict[str, object]) -> None:
         message = delivery.item
@@ -193,12 +218,20 @@ class ConsumerProgram:
             case "failed":
                 self.world.note("failed", **who, item=item)
                 delivery.modify(delivery_failed=True)
+                if self.world.disturbed_until_s <= self.world.now():
+                    faults = self.world.faults
+                    self.world.at(self.world.now() + CERTAIN_S, self._confirm, who, item, faults)
             case "rejected":
                 self.world.note("failed", **who, item=item, final=True)
                 delivery.reject(description="the consumer does not want it")
             case "released":
                 self.world.note("released", **who, item=item)
                 delivery.release()
+
+    def _confirm(self, who: dict[str, object], item: int | str, faults: int) -> None:
+        """Note that an outcome is certain: nothing has failed since it was told, and it had the time to be stored."""
+        if self.world.faults == faults:
+            self.world.note("confirmed", **who, item=item)
 
 
 async def at_rest(world: World, is_through: Callable[[], bool], begins_s: float = 0.0) -> None:

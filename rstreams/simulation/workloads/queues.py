@@ -59,14 +59,14 @@ def workload(world: World) -> None:
         )
         world.start(producer.run, name=name)
     verdicts: tuple[Verdict, ...] = random.choice(
-        (("done",), ("done", "failed", "released"), ("done", "done", "rejected"))
+        (("done",), ("done", "failed", "released"), ("done", "done", "rejected"), ("failed",))
     )
     for name in consumers:
         window = random.choice((1, 3, 256))
         leaves = random.choice((None, None, 4))
         consumer = ConsumerProgram(
             world, url, name, "orders", world.numbers(name), random.choice((0.0, 0.002, 0.1)), verdicts, leaves,
-            options={"window": window}, got=through.add,
+            options={"window": window}, got=through.add, hoards=random.random() < 0.25,
         )  # fmt: skip
         world.start(consumer.run, name=name, service=True)
     reader = ConsumerProgram(world, url, "reader", "letters", world.numbers("reader"), 0.01, got=through.add)
