@@ -90,10 +90,11 @@ soak: ## publishers and consumers through a network that fails at random, for SE
 	@tools/setup.sh dev
 	$(BIN)/python -m tests.soak.run --seconds $(SECONDS) --json build/soak/soak.json
 
+SPARK_WORKLOAD := adapters.spark.tests.simulation.spool:workload
 simulate: SEEDS ?= 200
 simulate: ## simulated systems with faults, SEEDS=200 of each workload; the first 200 twice; each history judged
 	@tools/setup.sh dev
-	$(BIN)/python -m rstreams.simulation --workload all --seeds $(SEEDS) --twice 200 --json build/simulate/simulate.json
+	$(BIN)/python -m rstreams.simulation --workload all,$(SPARK_WORKLOAD) --seeds $(SEEDS) --twice 200 --json build/simulate/simulate.json
 
 KILLS ?= 300
 crash: ## a node with durable queues, killed at random KILLS=300 times; its history is judged; build/crash/crash.json

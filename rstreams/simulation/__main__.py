@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code: 1 if a run has failed, 2 for a mistake in the command."""
     options = _parser().parse_args(arguments)
     try:
-        workloads = names() if options.workload == "all" else options.workload.split(",")
+        given = options.workload.split(",")
+        workloads = [each for name in given for each in (names() if name == "all" else [name])]
         for name in workloads:
             find(name)
         if options.frames:

@@ -1,0 +1,26 @@
+"""A hundred seeds of Spark's source in a simulation: all promises are kept, and a seed gives the same bytes twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapters.spark.tests.simulation.spool import workload
+from rstreams.simulation.running import run, shrink
+
+NAME = "adapters.spark.tests.simulation.spool:workload"
+SEEDS = 100
+PARTS = 4
+
+FAULTS = range(20)
+"""The first faults of each world, as for the other workloads."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_source_keeps_its_promises(part: int) -> None:
+    for seed in range(part, SEEDS, PARTS):
+        result = run(NAME, workload, seed, FAULTS)
+        if result.findings:
+            smallest = shrink(result, workload)
+            pytest.fail("\n".join((f"seed {seed}", *smallest.plan, *smallest.findings)), pytrace=False)
+    assert run(NAME, workload, part, FAULTS).digest == run(NAME, workload, part, FAULTS).digest
