@@ -153,7 +153,7 @@ def key_of(item: int | str) -> str:
 
 
 @dataclass
-class Reader:
+class LogReaderProgram:
     """Reads all partitions of a log, and knows where it was, also after its process was killed.
 
     Attributes:
@@ -293,7 +293,7 @@ class Reader:
 
 
 @dataclass
-class Member:
+class GroupMemberProgram:
     """A member of a group: takes messages, settles them, leaves and comes again."""
 
     world: World

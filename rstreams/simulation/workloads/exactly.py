@@ -19,7 +19,7 @@ from rstreams import Stream
 from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.node.log import LogAddress
 from rstreams.node.queue import Queue
-from rstreams.simulation.weather import OF_PAIRS, OF_PARTS
+from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Kind
 from rstreams.simulation.workloads._programs import IDLE_S, BrokenPromiseError, at_rest, connected, note_left
 from rstreams.simulation.world import World
 
@@ -281,7 +281,7 @@ def workload(world: World) -> None:
         world.start(consumer.run, name=name, service=True)
     loses = store.options.get("fsync") == "interval"  # what was accepted, if the power fails
     avoided = {*(("power",) if loses else ()), *(() if refuses else ("disk_full", "disk_error"))}
-    kinds = [kind for kind in (*OF_PARTS, *OF_PAIRS) if kind not in avoided]
+    kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if kind not in avoided]
     parts = ["node", *names, *(() if stays else consumers)]
     world.weather(parts=parts, pairs=[(name, "node") for name in (*names, *consumers)], kinds=kinds)
 

@@ -187,7 +187,7 @@ def workload(world: World) -> None:
         )  # fmt: skip
         world.start(consumer.run, name=name, service=True)
     for name, address in (("reader", "letters"), ("clerk", "again")):
-        reader = _Reader(depot, url, name, address, random.choice((0.0, 0.0, _QUIET_S)))
+        reader = _LettersReader(depot, url, name, address, random.choice((0.0, 0.0, _QUIET_S)))
         world.start(reader.run, name=name, service=True)
     moves = random.random() < 0.5
     if moves or depot.purges:
@@ -220,7 +220,7 @@ def _item_of(body: str) -> str:
     return body.partition(" ")[0]
 
 
-class _Reader:
+class _LettersReader:
     """Takes dead letters: from their queue, or from the one to which they were moved."""
 
     def __init__(self, depot: _Depot, url: str, name: str, address: str, begin_s: float) -> None:

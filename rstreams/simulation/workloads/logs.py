@@ -7,7 +7,7 @@ from random import Random
 import trio
 
 from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Kind
-from rstreams.simulation.workloads._log_clients import Begin, Member, Reader, TheLog
+from rstreams.simulation.workloads._log_clients import Begin, GroupMemberProgram, LogReaderProgram, TheLog
 from rstreams.simulation.workloads._programs import IDLE_S, BrokenPromiseError, ProducerProgram, Verdict, at_rest
 from rstreams.simulation.world import World
 
@@ -45,7 +45,7 @@ def workload(world: World) -> None:
     kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if log.disk_fails or not kind.startswith("disk")]
     names = [*sending, *(each.name for each in readers), *(each.name for each in members)]
     killed = ["node", *(each.name for each in members), *(each.name for each in readers if log.durable)]
-    auditor = Reader(world, url, "auditor", log, world.numbers("auditor"), waits_s=4.5)
+    auditor = LogReaderProgram(world, url, "auditor", log, world.numbers("auditor"), waits_s=4.5)
     world.start(auditor.run, name="auditor", service=True)
     readers.append(auditor)
     if any(reader.begin == "time" for reader in readers):
@@ -86,13 +86,13 @@ def _start_producers(world: World, url: str, log: TheLog) -> dict[str, bool]:
     return through
 
 
-def _start_readers(world: World, url: str, log: TheLog) -> list[Reader]:
+def _start_readers(world: World, url: str, log: TheLog) -> list[LogReaderProgram]:
     random = world.random
     begins: list[Begin] = ["first", "first", "next", "last", "offset", "time"]
     readers = []
     for number in range(random.randint(0, 2)):
         name = f"reader{number}"
-        reader = Reader(
+        reader = LogReaderProgram(
             world, url, name, log, world.numbers(name), random.choice(begins), random.choice((0.0, 0.1)),
             random.choice((None, 4)) if log.durable else None, random.choice((0.0, 1.0)), random.choice((1, 3, 256)),
         )  # fmt: skip
@@ -101,7 +101,7 @@ def _start_readers(world: World, url: str, log: TheLog) -> list[Reader]:
     return readers
 
 
-def _start_members(world: World, url: str, log: TheLog) -> list[Member]:
+def _start_members(world: World, url: str, log: TheLog) -> list[GroupMemberProgram]:
     random = world.random
     verdicts: tuple[Verdict, ...] = random.choice(
         (("done",), ("done", "failed", "released"), ("done", "done", "rejected"))
@@ -110,7 +110,7 @@ def _start_members(world: World, url: str, log: TheLog) -> list[Member]:
     members = []
     for number in range(random.randint(1, 3)):
         name, group = f"member{number}", _GROUPS[number > 1]
-        member = Member(
+        member = GroupMemberProgram(
             world, url, name, log, group, world.numbers(name), random.choice((0.001, 0.1)), verdicts, leaves,
             random.choice((1, 3, 256)), random.choice((None, "first")),
         )  # fmt: skip
@@ -130,14 +130,14 @@ async def _watch(world: World, log: TheLog) -> None:
         await trio.sleep(0.2)
 
 
-def _is_through(log: TheLog, readers: list[Reader], sending: dict[str, bool]) -> bool:
+def _is_through(log: TheLog, readers: list[LogReaderProgram], sending: dict[str, bool]) -> bool:
     if log.log is None or not all(sending.values()) or not all(reader.is_through() for reader in readers):
         return False
     groups = log.log.statistics().groups.values()
     return all(group.lag == group.unsettled == group.waiting_to_move == 0 for group in groups)
 
 
-def _note_rest(world: World, log: TheLog, readers: list[Reader]) -> None:
+def _note_rest(world: World, log: TheLog, readers: list[LogReaderProgram]) -> None:
     """Note what is left, and compare the numbers of a log at rest."""
     if log.log is None:
         msg = "the node has not begun"

@@ -114,7 +114,7 @@ class _Paper:
             raise BrokenPromiseError(msg)
 
 
-class _Subscriber:
+class _NewsReader:
     """A subscriber that leaves and comes again; a named one may also end its subscription, and begin another one."""
 
     def __init__(self, paper: _Paper, url: str, name: str, until_s: float, *, named: bool) -> None:
@@ -230,7 +230,7 @@ def workload(world: World) -> None:
     names = [f"plain{number}" for number in range(random.randint(0, 2))]
     named = [f"named{number}" for number in range(random.randint(0 if names else 1, 2))]
     quiet_s = 12.0
-    subscribers = [_Subscriber(paper, url, name, quiet_s, named=name in named) for name in (*names, *named)]
+    subscribers = [_NewsReader(paper, url, name, quiet_s, named=name in named) for name in (*names, *named)]
     for subscriber in subscribers:
         world.start(subscriber.run, name=subscriber.name, service=True)
     publishers = [f"publisher{number}" for number in range(random.randint(1, 2))]

@@ -30,7 +30,7 @@ Leaves = Literal["stays", "drains", "cancels"]
 
 
 @dataclass
-class _Sender:
+class _Publishing:
     """Publishes its items, in one call or in several ones, or submits them to a sender.
 
     Attributes:
@@ -310,12 +310,12 @@ def workload(world: World) -> None:
     world.history.note("address", address="work", part="node")
     sizes = random.choice(((0,), (0,), (10, 500), (0, 3_000), (0, 40_000), (100_000,)))
     leaves: tuple[Leaves, ...] = ("stays", "stays", "drains", "cancels")
-    senders: list[_Sender] = []
+    senders: list[_Publishing] = []
     receivers: list[_Receiver] = []
     for number in range(random.randint(1, 2)):
         name = f"sender{number}"
         items = [f"{name}/{at}" for at in range(random.randint(5, 40 if sizes[-1] < 1000 else 8))]
-        sender = _Sender(
+        sender = _Publishing(
             world, url, name, world.numbers(name), items, sizes, random.choice(leaves),
             random.choice((None, 1, 4, 64)), random.choice((0.001, 0.1)),
         )  # fmt: skip

@@ -55,7 +55,7 @@ class _Service:
     lives: int = 0
     open: int = 0
     node: rstreams.Node | None = None
-    only: _Subscriber | None = None
+    only: _StreamReader | None = None
 
     def declare(self, node: rstreams.Node) -> None:
         """Serve the stream at a node that begins."""
@@ -100,7 +100,7 @@ class _Service:
 
 
 @dataclass
-class _Subscriber:
+class _StreamReader:
     """Reads the stream to its end, and judges what comes.
 
     Attributes:
@@ -225,7 +225,7 @@ def workload(world: World) -> None:
     subscribers = []
     for name in names:
         window = random.choice((1, 2, 16, 256))
-        subscriber = _Subscriber(
+        subscriber = _StreamReader(
             service, url, name, world.numbers(name),
             random.choice(("at_most_once", "at_least_once", "effectively_once", "effectively_once", "manual")),
             window, random.choice((1, window // 2 or 1)), random.choice((0.0, 0.02, 0.2)),
