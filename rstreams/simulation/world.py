@@ -24,6 +24,7 @@ from rstreams.runtime.scope import open_nursery
 from rstreams.simulation.agenda import Agenda
 from rstreams.simulation.disk import MemoryDisk
 from rstreams.simulation.faults import WorldFaults
+from rstreams.simulation.faulty_files import forget_disk
 from rstreams.simulation.history import Event
 from rstreams.simulation.network import MemoryConnection, MemoryNetwork
 from rstreams.simulation.part import PartLife, WorldPart, current
@@ -177,6 +178,8 @@ class World(WorldFaults):
                 trio.run(self._main, clock=self._clock, instruments=[_Watch(self)])
             finally:
                 self.digest = self._hash.hexdigest()
+                for part in self._parts.values():
+                    forget_disk(part.folder)
 
     async def _main(self) -> None:
         self._agenda = Agenda()

@@ -11,9 +11,9 @@ import pytest
 import trio
 
 import rstreams
-from rstreams import Reconnect
+from rstreams import Reconnect, Stream
 from rstreams.node.queue_options import Fsync
-from rstreams.simulation import World, simulation
+from rstreams.simulation import World, faulty_files, simulation
 from rstreams.simulation.faulty_files import FilesOfDisk, TablesOverLayer, forget_disk, open_tables
 
 NOW = [0.0]
@@ -155,3 +155,16 @@ def test_a_node_that_is_killed_in_the_middle_of_a_write_opens_its_store_again(op
         ["killed", "started"],
         ["killed"],
     )
+
+
+def test_no_disk_is_kept_when_the_world_is_over() -> None:
+    async def use(url: str) -> None:
+        async with rstreams.connect(url, reconnect=Reconnect(at_start=True)) as connection:
+            await connection.publish("jobs", Stream.of(1))
+
+    kept = dict(faulty_files._disks)
+    with simulation() as world:
+        world.start(use, world.node("node", lambda node: node.queue("jobs", durable=True), store=True), name="user")
+        world.at(0.05, lambda: world.kill("node", for_s=0.1))
+        world.start(trio.sleep, 2.0, name="clock")
+    assert kept == faulty_files._disks
