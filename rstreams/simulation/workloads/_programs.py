@@ -20,7 +20,7 @@ from rstreams.simulation.world import World
 PATIENCE_S: Final = 45.0
 """After how long a system in which nothing happens counts as being at rest, when nothing fails any more."""
 
-QUIET_S: Final = 5.0
+QUIET_S: Final = 2.5
 """The same for a system that has done all that was expected."""
 
 CERTAIN_S: Final = 0.1
