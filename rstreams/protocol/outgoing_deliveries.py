@@ -57,6 +57,7 @@ class OutgoingDeliveries:
         "_fail_on_refusal",
         "_kept",
         "_next_tag",
+        "_numbered",
         "_packer",
         "_resends",
         "_runs",
@@ -66,6 +67,7 @@ class OutgoingDeliveries:
         "_stop",
         "_streamed",
         "_wake",
+        "_was_refused",
         "accepted",
         "body",
         "bound",
@@ -82,6 +84,7 @@ class OutgoingDeliveries:
         *,
         settled: bool,
         resends: bool,
+        numbered: bool,
         fail_on_refusal: bool,
         linger_s: float,
         send: Callable[[Transfer], None],
@@ -95,6 +98,7 @@ class OutgoingDeliveries:
         Args:
             settled: Whether they are sent settled.
             resends: Whether to keep sent items until they are settled.
+            numbered: Whether the receiver knows repeated items by their numbers.
             fail_on_refusal: Whether an item that is not accepted ends the stream.
             linger_s: The longest time that a pack may wait for more items, in seconds.
             send: Sends a frame.
@@ -115,6 +119,8 @@ class OutgoingDeliveries:
         self._body_bytes = 0  # the bytes sent so far of the message that is sent in parts
         self._settled = settled
         self._resends = resends and not settled
+        self._numbered = numbered
+        self._was_refused = False  # the receiver has not accepted an item
         self._fail_on_refusal = fail_on_refusal
         self._packer = Packer(linger_s, keeps=self._resends)
         self._send = send
@@ -149,7 +155,14 @@ class OutgoingDeliveries:
 
     @property
     def can_resend(self) -> bool:
-        """Whether no delivery in progress is lost, or could be sent only once."""
+        """Whether no delivery in progress is lost, or could be sent only once, or would be stored before its turn.
+
+        A receiver that knows items by their numbers takes nothing behind an item that it has refused, over the same
+        link. Over another one it does, and would then take the refused item for a repetition. So who has sent it must
+        decide what comes again.
+        """
+        if self._numbered and self._was_refused:
+            return False
         return self.body is None and not self._streamed and (self._resends or self.at_rest)
 
     # how they are sent
@@ -402,10 +415,12 @@ class OutgoingDeliveries:
                 self.accepted += 1
                 hold.done()
             else:
+                self._was_refused = True
                 self.not_accepted(hold, told, number)
 
     def _refuse(self, tag: Hashable, hold: Hold, outcome: Outcome) -> None:
         assert isinstance(tag, int), "tags count up"
+        self._was_refused = True
         self.not_accepted(hold, outcome, self.numbers.of(tag))
 
     def not_accepted(self, hold: Hold, outcome: Outcome, number: int) -> None:

@@ -80,6 +80,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         expose_errors: bool,
         on_finished: Callable[[BaseException | None], None],
         resends: bool = False,
+        numbered: bool = False,
         pack_items: int = 1,
         linger_s: float = 0.0,
         open_body: Callable[[ByteStream], Publisher[Any]] | None = None,
@@ -103,6 +104,8 @@ class LinkSubscriber(SenderState, Generic[T]):
             expose_errors: Whether the text of local exceptions is sent to the peer.
             on_finished: Called once, when the link has ended: with the error, or None after success.
             resends: Whether to keep sent items until they are settled, because a lost connection returns.
+            numbered: Whether the receiver knows repeated items by their numbers. After it has refused one, the end does
+                not outlive a loss.
             pack_items: The most items a delivery may carry, if the receiver knows packs.
             linger_s: The longest time that a pack may wait for more items before it is sent, in seconds.
             open_body: Makes the publisher of a body that is sent while it comes; None: there are no such bodies.
@@ -140,6 +143,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         self._deliveries = OutgoingDeliveries(
             settled=settled,
             resends=resends,
+            numbered=numbered,
             fail_on_refusal=fail_on_refusal,
             linger_s=linger_s,
             send=self._send,

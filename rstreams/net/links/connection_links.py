@@ -243,6 +243,7 @@ class Links:
             expose_errors=expose_errors,
             on_finished=finish,
             resends=self.carrier.returns,
+            numbered=stamper is not None,
             pack_items=pack_items,
             linger_s=linger_s,
             open_body=open_body if stamper is None else None,

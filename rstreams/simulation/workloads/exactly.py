@@ -62,7 +62,6 @@ class _Producer:
 
     Attributes:
         publishes: Whether it uses `publish`, and not a sender.
-        options: Options of its connections.
         known: What it knows of each item.
         through: Set when all were accepted.
     """
@@ -74,7 +73,6 @@ class _Producer:
     items: list[str]
     pause_s: float
     publishes: bool
-    options: dict[str, Any]
     known: dict[int, Literal["sent", "accepted", "refused", "unknown"]] = field(default_factory=dict)
     through: trio.Event = field(default_factory=trio.Event)
 
@@ -85,7 +83,7 @@ class _Producer:
                 self.known[number] = "unknown"
         while self._first() < len(self.items):
             try:
-                async with connected(self.url, self.name, **self.options) as connection:
+                async with connected(self.url, self.name) as connection:
                     while self._first() < len(self.items):
                         await (self._publish if self.publishes else self._send)(connection)
             except RStreamsError:
@@ -268,7 +266,7 @@ def workload(world: World) -> None:
         who = {"by": "billing itself", "address": "orders", "subscription": "billing"}
         world.history.note("subscribed", **who, **{"from": "first"})
         world.history.note("unsubscribed", **who)
-    producers = [_start_producer(world, url, name, refuses=refuses) for name in names]
+    producers = [_start_producer(world, url, name) for name in names]
     begins = trio.Event()
     if not is_late:
         begins.set()
@@ -301,13 +299,11 @@ def workload(world: World) -> None:
     world.start(referee, name="referee")
 
 
-def _start_producer(world: World, url: str, name: str, *, refuses: bool) -> _Producer:
+def _start_producer(world: World, url: str, name: str) -> _Producer:
     random = world.random
     items = [f"{name}/{number}" for number in range(random.randint(5, 15))]
-    # One that was refused has to begin anew with the refused item, and not to go on over the next connection.
-    options = {"reconnect": None} if refuses else {}
     producer = _Producer(
-        world, url, name, world.numbers(name), items, random.choice((0.001, 0.1, 0.5)), random.random() < 0.4, options
+        world, url, name, world.numbers(name), items, random.choice((0.001, 0.1, 0.5)), random.random() < 0.4
     )
     world.start(producer.run, name=name)
     return producer

@@ -13,7 +13,7 @@ import trio
 
 import rstreams
 from rstreams import DeadLetters, Delivery, Message, Node, Reconnect, Stream
-from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
+from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached
 from rstreams.net.connection import Connection
 from rstreams.net.links.effectively_once import OnceStage
 from rstreams.testing import FaultyNetwork
@@ -437,3 +437,24 @@ async def test_of_two_connections_that_send_as_one_producer_the_older_one_is_tol
             await connection.publish("work", Stream.range(10), **options)
             assert await other.stream("work").take(10).to_list() == list(range(10))
     assert "another link sends as the producer 'p' now" in caplog.text
+
+
+async def test_a_sender_that_was_refused_does_not_go_on_over_another_link() -> None:
+    once: dict[str, Any] = {"settlement": "effectively_once", "producer_id": "p"}
+    async with faulty() as it:
+        queue = it.node.queue("work", capacity=1, when_full="reject")
+        with pytest.raises(ConnectionLost):
+            async with it.connection.sender("work", **once) as sender:
+                await sender.send("first")
+                with pytest.raises(DeliveryFailed):
+                    await sender.send("second")
+                assert await it.connection.stream("work").take(1).to_list() == ["first"]
+                await until(lambda: queue.statistics().accepted == 1)
+                it.network.reset()
+                with trio.fail_after(10):
+                    while True:
+                        await sender.send("third")
+        assert queue.statistics().ready == 0
+        async with it.connection.sender("work", **once, first_sequence=1) as sender:
+            await sender.send("second")
+        assert await it.connection.stream("work").take(1).to_list() == ["second"]
