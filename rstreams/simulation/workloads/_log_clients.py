@@ -94,8 +94,8 @@ class TheLog:
         """Note the partitions in the history."""
         drops = (["superseded"] if self.compact else []) + (["retention"] if self.retention else [])
         for place in self.places:
-            # A message whose outcome was unknown comes again: behind those that had superseded it, or when its first copy
-            # is deleted already and those behind it are not.
+            # A message whose outcome was unknown comes again: behind those that had superseded it, or when its first
+            # copy is deleted already and those behind that one are not.
             order = "none" if self.compact or self.retention else "all"
             world.history.note(
                 "address", address=place, part=part, durable=self.durable, copies=True, order=order, drops=drops
