@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SimulationError, OSError) as error:
         print(f"rstreams.simulation: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 def _replay(workloads: list[str], seed: int, faults: list[int] | None) -> int:
@@ -59,7 +61,7 @@ def _run_all(workloads: list[str], options: argparse.Namespace) -> int:
     if options.faults is not None:
         msg = "--faults: it is for one run: give --frames as well"
         raise SimulationError(msg)
-    pool = Pool(options.jobs)
+    pool = Pool(max(options.jobs, 2 if options.twice else 1))  # the second time in another process
     began, results, failed, different = time.perf_counter(), [], [], []
     jobs = [(name, seed) for seed, name in product(range(options.seed, options.seed + options.seeds), workloads)]
     try:
@@ -86,7 +88,7 @@ def _run_all(workloads: list[str], options: argparse.Namespace) -> int:
     line = (
         f"simulate: {len(results)} runs of {len(workloads)} workloads in {took_s:.0f} s, {faults} faults "
         f"({3600 * faults / took_s:,.0f} an hour, {faults / max(work_s, 1e-9):.1f} a second of processor), "
-        f"{len(again)} runs the same twice, {len(failed) + len(different)} failed"
+        f"{len(again) - len(different)} runs the same twice, {len(failed) + len(different)} failed"
     )
     print(line)
     if options.json is not None:
@@ -96,7 +98,7 @@ def _run_all(workloads: list[str], options: argparse.Namespace) -> int:
             "seconds": took_s,
             "processor_s": work_s,
             "faults": faults,
-            "twice": len(again),
+            "same_twice": len(again) - len(different),
             "different": [asdict(each) for each in different],
             "failed": [asdict(each) for each in failed],
             "shrunk": [asdict(each) for each in shrunk],

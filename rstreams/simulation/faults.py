@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Fault, Kind, drawn
 Args = TypeVarTuple("Args")
 
 
-class WorldFaults:
+class WorldFaults(ABC):
     """The part of a `World` that lets things go wrong.
 
     Attributes:
@@ -56,8 +57,9 @@ class WorldFaults:
         """Return a source of random numbers that depends on the seed and a name alone."""
         return Random(f"{self.seed}/{name}")  # noqa: S311 - it shall be the same each time
 
+    @abstractmethod
     def _begin(self, part: WorldPart) -> None:
-        raise NotImplementedError
+        """Let a part begin a life."""
 
     def at(self, time_s: float, function: Callable[[Unpack[Args]], object], *args: *Args) -> None:
         """Call a function at a time, in seconds since the beginning."""
@@ -134,8 +136,8 @@ class WorldFaults:
             for_s: The time after which what has waited arrives, in seconds; None: by `mend`.
             back: Whether the other direction is cut, too.
         """
-        self._fault("cut", one=one, other=other, for_s=for_s, back=back)
         self._set_blocked(one, other, back=back, blocked=True)
+        self._fault("cut", one=one, other=other, for_s=for_s, back=back)
         if for_s is not None:
             self._agenda.after(for_s, partial(self._set_blocked, one, other, back=back, blocked=False))
 
@@ -151,20 +153,21 @@ class WorldFaults:
 
     def jump(self, name: str, seconds: float) -> None:
         """Set the calendar of a part forward, or back if `seconds` is less than 0; no other clock of it changes."""
+        part = self._running(name)
         self._fault("jump", part=name, seconds=seconds)
-        self._part(name).clock_s += seconds
+        part.clock_s += seconds
 
     def fill_disk(self, name: str, *, for_s: float) -> None:
         """Let the disk of a part be full for a while: it cannot be written."""
-        self._fault("disk_full", part=name, for_s=for_s)
         disk = self._running(name).disk
+        self._fault("disk_full", part=name, for_s=for_s)
         if disk is not None:
             disk.files.fill(self.now() + for_s)
 
     def break_disk(self, name: str, *, for_s: float) -> None:
         """Let the disk of a part fail for a while: some of its writes, syncs and reads do."""
-        self._fault("disk_error", part=name, for_s=for_s)
         disk = self._running(name).disk
+        self._fault("disk_error", part=name, for_s=for_s)
         if disk is not None:
             disk.files.break_down(self.now() + for_s)
 
@@ -231,8 +234,11 @@ class WorldFaults:
             until_s: When no further fault begins; a second later everything heals.
             most: The most faults.
 
-        Errors: `SimulationError` for a part or a kind that there is not.
+        Errors: `SimulationError` for a part or a kind that there is not, or the second time: a world has one weather.
         """
+        if self.calms_at_s:
+            msg = "weather(): the world has a weather already, which heals everything when it is over"
+            raise SimulationError(msg)
         for kind in kinds:
             if kind not in OF_PARTS + OF_PAIRS:
                 msg = f"kinds={kind!r}: there is no such kind of fault, only {', '.join(OF_PARTS + OF_PAIRS)}"
@@ -250,12 +256,12 @@ class WorldFaults:
             until_s=until_s,
             most=most,
         )
-        for number, fault in enumerate(plan, len(self.plan)):
+        for number, fault in enumerate(plan):
             self.plan.append(fault)
             if self.only is None or number in self.only:
                 self.at(fault.at_s, self._happen, fault)
-        self.calms_at_s = max(self.calms_at_s, until_s + 1.0)
-        self.at(until_s + 1.0, self.calm)
+        self.calms_at_s = until_s + 1.0
+        self.at(self.calms_at_s, self.calm)
 
     def connections(self, one: str, other: str) -> list[MemoryConnection]:
         """Return the live connections between two parts, the oldest first, to disturb them one by one."""

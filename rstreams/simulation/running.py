@@ -125,7 +125,8 @@ def judge(world: World) -> list[str]:
     try:
         world.run()
     except SimulationError as error:
-        found.append(f"stalled: {error}")
+        if not world.refusals:
+            found.append(f"stalled: {error}")
     except BaseException as error:  # a program's failure is what is looked for, also by `sys.exit` or `pytest.fail`
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -135,7 +136,8 @@ def judge(world: World) -> list[str]:
         found += [f"{finding.kind}: {finding.text}" for finding in check(world.history.events)]
     except HistoryError as error:
         found.append(f"history: {error}")
-    return found + [f"log: {line}" for line in world.failures]
+    refused = [f"refused: {text}" for text in dict.fromkeys(world.refusals)]
+    return refused + found + [f"log: {line}" for line in world.failures]
 
 
 def _text(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from types import FrameType, ModuleType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 from unittest.mock import patch
 
 import outcome
@@ -64,6 +64,16 @@ class SimulationError(RStreamsError):
     """A program did what a simulation cannot repeat, or the simulation was asked for what it cannot do."""
 
 
+refusals: Final[list[str]] = []
+"""What was refused in this run, also if the program has caught the error, as a consumer's failure policy does."""
+
+
+def _refuse(what: str, way: str = "") -> NoReturn:
+    msg = f"{what}, which a simulation cannot repeat{way}"
+    refusals.append(msg)
+    raise SimulationError(msg)
+
+
 class _Guard:
     """Refuses what a program may not do in a simulation; a hook of Python's audit, which cannot be removed again."""
 
@@ -84,8 +94,7 @@ class _Guard:
                 place = _program_place(sys._getframe(1))  # noqa: SLF001 - the only way to the caller
             finally:
                 self.is_on = True
-            msg = f"{place} {_AUDITED[event]} ({event}), which a simulation cannot repeat"
-            raise SimulationError(msg)
+            _refuse(f"{place} {_AUDITED[event]} ({event})")
 
 
 _guard = _Guard()
@@ -116,10 +125,7 @@ def _refusing(name: str, real: Callable[..., R]) -> Callable[..., R]:
             way = (
                 "use `trio.sleep`" if name == "sleep" else "use `trio.current_time()`, or `world.today()` for the date"
             )
-            msg = (
-                f"{_program_place(frame)} {told} the real clock (time.{name}), which a simulation cannot repeat: {way}"
-            )
-            raise SimulationError(msg)
+            _refuse(f"{_program_place(frame)} {told} the real clock (time.{name})", f": {way}")
         return real(*arguments)
 
     return clock
@@ -153,8 +159,8 @@ def _names_in(module: ModuleType, real: dict[int, str]) -> Iterator[tuple[Module
 
 def _start_no_thread(thread: threading.Thread) -> None:
     """Take the place of `Thread.start`, which the audit does not see on Python 3.11."""
-    msg = f"{_program_place(sys._getframe(1))} starts a thread ({thread.name}), which a simulation cannot repeat"  # noqa: SLF001
-    raise SimulationError(msg)
+    place = _program_place(sys._getframe(1))  # noqa: SLF001 - the only way to the caller
+    _refuse(f"{place} starts a thread ({thread.name})")
 
 
 @contextmanager
@@ -188,6 +194,7 @@ def repeatable(seed: str, calendar: Callable[[], float], thread_delay_s: Callabl
         worked += _WORK_S * work.random()
         return worked
 
+    refusals.clear()
     state = random.getstate()
     was_collecting = gc.isenabled()
     with ExitStack() as stack:

@@ -29,7 +29,7 @@ from rstreams.simulation.history import Event
 from rstreams.simulation.network import MemoryConnection, MemoryNetwork
 from rstreams.simulation.part import PartLife, WorldPart, current
 from rstreams.simulation.sockets import Host
-from rstreams.simulation.surroundings import SimulationError, forbid_the_machine, repeatable
+from rstreams.simulation.surroundings import SimulationError, forbid_the_machine, refusals, repeatable
 from rstreams.store.disk import disk
 
 Args = TypeVarTuple("Args")
@@ -57,6 +57,7 @@ class World(WorldFaults):
         random: For the program that sets up the world, such as numbers of messages.
         log: The lines of the log of rstreams, with their times.
         failures: The exceptions that were logged, because nobody could be told of them.
+        refusals: What programs did that a simulation cannot repeat.
         error: What a program has raised, when the run has been judged.
         on_bytes: Called with (time, connection, direction, bytes) when bytes are sent.
         digest: A number of all bytes that went over the network, with their times.
@@ -68,6 +69,7 @@ class World(WorldFaults):
         self.random = self.numbers("world")
         self.log: list[str] = []
         self.failures: list[str] = []
+        self.refusals: list[str] = []
         self.error: BaseException | None = None
         self.on_bytes: Callable[[float, MemoryConnection, int, bytes], object] | None = None
         self.digest = ""
@@ -165,7 +167,8 @@ class World(WorldFaults):
     def run(self) -> None:
         """Run until all programs that are no services have ended; a part of `simulation`.
 
-        Errors: What a program has raised; `SimulationError` if time is over, or if no time passes any more.
+        Errors: What a program has raised; `SimulationError` if time is over, if no time passes any more, or if a
+            program did what a simulation cannot repeat.
         """
         with (
             tempfile.TemporaryDirectory(prefix="rstreams-", dir=_memory()) as folder,
@@ -178,8 +181,11 @@ class World(WorldFaults):
                 trio.run(self._main, clock=self._clock, instruments=[_Watch(self)])
             finally:
                 self.digest = self._hash.hexdigest()
+                self.refusals = [*refusals]
                 for part in self._parts.values():
                     forget_disk(part.folder)
+        if self.refusals:  # nobody has let it through
+            raise SimulationError(self.refusals[0])
 
     async def _main(self) -> None:
         self._agenda = Agenda()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # ruff: noqa: S311 - module random is what is tested
+import contextlib
 import random
 import re
 import secrets
@@ -24,6 +25,7 @@ import rstreams
 from rstreams import Reconnect, Stream
 from rstreams.simulation import SimulationError, World, simulation
 from rstreams.simulation.checker import check
+from rstreams.simulation.running import run
 
 AGAIN = Reconnect(at_start=True)
 
@@ -302,3 +304,20 @@ def test_files_of_trio_are_read_without_a_thread(tmp_path: Path) -> None:
     with simulation() as world:
         world.start(work, name="worker")
     assert read == ["text"]
+
+
+def test_a_refused_call_is_told_although_the_program_has_caught_it() -> None:
+    async def catch() -> None:
+        with contextlib.suppress(SimulationError):
+            time.time()
+
+    with pytest.raises(SimulationError, match="reads the real clock"), simulation() as world:
+        world.start(catch, name="catching")
+    assert run("catching", lambda world: world.start(catch, name="catching"), 0).kinds >= {"refused"}
+
+
+def test_a_world_has_one_weather() -> None:
+    with pytest.raises(SimulationError, match="the world has a weather already"), simulation() as world:
+        world.start(trio.sleep, 1, name="sleeper")
+        world.weather(parts=["sleeper"])
+        world.weather(parts=["sleeper"])
