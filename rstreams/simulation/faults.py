@@ -44,6 +44,7 @@ class WorldFaults(ABC):
         self.plan: list[Fault] = []
         self.calms_at_s = 0.0
         self.disturbed_until_s = 0.0
+        self._weathers = 0
         self.only = only
         self._parts: dict[str, WorldPart] = {}
         self._planned: list[tuple[float, Callable[[], object]]] = []
@@ -234,11 +235,10 @@ class WorldFaults(ABC):
             until_s: When no further fault begins; a second later everything heals.
             most: The most faults.
 
-        Errors: `SimulationError` for a part or a kind that there is not, or the second time: a world has one weather.
+        Called again, it draws other faults besides. Everything heals when the last of them are over.
+
+        Errors: `SimulationError` for a part or a kind that there is not.
         """
-        if self.calms_at_s:
-            msg = "weather(): the world has a weather already, which heals everything when it is over"
-            raise SimulationError(msg)
         for kind in kinds:
             if kind not in OF_PARTS + OF_PAIRS:
                 msg = f"kinds={kind!r}: there is no such kind of fault, only {', '.join(OF_PARTS + OF_PAIRS)}"
@@ -248,7 +248,7 @@ class WorldFaults(ABC):
                 msg = f'pairs={pair!r}: give pairs of names, as in pairs=[("node", "shop")]'
                 raise SimulationError(msg)
         plan = drawn(
-            self.numbers("weather"),
+            self.numbers(f"weather {self._weathers}" if self._weathers else "weather"),
             kinds=kinds,
             parts=parts,
             disks=[name for name in parts if self._part(name).has_disk],
@@ -256,12 +256,17 @@ class WorldFaults(ABC):
             until_s=until_s,
             most=most,
         )
-        for number, fault in enumerate(plan):
+        for number, fault in enumerate(plan, len(self.plan)):
             self.plan.append(fault)
             if self.only is None or number in self.only:
                 self.at(fault.at_s, self._happen, fault)
-        self.calms_at_s = until_s + 1.0
-        self.at(self.calms_at_s, self.calm)
+        self._weathers += 1
+        self.calms_at_s = max(self.calms_at_s, until_s + 1.0)
+        self.at(until_s + 1.0, self._end_weather)
+
+    def _end_weather(self) -> None:
+        if self.now() >= self.calms_at_s:
+            self.calm()
 
     def connections(self, one: str, other: str) -> list[MemoryConnection]:
         """Return the live connections between two parts, the oldest first, to disturb them one by one."""

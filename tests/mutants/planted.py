@@ -27,6 +27,9 @@ ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("rstreams", "adapters/spark/src/rstreams_spark", "adapters/spark/src/pyspark_rstreams")
 """What a copy of the product has."""
 
+SPOOL: Final = "adapters/spark/tests/simulation/spool.py"
+"""The workload of the Spark adapter, which stands beside the copy: rstreams itself does not know the adapter."""
+
 
 class NotThere(Exception):
     """The lines that a fault replaces are not in their file, or are there more than once."""
@@ -89,6 +92,7 @@ def copy_product(folder: Path) -> None:
     for package in PACKAGES:
         source = ROOT / package
         shutil.copytree(source, folder / source.name, copy_function=_link)
+    _link(str(ROOT / SPOOL), str(folder / "spool.py"))
 
 
 def _link(source: str, target: str) -> None:

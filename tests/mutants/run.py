@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 
 from tests.mutants.planted import Mutant, NotThere, copy_product, mutants
 
-SIMULATION: Final = (sys.executable, "-m", "rstreams.simulation", "--workload", "all")
+SIMULATION: Final = (sys.executable, "-m", "rstreams.simulation", "--workload", "all,spool:workload")
 """The command; the options `--seeds N --jobs N --until-failure --json FILE` follow."""
 
 DEFAULT_SEEDS: Final = 1000

@@ -316,8 +316,12 @@ def test_a_refused_call_is_told_although_the_program_has_caught_it() -> None:
     assert run("catching", lambda world: world.start(catch, name="catching"), 0).kinds >= {"refused"}
 
 
-def test_a_world_has_one_weather() -> None:
-    with pytest.raises(SimulationError, match="the world has a weather already"), simulation() as world:
+def test_a_second_weather_draws_other_faults_and_all_heals_behind_the_last_one() -> None:
+    with simulation(4) as world:
         world.start(trio.sleep, 1, name="sleeper")
-        world.weather(parts=["sleeper"])
-        world.weather(parts=["sleeper"])
+        world.weather(parts=["sleeper"], kinds=["jump"], until_s=0.5)
+        first = [*world.plan]
+        world.weather(parts=["sleeper"], kinds=["jump"], until_s=1.5)
+        others = world.plan[len(first) :]
+    assert {fault.draw for fault in first}.isdisjoint(fault.draw for fault in others)
+    assert [event["at"] for event in world.history.events if event["event"] == "healed"] == [2.5]
