@@ -64,6 +64,44 @@ async def test_a_line_each_minute_tells_what_moved(autojump_clock: trio.testing.
     }
 
 
+async def test_messages_that_were_taken_since_the_peer_was_asked_are_counted_once(
+    autojump_clock: trio.testing.MockClock, lines: list[str]
+) -> None:
+    played = Played(ask_every_s=60.0)
+    played.counts, played.queued = SourceCounts(taken=10, waiting=10), 30
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(played.report.watch)
+        await trio.sleep(1)
+        assert played.report.progress(1000)["messages"] == 1050
+        played.counts = SourceCounts(taken=20, waiting=10)
+        assert played.report.progress(1000)["messages"] == 1050
+        played.counts = SourceCounts(taken=60)
+        assert played.report.progress(1000)["messages"] == 1060
+        played.queued = 7
+        await trio.sleep(60)
+        assert played.report.progress(1000)["messages"] == 1067
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_message_that_comes_while_the_peer_is_asked_is_counted_once(
+    autojump_clock: trio.testing.MockClock, lines: list[str]
+) -> None:
+    played = Played()
+    asked = played.count_queued
+
+    async def come_first() -> int | None:
+        queued = await asked()
+        played.counts = SourceCounts(waiting=5)
+        return queued
+
+    played.report = Report("the source", "h:5672", lambda: played.counts, come_first, lambda: 60.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(played.report.watch)
+        await trio.sleep(1)
+        assert played.report.progress(0)["messages"] == 5
+        nursery.cancel_scope.cancel()
+
+
 async def test_without_rows_a_line_tells_the_reason_more_and_more_rarely(
     autojump_clock: trio.testing.MockClock, lines: list[str]
 ) -> None:
