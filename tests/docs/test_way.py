@@ -1,0 +1,64 @@
+"""The architecture tells the figures that `tools/way.py` counts for the way of one item."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from way import Lines, code_lines, lines_of
+
+ROOT = Path(__file__).parents[2]
+WALKS = {"an item": "item", "`request": "request", "`delivery": "accept"}
+
+
+@pytest.mark.slow
+def test_the_figures_of_the_walks_are_told() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    told = re.findall(r"^\| (an item|`request|`delivery).*\| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert len(told) == len(WALKS)
+    counted = json.loads(
+        subprocess.run([sys.executable, "tools/way.py", "--walks"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+    )
+    for begin, *figures in told:
+        found = counted[WALKS[begin]]
+        for figure, key in zip(figures, ("calls", "files", "classes"), strict=True):
+            # A busy machine may take a turn more or less.
+            assert int(figure) * 0.9 <= found[key] <= int(figure) * 1.1, (begin, key)
+
+
+SOURCE = b'''"""A module.
+
+It says more.
+"""
+
+# A comment.
+NAME = """a text
+of two lines"""
+
+
+def function() -> None:
+    "Do nothing."
+    print(  # it prints
+        NAME,
+    )
+'''
+
+
+def test_comments_docstrings_and_empty_lines_are_no_code() -> None:
+    assert code_lines(SOURCE) == 6
+
+
+def test_the_simulation_and_other_files_are_not_counted() -> None:
+    files = {
+        "rstreams/one.py": SOURCE,
+        "rstreams/net/_proton/two.c": b"/* C */\n",
+        "rstreams/simulation/three.py": SOURCE,
+        "rstreams/four.pyi": SOURCE,
+    }
+    assert lines_of(files) == Lines(engine=1, product=SOURCE.count(b"\n") + 1, code=6)
