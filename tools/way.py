@@ -163,6 +163,7 @@ def middle(walks: list[Walk]) -> Walk:
 
 async def walk_item(url: str) -> Walk:
     """Send an item through a queue to an `async for`."""
+    walks: list[Walk] = []
     async with rstreams.connect(url) as producer, rstreams.connect(url) as consumer, trio.open_nursery() as tasks:
 
         async def consume() -> None:
@@ -180,6 +181,7 @@ async def walk_item(url: str) -> Walk:
 async def walk_request(url: str) -> Walk:
     """Request an item of a queue."""
     probe: ProbeSubscriber[bytes] = ProbeSubscriber(0)
+    walks: list[Walk] = []
     async with rstreams.connect(url) as connection, Scope():
         connection.stream("requests").subscribe(probe)
         walks = [await record(lambda: probe.request(1)) for _ in range(TRIALS)]
@@ -189,6 +191,7 @@ async def walk_request(url: str) -> Walk:
 
 async def walk_accept(url: str) -> Walk:
     """Accept a message by hand."""
+    walks: list[Walk] = []
     async with rstreams.connect(url) as connection:
         await connection.publish("accepts", Stream.of(*range(TRIALS)))
         async with connection.stream("accepts", settlement="manual").open() as deliveries:
