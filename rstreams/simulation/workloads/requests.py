@@ -34,7 +34,7 @@ class _Desk:
         self.world = world
         self.random = world.numbers("handlers")
         self.concurrency = random.choice((1, 2, 16))
-        self.pause_s = random.choice((0.0, 0.02, 0.5))
+        self.pause_s = random.choice((0.0, 0.02, 0.5, 2.0))
         self.fails = random.choice((0.0, 0.3))
         self.retries = random.random() < 0.4
         self.running: dict[str, int] = {}
@@ -94,7 +94,7 @@ class _Requester:
         self._url = url
         self._random: Random = desk.world.numbers(name)
         self._address: Literal["ask", "tasks"] = random.choice(("ask", "tasks"))
-        self._timeout_s = random.choice((0.3, 3.0, 30.0))
+        self._timeouts_s: Sequence[float] = random.choice(((0.3,), (3.0,), (30.0,), (0.3, 3.0, 30.0), (0.3, 3.0, 30.0)))
         self._most = random.choice((1, 2, 256))
         self._together = random.randint(1, 4)
         self._pause_s = random.choice((0.0, 0.05))
@@ -109,7 +109,7 @@ class _Requester:
                 async with (
                     connected(self._url, self.name) as connection,
                     connection.requester(
-                        self._address, timeout_s=self._timeout_s, max_in_flight=self._most
+                        self._address, timeout_s=self._timeouts_s[0], max_in_flight=self._most
                     ) as requester,
                 ):
                     async with trio.open_nursery() as nursery:
@@ -132,15 +132,16 @@ class _Requester:
                 return
 
     async def _ask(self, requester: Requester[str], item: str) -> bool:
-        began = self._world.now()
-        self._note("sent", item, expires=began + self._timeout_s)
+        began, timeout_s = self._world.now(), self._random.choice(self._timeouts_s)
+        self._note("sent", item, expires=began + timeout_s)
         outcome: Literal["accepted", "refused", "unknown"] = "unknown"
         is_fine = True
         try:
             if requester.in_flight > self._most:
                 msg = f"{requester.in_flight} requests are in flight; {self._most} may be"
                 raise BrokenPromiseError(msg)
-            reply = await requester.request(item, retry_lost=self._desk.retries)
+            limit_s = None if timeout_s == self._timeouts_s[0] else timeout_s
+            reply = await requester.request(item, timeout_s=limit_s, retry_lost=self._desk.retries)
             self._compare(item, [reply], [f"reply to {item}"])
             outcome = "accepted"
         except RequestFailed as error:
@@ -148,8 +149,8 @@ class _Requester:
             outcome = "refused"
         except StreamTimeout:
             self._given_up += 1
-            if self._world.now() - began < self._timeout_s - _SLACK_S:
-                msg = f"the request {item!r} timed out before its {self._timeout_s} s were over"
+            if self._world.now() - began < timeout_s - _SLACK_S:
+                msg = f"the request {item!r} timed out before its {timeout_s} s were over"
                 raise BrokenPromiseError(msg) from None
         except DeliveryFailed:
             outcome = "unknown"
@@ -157,8 +158,8 @@ class _Requester:
             is_fine = False
             self._judge_error(item, error)
         took_s = self._world.now() - began
-        if took_s > self._timeout_s + _SLACK_S:
-            msg = f"the request {item!r} took {took_s:.6g} s; {self._timeout_s} s is the most"
+        if took_s > timeout_s + _SLACK_S:
+            msg = f"the request {item!r} took {took_s:.6g} s; {timeout_s} s is the most"
             raise BrokenPromiseError(msg)
         self._note(outcome, item)
         return is_fine
