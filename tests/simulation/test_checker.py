@@ -220,6 +220,18 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         f"{SENT}; c got 1 attempt=1; c failed 1; c got 1 attempt=1",
         {},
     ),
+    (  # an item that may be stored twice: each copy has attempts of its own
+        "back",
+        f"{SENT}; c got 1; c failed 1; c confirmed 1; c got 1 attempt=1",
+        "fault; p sent 1; healed; p accepted 1; c got 1; c failed 1; c confirmed 1; c got 1 attempt=1",
+        {},
+    ),
+    (
+        "bound",
+        "p sent 1; p unknown 1; c got 1; c failed 1; c confirmed 1; c got 1 attempt=3",
+        f"p sent 1; p unknown 1; {'c got 1; c failed 1; c confirmed 1; ' * 2}c got 1 attempt=2",
+        {"attempts": 2},
+    ),
     # twice
     ("twice", f"{GOT}; p accepted 1", GOT, {}),
     ("twice", f"{GOT}; p refused 1", "p sent 1; p refused 1; p sent 1; p accepted 1; c got 1", {}),

@@ -336,6 +336,8 @@ class Checker:
 
     def _judge_attempt(self, subscription: JudgedSubscription, arrival: Arrival, event: Told) -> None:
         most, failed = subscription.address.attempts, arrival.sure_failures
+        if arrival.item.may_be_twice(subscription.address.promise):
+            failed = 0  # each copy of it has attempts of its own
         attempt = event.get("attempt", failed + 1)
         if attempt > failed and attempt <= most and failed < most:
             return
