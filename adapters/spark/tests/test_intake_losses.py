@@ -154,6 +154,43 @@ async def test_with_a_log_a_message_that_was_settled_just_before_a_loss_is_accep
     assert intake.counts().repeated == 2, "the driver's log tells it"
 
 
+async def test_with_a_log_as_many_settled_messages_are_known_as_the_link_has_credit(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A peer has two packs unsettled, of which the first one was granted with less than the limit of the intake."""
+    link, intake = linked(20)
+    intake.expect_packs(10)
+    intake.know(())
+    await collect(intake, 0, 1, 0.0)
+    link.next(*numbered(0, 10))
+    for committed in range(20):
+        if committed == 10:
+            assert link.outstanding >= 10, "of the first pack all messages are settled but one"
+            link.next(*numbered(10, 20))
+        assert await collect(intake, committed, 1, 0.0) == [b"%d" % committed]
+    await collect(intake, 20, 1, 0.0)
+    intake.on_away()
+    intake.on_back()
+    link.next(*numbered(0, 20))
+    assert await collect(intake, 20, 20, 0.0) == []
+    assert intake.counts().repeated == 20
+
+
+async def test_with_a_log_a_message_that_came_again_is_known_after_the_next_loss(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    link, intake = linked(2)
+    intake.know(["m-0"])
+    await collect(intake, 0, 2, 0.0)
+    for _ in range(3):
+        link.next(*numbered(0, 1))
+        assert link.outcomes[-1] == "done"
+        intake.on_away()  # and the peer has not heard it
+        intake.on_back()
+    link.next(*numbered(0, 2))
+    assert await collect(intake, 0, 2, 0.0) == [b"1"]
+
+
 async def test_an_unparsable_message_is_forgotten_at_a_loss_and_found_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

@@ -26,14 +26,15 @@ The connection may be lost and come back. The peer then has every unsettled mess
 With a write-ahead log (`know`) the ids must be unique, and messages are known by them. Nothing else of a message is
 compared. The ids that are known are those of
 
-- the files of earlier runs, for a day (`_wal`),
-- after a loss, the messages of this run that are not committed, and as many of the latest committed ones as the limit
-  says: their outcomes may not have reached the peer.
+- the messages that earlier runs wrote down, for a day (`_wal`),
+- after a loss, the messages of this run that are not committed, and as many of the latest committed ones as the link
+  has credit: their outcomes may not have reached the peer.
 
 Ids are compared as text: the number 7 is the same as the string "7". An id that several of these messages have proves
 nothing, and is not known. Each known id stands for one message. The first message that comes with that id gets the
 place of the known one: it gets no row, and is settled with its batch, or at once if that has been settled. After that
-the id is not known any more, until the next loss. A message without an id is never known.
+the id is not known any more, until the next loss: this outcome also may not have reached the peer. A message without an
+id is never known.
 
 All of this lives in the trio thread of the connection, where signals come as plain calls (`rstreams.abc`).
 """
@@ -85,6 +86,7 @@ class IncomingRows:
             most_bytes: The most bytes of the rows of a batch, except for a single row; None: no limit.
         """
         self._limit = limit
+        self._credit = limit  # also when `expect_packs` lowers the limit
         self._pack = 1  # the most messages in a delivery
         self._reject_unparsable = reject_unparsable
         self._subscription: Subscription | None = None
@@ -99,7 +101,9 @@ class IncomingRows:
         # with a write-ahead log: message ids that may come again, and their places among all taken
         self._known: dict[str, int] | None = None
         self._shared_ids: set[str] = set()  # ids that several of them have
+        self._came_again: dict[str, int] = {}  # those that have come since the last loss, which are not in `_known`
         self._repeated = 0  # how many of these have come
+        self.losses = 0  # of the connection or the link
         self._restarts = False  # whether the present batch was lost
         self._first_came_at = 0.0
         self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
@@ -241,8 +245,9 @@ class IncomingRows:
         except RemoteProtocolError:
             return False
         place = None if message_id is None else known.pop(message_id, None)
-        if place is None:
+        if message_id is None or place is None:
             return False
+        self._came_again[message_id] = place
         self._received += 1
         self._demand -= 1
         self._redelivered += 1
@@ -267,6 +272,7 @@ class IncomingRows:
     def on_away(self) -> None:
         """Note that the connection or its link was lost, and may come back; the peer has everything unsettled back."""
         self._away = True
+        self.losses += 1
         if self._claims is not None and self._subscription is not None:
             self._claims.release()
             self._claims = claims_of(self._subscription)
@@ -274,7 +280,8 @@ class IncomingRows:
         may_come = self._assigned.forget_claims()
         if self._known is not None:
             kept = self._assigned.first_remembered
-            self._known = {name: place for name, place in self._known.items() if place < kept}
+            self._known = {name: place for name, place in (self._known | self._came_again).items() if place < kept}
+            self._came_again = {}
             self._know(may_come)
         self._restarts = making > 0
         if self._left is not None:

@@ -116,7 +116,7 @@ class RowIntake(IncomingRows):
         """
         if committed <= self._assigned.committed or self._claims is None:
             return
-        self._assigned.settle(committed, self._claims, self._limit)
+        self._assigned.settle(committed, self._claims, self._credit)
         if self._lost is None:
             self._request_more()
 

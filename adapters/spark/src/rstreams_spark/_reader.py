@@ -229,10 +229,11 @@ class _Runner:
         self._options = options
         self._wal: Wal | None = None
         if options.wal_dir is not None:
-            self._wal = Wal(options.wal_dir, options.num_partitions, options.address)
+            self._wal = Wal(options.wal_dir, options.num_partitions, options.address, options.credit)
         self._spool: Spool = self._wal or Spool(options.spool_dir, options.num_partitions, options.address)
         self._checked = False
         self._receiver: Receiver | None = None
+        self._losses = 0  # after how many losses of the connection ids were written down
         self._begun = False
         self._witness: Witness | None = None
         self._ahead: Ahead | None = None  # the next batch, which comes before Spark asks for it
@@ -261,6 +262,7 @@ class _Runner:
 
     def advance(self, start: int, most: int) -> int:
         self._begun = True
+        self._keep_ids()
         self._spool.drop(start)
         self._spool.touch()
         if self._spool.end is not None:
@@ -292,6 +294,12 @@ class _Runner:
                 return self._spool.write(start, collect())
             except BatchLost:
                 continue
+
+    def _keep_ids(self) -> None:
+        """After a loss of the connection write down which messages may come again, before a batch is deleted."""
+        if self._wal is not None and self._receiver is not None and self._receiver.losses != self._losses:
+            self._losses = self._receiver.losses
+            self._wal.keep_ids()
 
     def _settle_logged(self) -> None:
         """Settle the messages that are in the log, if executors are known to see it.

@@ -111,6 +111,11 @@ class Receiver:
         """
         return self._call(self._count_queued)
 
+    @property
+    def losses(self) -> int:
+        """How often the connection or its link was lost."""
+        return self._intake.losses
+
     def settle(self, taken: int) -> None:
         """Settle the first `taken` messages now."""
         with suppress(trio.RunFinishedError):

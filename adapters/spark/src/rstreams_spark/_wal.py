@@ -3,15 +3,21 @@
     1. The batch is written to `START.part`, synced, and renamed to `START-END.arrow`.
     2. Its messages are settled.
     3. Spark is told of the batch.
-    4. When Spark has committed it, the file is renamed to `START-END.committed`; it is deleted when the next one is.
+    4. When Spark has committed it, the file is renamed to `START-END.committed`.
 
 A runner that starts finds at most one file that Spark has not committed. Either Spark knows the batch and asks for it
 again, or it does not know it yet. In both cases the batch is the next one.
 
-Messages of the last files may come again, because their runner ended between step 1 and step 2, or its last outcomes
-did not reach the peer. They are known by their message ids, and by nothing else (`_incoming`). They may come late: a
-peer that has not noticed the end of the old connection keeps them until then. Therefore a runner that starts writes the
-ids of these files to `START-END.ids`, and they are known for a day.
+Messages may come again, because their runner ended between step 1 and step 2, or because the peer did not get their
+outcomes. They are known by their message ids, and by nothing else (`_incoming`).
+
+The outcomes that the peer does not have are among those of the latest messages, as many as the link has credit: the
+credit for one message more comes behind the outcome of the oldest. Therefore a committed batch is deleted when so many
+messages have been taken after it. If there are many small ones, their ids are written to one `START-END.latest` first.
+
+Messages may come late: a peer that has not noticed the end of a connection keeps them until then, and this runner may
+have ended before. Therefore the ids of all messages that are here are written to `START-END.ids` when a runner starts,
+and after each loss of the connection, before anything is deleted. They are known for a day.
 
 Executors must see the folder. The first one that has read a batch leaves the file `seen`. Without that file no batch is
 settled before it is committed (`_reader.py`).
@@ -27,8 +33,10 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -40,6 +48,10 @@ from rstreams_spark.errors import SourceFailed
 
 _COMMITTED: Final = ".committed"
 _IDS: Final = ".ids"
+_LATEST: Final = ".latest"
+_NEW: Final = ".new"
+_MOST_FILES: Final = 100
+"""The most files of committed batches; they are often small."""
 _KNOWN_S: Final = 24 * 3600.0
 _SOURCE: Final = "source.json"
 _LOCK: Final = "lock"
@@ -60,23 +72,32 @@ class Wal(Spool):
 
     _option = "walDir"
 
-    def __init__(self, folder: str, num_partitions: int, address: str) -> None:
+    def __init__(self, folder: str, num_partitions: int, address: str, credit: int) -> None:
         """Open the folder, and find the batches that are there; it is made if it does not exist.
+
+        Args:
+            folder: The folder of the log.
+            num_partitions: As for `Spool`.
+            address: As for `Spool`.
+            credit: The most messages whose outcomes the peer may not have.
 
         Errors: `ConfigError` if it belongs to another source, or a runner that lives uses it; `SourceFailed` if it
             cannot be used.
         """
         super().__init__(folder, num_partitions, address)
         self._place = Path(folder)
+        self._credit = credit
+        self._committed: deque[SpooledBatch] = deque()
         try:
             self._place.mkdir(parents=True, exist_ok=True)
             self._folder = self._place
             self._lock_it()
             self.id = self._read_id()
-            for path in self._place.glob(f"*{UNFINISHED}"):
+            for path in (*self._place.glob(f"*{UNFINISHED}"), *self._place.glob(f"*{_NEW}")):
                 path.unlink()
-            self._batches.extend(sorted(self._found(), key=lambda batch: batch.start))
-            self._keep_ids()
+            self._batches.extend(self._found(FINISHED))
+            self._committed.extend(self._found(_COMMITTED))
+            self.keep_ids()
         except OSError as error:
             self.close()
             msg = f"option walDir={folder!r}: {error}"
@@ -94,7 +115,7 @@ class Wal(Spool):
 
     def _check_unused(self, start: int) -> None:
         """Check that it has no batch, or one that an earlier runner of this query has logged and not told Spark of."""
-        if any(self._place.glob(f"*{_COMMITTED}")) or any(batch.start != start for batch in self._batches):
+        if self._committed or any(batch.start != start for batch in self._batches):
             self._refuse("a query with another checkpoint has used it; a new query needs an empty folder")
 
     def check(self, wal: object, start: int) -> None:
@@ -115,39 +136,67 @@ class Wal(Spool):
             self._refuse(f"it has no batch that begins at {start}, where the checkpoint is, but later ones")
 
     def message_ids(self) -> list[str]:
-        """Return the ids of all messages that were in the folder when this runner or an earlier one began."""
-        return [each for path in self._place.glob(f"*{_IDS}") for each in json.loads(path.read_text("utf-8"))]
+        """Return the ids of all messages that may come again, since this runner began or an earlier one."""
+        return [each for path in self._files(_IDS) for each in json.loads(path.read_text("utf-8"))]
 
     def is_seen(self) -> bool:
         """Return whether an executor has read a batch here."""
         return (self._place / SEEN).exists()
 
-    def _keep_ids(self) -> None:
-        """Write down the ids of the messages that may come again, and forget those of a day ago."""
-        for path in self._place.glob(f"*{_IDS}"):
-            if time.time() - path.stat().st_mtime > _KNOWN_S:
+    def keep_ids(self) -> None:
+        """Write down the ids of all messages that may come again, and forget those of a day ago."""
+        batches = [*self._committed, *self._batches]
+        told = batches[-1].end - self._credit if batches else 0
+        for path in self._files(_IDS):
+            if _range(path)[1] > told:
+                os.utime(path)
+            elif time.time() - path.stat().st_mtime > _KNOWN_S:
                 path.unlink()
-        for path in (*self._place.glob(f"*{FINISHED}"), *self._place.glob(f"*{_COMMITTED}")):
-            kept = path.with_suffix(_IDS)
-            if not kept.exists():
-                new = path.with_suffix(".new")
-                new.write_text(json.dumps([each for each in _ids_in(path) if each is not None]), "utf-8")
-                new.rename(kept)
+        for path in self._files(_LATEST):
+            os.utime(path)
+            path.rename(path.with_suffix(_IDS))
+        self._write_ids(self._without_ids(batches), _IDS)
+
+    def _without_ids(self, batches: Iterable[SpooledBatch]) -> list[SpooledBatch]:
+        """Return those of the batches whose ids are not written down."""
+        end = max((_range(path)[1] for path in self._files(_IDS)), default=0)
+        return [batch for batch in batches if batch.start >= end]
+
+    def _write_ids(self, batches: list[SpooledBatch], suffix: str) -> None:
+        if batches:
+            ids = [each for batch in batches for each in _ids_in(batch.path) if each is not None]
+            self._write_synced(self._place / f"{batches[0].start}-{batches[-1].end}{suffix}", json.dumps(ids))
 
     def drop(self, committed: int) -> int:
-        """Mark the batches that end at `committed` or before, and delete those that were marked earlier."""
+        """Mark the batches that end at `committed` or before, and delete those whose messages do not come again."""
         messages = 0
         while self._batches and self._batches[0].end <= committed:
             batch = self._batches.popleft()
-            for earlier in self._place.glob(f"*{_COMMITTED}"):
-                earlier.unlink(missing_ok=True)
-            batch.path.rename(batch.path.with_suffix(_COMMITTED))
+            path = batch.path.rename(batch.path.with_suffix(_COMMITTED))
+            self._committed.append(replace(batch, path=path))
             messages += batch.end - batch.start
+        if messages:
+            self._delete(committed - self._credit)
         return messages
+
+    def _delete(self, told: int) -> None:
+        """Delete the committed batches that end at `told` or before, and others if they are many; keep the last."""
+        while len(self._committed) > 1 and self._committed[0].end <= told:
+            self._committed.popleft().path.unlink(missing_ok=True)
+        if len(self._committed) > _MOST_FILES:
+            last = self._committed.pop()
+            self._write_ids(self._without_ids(self._committed), _LATEST)
+            while self._committed:
+                self._committed.popleft().path.unlink(missing_ok=True)
+            self._committed.append(last)
+            for path in self._files(_LATEST):
+                if _range(path)[1] <= told:
+                    path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of the folder; the files stay."""
         self._batches.clear()
+        self._committed.clear()
         if self._lock is not None:
             self._lock.close()
         self._lock = None
@@ -191,22 +240,38 @@ class Wal(Spool):
                 self._refuse(f"it belongs to address {source['address']!r}, and option address={self._address!r}")
             return str(source["id"])
         made = str(uuid.uuid4())
-        new = file.with_suffix(".new")
-        new.write_text(json.dumps({"id": made, "address": self._address}), "utf-8")
-        new.rename(file)
-        self._sync_folder()
+        self._write_synced(file, json.dumps({"id": made, "address": self._address}))
         return made
 
-    def _found(self) -> Iterator[SpooledBatch]:
-        for path in self._place.glob(f"*{FINISHED}"):
-            match = _NAME.fullmatch(path.stem)
-            if match is not None:
-                with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
-                    yield SpooledBatch(int(match[1]), int(match[2]), path, reader.num_record_batches)
+    def _write_synced(self, path: Path, text: str) -> None:
+        """Write a file whole."""
+        new = path.with_suffix(_NEW)
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+        self._sync_folder()
+
+    def _files(self, suffix: str) -> list[Path]:
+        """Return the files with this suffix, the one of the first messages first."""
+        named = [path for path in self._place.glob(f"*{suffix}") if _NAME.fullmatch(path.stem) is not None]
+        return sorted(named, key=_range)
+
+    def _found(self, suffix: str) -> Iterator[SpooledBatch]:
+        for path in self._files(suffix):
+            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+                yield SpooledBatch(*_range(path), path, reader.num_record_batches)
 
     def _refuse(self, why: str) -> NoReturn:
         msg = f"option walDir={str(self._place)!r}: {why}"
         raise ConfigError(msg)
+
+
+def _range(path: Path) -> tuple[int, int]:
+    """Return where the messages of a file begin and end."""
+    start, _, end = path.stem.partition("-")
+    return int(start), int(end)
 
 
 def _ids_in(path: Path) -> Iterator[str | None]:

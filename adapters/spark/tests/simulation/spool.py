@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
@@ -22,6 +23,7 @@ from rstreams_spark._options import SourceOptions
 from rstreams_spark._reader import QueueReader, _Runner
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._schema import spooled_columns
+from rstreams_spark._waiting_rows import MAX_ROWS
 from rstreams_spark.errors import SourceFailed
 
 import rstreams
@@ -51,6 +53,11 @@ class _Receiver:
         self.intake = intake
         self.rows: list[pa.RecordBatch] = []
         self.awaited = 0
+
+    @property
+    def losses(self) -> int:
+        """How often the connection was lost."""
+        return self.intake.losses
 
     def collect(self, _committed: int, _most: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows that have come."""
@@ -90,6 +97,7 @@ class _Query:
             "walDir" if self.logged else "spoolDir": f"{self.folder.name}/batches",
         }
         self.options = SourceOptions.parse(given)
+        self.most_rows = random.choice((1, 2, MAX_ROWS))  # of a record batch: a batch may come in several parts
         self.has_commit_log = random.random() < 0.5
         self.stops = random.choice((0.0, 0.1))
         self.done: list[str] = []
@@ -98,13 +106,17 @@ class _Query:
         self._planned: dict[str, Any] | None = None
         self._sink: dict[int, list[str]] = {}
 
+    def clock(self) -> AbstractContextManager[object]:
+        """Have the write-ahead log read the clock of the world."""
+        return patch.object(_wal, "time", SimpleNamespace(time=self.world.today, monotonic=trio.current_time))
+
     def declare(self, node: rstreams.Node) -> None:
         self.queue = node.queue("jobs")
 
     async def run(self) -> None:
         """Run the query, and begin it again when it has failed or was stopped, for ever."""
         while True:
-            with patch.object(_wal, "time", SimpleNamespace(time=self.world.today, monotonic=trio.current_time)):
+            with self.clock():
                 life = _Life(self, _Runner(self.options))
             try:
                 await life.run()
@@ -205,6 +217,7 @@ class _Life:
             RecordBatches(options.address, spooled_columns(options.columns)),
             largest=options.max_message_bytes,
             reject_unparsable=False,
+            most_rows=query.most_rows,
         )
         self.receiver = _Receiver(intake)
         self._is_connected = False
@@ -233,7 +246,9 @@ class _Life:
         """Have a batch come, and ask the reader where it ends."""
         intake, runner = self.receiver.intake, self._runner
         position = self.reader._position(start)
-        runner._spool.drop(position)
+        with self._query.clock():
+            runner._keep_ids()
+            runner._spool.drop(position)
         await self._query.step()
         if runner._spool.end is None:
             if not self._is_connected:
@@ -241,7 +256,8 @@ class _Life:
             self.receiver.rows = await self._collect(position - runner._base)
             self._query.look(intake)
         most = self._query.options.max_messages_per_trigger
-        return self.reader.latestOffset(start, ReadMaxRows(most))
+        with self._query.clock():
+            return self.reader.latestOffset(start, ReadMaxRows(most))
 
     async def _connect(self, position: int) -> None:
         runner, intake = self._runner, self.receiver.intake
@@ -285,6 +301,7 @@ class _Life:
                     more, ends = await intake.collect(committed, left, options.max_trigger_delay_s, goes_on=goes_on)
                     rows += more
                     left -= sum(batch.num_rows for batch in more)
+                    self._query.look(intake)
                     goes_on = True
             except BatchLost:
                 continue

@@ -14,23 +14,13 @@ PARTS = 4
 FAULTS = range(20)
 """The first faults of each world, as for the other workloads."""
 
-OPEN = {65: "with a walDir, a message comes in two batches after the power of the runner has failed"}
-"""Seeds that show what is not mended yet."""
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_source_keeps_its_promises(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         result = run(NAME, workload, seed, FAULTS)
-        if result.findings and seed not in OPEN:
+        if result.findings:
             smallest = shrink(result, workload)
             pytest.fail("\n".join((f"seed {seed}", *smallest.plan, *smallest.findings)), pytrace=False)
     assert run(NAME, workload, part, FAULTS).digest == run(NAME, workload, part, FAULTS).digest
-
-
-@pytest.mark.slow
-@pytest.mark.xfail(reason="not mended yet", strict=True)
-@pytest.mark.parametrize("seed", OPEN)
-def test_what_is_open(seed: int) -> None:
-    assert run(NAME, workload, seed, FAULTS).findings == [], OPEN[seed]
