@@ -103,7 +103,8 @@ class _Asker:
             connection.stream("work", **self._options).subscribe(self)
             await self._there.wait()
             steps: list[Step] = ["request", "request", "suspend", "finish", "wait"]
-            steps += ["drain", "drain"] if self._may_drain else []
+            if self._may_drain:
+                steps += ["drain", "drain"]
             for _ in range(self._steps):
                 step = random.choice(steps)
                 self.does = f"is at its step {step!r}"
