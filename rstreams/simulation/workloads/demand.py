@@ -104,7 +104,7 @@ class _Asker:
             await self._there.wait()
             steps: list[Step] = ["request", "request", "suspend", "finish", "wait"]
             if self._may_drain:
-                steps += ["drain", "drain"]
+                steps.extend(("drain", "drain"))
             for _ in range(self._steps):
                 step = random.choice(steps)
                 self.does = f"is at its step {step!r}"
