@@ -16,6 +16,7 @@ from rstreams import _machine
 from rstreams.errors import MADE_ANEW, Condition, ProtocolError, StoreError
 from rstreams.net.links.offsets import INCARNATION, read_incarnation
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
+from rstreams.node.written import Begun
 
 _RECORD: Final = "incarnation"
 _BYTES: Final = 8
@@ -33,19 +34,36 @@ class Incarnation:
         unsaved: The record that must go into the store with the next messages; empty if it is there.
     """
 
-    __slots__ = ("id", "unsaved")
+    __slots__ = ("_begun", "_kept", "_sync_s", "id", "unsaved")
 
     def __init__(self, kept: AnyPartition, sync_s: float) -> None:
         self.unsaved: dict[str, bytes] = {}
+        self._kept = kept
+        self._sync_s = sync_s
+        self._begun = Begun()
         known = kept.records.get(_RECORD)
         self.id = _machine.fresh_bytes(_BYTES).hex() if known is None else known.decode()
         if known is None and not isinstance(kept, MemoryPartition):  # which ends with this object
             self.unsaved = {_RECORD: self.id.encode()}
-            kept.put(_RECORD, self.unsaved[_RECORD], self._saved, sync_s=sync_s)
+            self._save()
+
+    def safe(self) -> Begun | None:
+        """Return what tells when the id may be told to a peer: it is in the store; None: it may be told now.
+
+        Somebody to whom it was told before would find another log after a kill, although nothing was lost.
+        """
+        if self.unsaved and self._begun.is_known:  # it could not be written
+            self._save()
+        return None if self._begun.is_known else self._begun
+
+    def _save(self) -> None:
+        self._begun = Begun(1)
+        self._kept.put(_RECORD, self.unsaved[_RECORD], self._saved, sync_s=self._sync_s)
 
     def _saved(self, error: StoreError | None) -> None:
         if error is None:  # else it goes with the next messages
             self.unsaved = {}
+        self._begun.done(error)
 
 
 def require_incarnation(filters: Mapping[str, Any], incarnation: str, what: str) -> dict[str, Any]:

@@ -183,7 +183,9 @@ class LogAddress(Address):
         first = self.partitions[0]
         if group is not None:
             used |= require_incarnation(filters, first.incarnation.id, f"log {self.name!r:.80}")
-            begun = self._admitted(group, start).begun
+            safe, begun = first.incarnation.safe(), self._admitted(group, start).begun
+            if safe is not None and begun.is_known:  # else its changes are behind that of the id
+                begun = safe
             told = {INCARNATION: first.incarnation.id}
             member = Subscribing(partial(self._join_group, group, start))
             return Supply(member, encoded=True, filters=used, properties=told, begun=begun)
@@ -197,7 +199,8 @@ class LogAddress(Address):
         """Return the messages of one partition for a reader."""
         begin, used = begin_of(partition, link.attach.filters, self._start)
         told = {INCARNATION: partition.incarnation.id}
-        return Supply(Subscribing(partial(self._read, partition, begin)), encoded=True, filters=used, properties=told)
+        reader = Subscribing(partial(self._read, partition, begin))
+        return Supply(reader, encoded=True, filters=used, properties=told, begun=partition.incarnation.safe())
 
     def _read(self, partition: LogPartition, start: Offset, subscriber: Subscriber[bytes]) -> None:
         require_subscriber(subscriber)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -96,6 +98,57 @@ async def test_an_attach_is_refused_if_the_store_does_not_write_it_and_can_be_re
         store_of(node).flush()
         await begin(connection)
         assert look(node) == expected
+
+
+async def read_fresh(connection: Connection) -> None:
+    await attached(connection.stream("fresh"))
+
+
+async def join_fresh(connection: Connection) -> None:
+    await attached(connection.stream("fresh", group="billing"))
+
+
+def id_of(node: Node) -> str:
+    return node.statistics().logs["fresh"].partitions[0].incarnation
+
+
+@pytest.mark.parametrize("begin", [read_fresh, join_fresh])
+async def test_the_id_of_a_new_log_outlives_a_kill_behind_the_answer(tmp_path: Path, begin: Begin) -> None:
+    async with opened(tmp_path / "store") as (node, connection):
+
+        async def declare_and_begin() -> None:
+            node.log("fresh", retention_s=3600.0)
+            await begin(connection)
+
+        again = await killed_behind_the_answer(tmp_path / "store", node, declare_and_begin)
+        told = id_of(node)
+    again.log("fresh", retention_s=3600.0)
+    async with again:
+        assert id_of(again) == told
+
+
+async def test_an_id_that_could_not_be_written_is_written_for_the_next_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path / "store") as (node, connection):
+
+        def fail(*_: Any, **_options: Any) -> Any:  # noqa: ANN401
+            raise sqlite3.OperationalError
+
+        store_of(node).flush()
+        with monkeypatch.context() as patched:
+            patched.setattr(store_of(node)._tables, "commit", fail)
+            node.log("fresh", retention_s=3600.0)
+            with pytest.raises(LinkDetached) as told:
+                await read_fresh(connection)
+            assert told.value.condition == "amqp:internal-error"
+        await read_fresh(connection)
+        told_id = id_of(node)
+        shutil.copytree(tmp_path / "store", tmp_path / "killed")
+    again = shop(tmp_path / "killed")
+    again.log("fresh", retention_s=3600.0)
+    async with again:
+        assert id_of(again) == told_id
 
 
 # what may come before the answer

@@ -216,7 +216,7 @@ class LogReaderProgram:
             self.begin = "first"
             del self.positions[place]
             await trio.sleep(0.05)
-        elif error.condition == MADE_ANEW and self.log.durable and position is not None:  # it had something of it
+        elif error.condition == MADE_ANEW and self.log.durable:
             msg = f"{self.name} was told that {place} was made anew: {error}"
             raise BrokenPromiseError(msg) from error
         else:
