@@ -75,6 +75,7 @@ class ReplySenders:
             fail_on_refusal=True,
             place=Place(address),
         )
+        _give_up_if_refused(sending)
         try:
             await sending.finished.wait()
         except trio.Cancelled:
@@ -119,6 +120,7 @@ class ReplySenders:
             on_leave=sender.complete,
             on_finished=on_finished,
         )
+        _give_up_if_refused(sending)
         entry = self._open[address] = _Open(sender, sending)
         return entry
 
@@ -131,3 +133,8 @@ class ReplySenders:
                 del self._open[address]
                 entry.sender.complete()
                 spare -= 1
+
+
+def _give_up_if_refused(sending: Sending) -> None:
+    """Do not attach the link again when the peer refuses it: the address of a requester that has gone never returns."""
+    sending.end.attach_later = None
