@@ -36,10 +36,10 @@ class WorldFaults(ABC):
         disturbed_until_s: When the last of the faults so far is over.
     """
 
-    def __init__(self, seed: int, now: Callable[[], float], only: frozenset[int] | None) -> None:
+    def __init__(self, seed: int, agenda: Agenda, only: frozenset[int] | None) -> None:
         self.seed = seed
-        self.now = now
-        self.history = History(now)
+        self.now = agenda.current_time
+        self.history = History(self.now)
         self.faults = 0
         self.plan: list[Fault] = []
         self.calms_at_s = 0.0
@@ -50,7 +50,7 @@ class WorldFaults(ABC):
         self._planned: list[tuple[float, Callable[[], object]]] = []
         self._has_begun = False
         self._is_over = False
-        self._agenda: Agenda
+        self._agenda = agenda
         self._network: MemoryNetwork
         self._folder: Path
 

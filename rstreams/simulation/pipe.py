@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
 from random import Random
 from typing import Final
 
@@ -15,6 +15,9 @@ from rstreams.simulation.agenda import Agenda
 
 GRAIN_S: Final = 0.0005
 """Bytes arrive at multiples of this time, in seconds. The fewer moments there are, the quicker is the simulation."""
+
+_PIECES: Final = 64
+"""After so many pieces they may be twice as long, so that a long message does not become thousands of them."""
 
 BUFFER_BYTES: Final = 64 * 1024
 """The most bytes that a direction holds: on their way, or arrived and not yet read. Then the sender waits."""
@@ -76,6 +79,7 @@ class Pipe:
         self._ready = bytearray()
         self._size = 0
         self._left: int | None = None
+        self._pieces = 0
         self._last_due = 0.0
         self._now = trio.lowlevel.current_clock().current_time
         self.readers = trio.lowlevel.ParkingLot()
@@ -102,8 +106,7 @@ class Pipe:
             if not self._left:
                 self._left = None
                 self._agenda.after(self.path.latency_s + self.path.jitter_s, self.on_break)
-        rate = min((each for each in (self.bytes_per_s, self.path.bytes_per_s) if each), default=None)
-        self._fly(piece, size / rate if rate else 0.0)
+        self._fly(piece, size / min(self.bytes_per_s or math.inf, self.path.bytes_per_s or math.inf))
         return size
 
     def put_end(self) -> None:
@@ -141,13 +144,16 @@ class Pipe:
             self._agenda.after(self.path.latency_s, self._arrive)
 
     def _piece(self, most: int) -> int:
-        limits = [each for each in (self.piece_bytes, self.path.piece_bytes) if each]
-        return self._random.randint(1, min(most, *limits)) if limits and most else most
+        limit = min(self.piece_bytes or BUFFER_BYTES, self.path.piece_bytes or BUFFER_BYTES)
+        if limit == BUFFER_BYTES or not most:
+            return most
+        self._pieces += 1
+        return self._random.randint(1, min(most, limit << self._pieces // _PIECES))
 
     def _fly(self, piece: bytes | None, takes_s: float) -> None:
         travel_s = self.path.latency_s + self.extra_s + self.path.jitter_s * self._random.random()
         due = max(self._now() + travel_s, self._last_due) + takes_s
-        self._last_due = ceil(due / GRAIN_S) * GRAIN_S
+        self._last_due = math.ceil(due / GRAIN_S) * GRAIN_S
         self._flight.append((self._last_due, piece))
         self._agenda.at(self._last_due, self._arrive)
 

@@ -21,6 +21,9 @@ Workload: TypeAlias = Callable[[World], object]
 LIMIT_S: Final = 600.0
 """How long a world may run, in seconds of its own clock; then its programs count as stalled."""
 
+LATE: Final = "late"
+"""The kind of what is found when a run has taken the processor for too long."""
+
 _OWN: Final = "rstreams.simulation.workloads"
 
 
@@ -125,6 +128,8 @@ def judge(world: World) -> list[str]:
     try:
         world.run()
     except SimulationError as error:
+        if world.is_late:
+            return [f"{LATE}: {error}"]
         if not world.refusals:
             found.append(f"stalled: {error}")
     except BaseException as error:  # a program's failure is what is looked for, also by `sys.exit` or `pytest.fail`
@@ -149,8 +154,11 @@ def _text(error: BaseException) -> str:
 def shrink(result: Result, workload: Workload) -> Result:
     """Return the run of the same seed with the fewest faults that still has a finding of the same kind.
 
-    Parts of the list are left out, at first halves, then smaller ones, until no single fault can be left out.
+    Parts of the list are left out, at first halves, then smaller ones, until no single fault can be left out. A run
+    that was late is returned as it is, because each try would take as long.
     """
+    if LATE in result.kinds:
+        return result
     smallest, left = result, list(result.only)
     size = (len(left) + 1) // 2
     while left:

@@ -53,6 +53,9 @@ _AUDITED: Final = {
     "os.fork": "starts a process",
 }
 
+_WITH_THREADS: Final = ("trio._path", "anyio._backends._trio")
+"""Modules of libraries that have `run_sync` under a name of their own."""
+
 _libraries: Final[set[str]] = set()
 """The modules that are no program's, as far as they were looked at."""
 
@@ -106,6 +109,11 @@ def _is_of_trio(event: str, frame: FrameType) -> bool:
     return event == "socket.getaddrinfo" and caller is not None and caller.f_globals.get("__name__") == "trio._socket"
 
 
+def is_library(file: str) -> bool:
+    """Tell whether a file has no code of a program."""
+    return file.startswith(_OWN)
+
+
 def _program_place(frame: FrameType | None) -> str:
     """Return where the program has made a call: the first place that is in no library."""
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
@@ -131,14 +139,13 @@ def _refusing(name: str, real: Callable[..., R]) -> Callable[..., R]:
     return clock
 
 
-def _kept_by_name(real: dict[int, str], *also: str) -> Iterator[tuple[ModuleType, str, str]]:
-    """Yield the modules of programs that have a function under a name of their own, as by `from time import time`.
+def _kept_by_name(taken: dict[int, Any]) -> Iterator[tuple[ModuleType, str, Any]]:
+    """Yield the modules that have a function under a name of their own, as by `from time import time`.
 
     Args:
-        real: The names of the functions, by their identities.
-        *also: Modules of libraries in which they are looked for, too, if they are imported.
+        taken: What takes the place of a function, by the identity of the function.
 
-    Yields: The module, the name in it, and the name of the function.
+    Yields: The module, the name in it, and what takes its place.
     """
     for key, module in tuple(sys.modules.items()):
         if key in _libraries:
@@ -147,14 +154,25 @@ def _kept_by_name(real: dict[int, str], *also: str) -> Iterator[tuple[ModuleType
         if not isinstance(file, str) or file.startswith(_OWN):
             _libraries.add(key)
             continue
-        yield from _names_in(module, real)
-    for name in also:
-        if name in sys.modules:
-            yield from _names_in(sys.modules[name], real)
+        yield from _names_in(module, taken)
+    for key in _WITH_THREADS:
+        if key in sys.modules:
+            yield from _names_in(sys.modules[key], taken)
 
 
-def _names_in(module: ModuleType, real: dict[int, str]) -> Iterator[tuple[ModuleType, str, str]]:
-    return ((module, name, real[id(value)]) for name, value in tuple(vars(module).items()) if id(value) in real)
+def _names_in(module: ModuleType, taken: dict[int, Any]) -> Iterator[tuple[ModuleType, str, Any]]:
+    names = tuple(vars(module).items())
+    return ((module, name, taken[identity]) for name, value in names if (identity := id(value)) in taken)
+
+
+def _events(real: Callable[[Any, float], R]) -> Callable[[Any, float], R | tuple[()]]:
+    """Return what asks the machine for events only if it may have some: another thread or a signal has called trio."""
+
+    def get_events(manager: object, timeout: float) -> R | tuple[()]:
+        runner: Any = trio._core._run.GLOBAL_RUN_CONTEXT.runner  # noqa: SLF001 - see the module's text
+        return real(manager, timeout) if timeout or runner.entry_queue.size() else ()
+
+    return get_events
 
 
 def _start_no_thread(thread: threading.Thread) -> None:
@@ -200,10 +218,7 @@ def repeatable(seed: str, calendar: Callable[[], float], thread_delay_s: Callabl
     with ExitStack() as stack:
         run: Any = trio._core._run  # noqa: SLF001 - see the module's text
         stack.enter_context(patch.multiple(run, _ALLOW_DETERMINISTIC_SCHEDULING=True, _r=order))
-        threads = {id(trio.to_thread.run_sync): "run_sync"}
-        for module, name, _ in tuple(_kept_by_name(threads, "trio._path", "anyio._backends._trio")):
-            stack.enter_context(patch.object(module, name, run_sync))
-        stack.enter_context(patch.object(trio.to_thread, "run_sync", run_sync))
+        stack.enter_context(patch.object(run.TheIOManager, "get_events", _events(run.TheIOManager.get_events)))
         stack.enter_context(patch.object(trio.lowlevel, "start_thread_soon", start_thread_soon))
         stack.enter_context(
             patch.multiple(
@@ -218,10 +233,12 @@ def repeatable(seed: str, calendar: Callable[[], float], thread_delay_s: Callabl
             stack.enter_context(patch(name, numbers.randbytes))
         stack.enter_context(patch.object(threading.Thread, "start", _start_no_thread))
         clocks: dict[str, Any] = {name: _refusing(name, getattr(time, name)) for name in _CLOCKS}
-        real = {id(getattr(time, name)): name for name in _CLOCKS}
-        for module, name, clock in tuple(_kept_by_name(real)):
-            stack.enter_context(patch.object(module, name, clocks[clock]))
+        taken = {id(getattr(time, name)): clock for name, clock in clocks.items()}
+        taken[id(trio.to_thread.run_sync)] = run_sync
+        for module, name, other in tuple(_kept_by_name(taken)):
+            stack.enter_context(patch.object(module, name, other))
         stack.enter_context(patch.multiple(time, **clocks))
+        stack.enter_context(patch.object(trio.to_thread, "run_sync", run_sync))
         random.seed(numbers.random())
         gc.disable()
         try:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVarTuple, Unpack
 
 import trio
-from trio.testing import MockClock
 
 from rstreams.node import Node
 from rstreams.runtime.scope import open_nursery
@@ -27,6 +26,7 @@ from rstreams.simulation.faults import WorldFaults
 from rstreams.simulation.faulty_files import forget_disk
 from rstreams.simulation.history import Event
 from rstreams.simulation.network import MemoryConnection, MemoryNetwork
+from rstreams.simulation.overtime import processor_limit
 from rstreams.simulation.part import PartLife, WorldPart, current
 from rstreams.simulation.sockets import Host
 from rstreams.simulation.surroundings import SimulationError, forbid_the_machine, refusals, repeatable
@@ -39,11 +39,8 @@ BEGINNING: Final = 1_750_000_000.0
 
 PORT: Final = 5672
 
-_MOST_ROUNDS: Final = 200_000
-"""The most rounds of the loop in which no time passes; then something goes round in circles."""
-
-_A_FEW_ROUNDS: Final = 100
-"""The rounds of the loop in which no time passes, after which it is looked whether anything is to happen."""
+PROCESSOR_S: Final = 60.0
+"""How long a run may take the processor, in seconds."""
 
 _HOST_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 
@@ -59,21 +56,25 @@ class World(WorldFaults):
         failures: The exceptions that were logged, because nobody could be told of them.
         refusals: What programs did that a simulation cannot repeat.
         error: What a program has raised, when the run has been judged.
+        processor_s: How long the run may take the processor, in seconds; a workload may set it.
+        is_late: Whether it has taken longer.
         on_bytes: Called with (time, connection, direction, bytes) when bytes are sent.
         digest: A number of all bytes that went over the network, with their times.
     """
 
     def __init__(self, seed: int, limit_s: float, only: frozenset[int] | None = None) -> None:
-        self._clock = MockClock(autojump_threshold=0.0)
-        super().__init__(seed, self._clock.current_time, only)
+        super().__init__(seed, Agenda(self.stop), only)
         self.random = self.numbers("world")
         self.log: list[str] = []
         self.failures: list[str] = []
         self.refusals: list[str] = []
         self.error: BaseException | None = None
+        self.processor_s = PROCESSOR_S
+        self.is_late = False
         self.on_bytes: Callable[[float, MemoryConnection, int, bytes], object] | None = None
         self.digest = ""
         self._hash = hashlib.sha256()
+        self._why: str | BaseException | None = None
         self._limit_s = limit_s
 
     # what a program asks
@@ -178,22 +179,26 @@ class World(WorldFaults):
             self._folder, self._folder_bytes = Path(folder), folder.encode()
             self._threads = self.numbers("threads")
             try:
-                trio.run(self._main, clock=self._clock, instruments=[_Watch(self)])
+                with processor_limit(self.processor_s, self._be_late):
+                    trio.run(self._main, clock=self._agenda)
+            except BaseException:
+                if not self.is_late:
+                    raise
             finally:
                 self.digest = self._hash.hexdigest()
                 self.refusals = [*refusals]
                 for part in self._parts.values():
                     forget_disk(part.folder)
+        if self.is_late:
+            raise SimulationError(self._ended())
         if self.refusals:  # nobody has let it through
             raise SimulationError(self.refusals[0])
 
     async def _main(self) -> None:
-        self._agenda = Agenda()
         self._network = MemoryNetwork(str(self.seed), self._agenda, here=self._here, seen=self._seen)
         trio.socket.set_custom_socket_factory(self._network)
         trio.socket.set_custom_hostname_resolver(self._network)
         self._scope = trio.CancelScope()
-        self._why: str | None = None
         self._has_begun = True
         for part in self._parts.values():
             self._network.hosts[part.name] = part.host
@@ -203,7 +208,6 @@ class World(WorldFaults):
                 for time_s, call in self._planned:
                     self._agenda.at(time_s, call)
                 self._agenda.at(self._limit_s, partial(self.stop, f"it was not through after {self._limit_s:g} s"))
-                self._nursery.start_soon(self._agenda.run)
                 for part in self._parts.values():
                     part.folder = self._folder / part.name
                     self._begin(part)
@@ -216,12 +220,21 @@ class World(WorldFaults):
                 self.history.note("end")
                 self._is_over = True
                 self._nursery.cancel_scope.cancel()
+        if isinstance(self._why, BaseException):
+            raise self._why
         if self._why is not None:
-            running = [part.name for part in self._parts.values() if not part.is_service and not part.ended.is_set()]
-            msg = f"the simulation has ended at {self.now():g} s: {self._why}; still running: {', '.join(running)}"
-            raise SimulationError(msg)
+            raise SimulationError(self._ended())
 
-    def stop(self, why: str) -> None:
+    def _ended(self) -> str:
+        running = [part.name for part in self._parts.values() if not part.is_service and not part.ended.is_set()]
+        return f"the simulation has ended at {self.now():g} s: {self._why}; still running: {', '.join(running)}"
+
+    def _be_late(self, place: str) -> None:
+        self.is_late = True
+        self._why = f"it has taken {self.processor_s:g} s of the processor, and is at {place}"
+        self._agenda.end(self._why)
+
+    def stop(self, why: str | BaseException) -> None:
         """End the run with an error; a part of `simulation`."""
         self._why = why
         self._is_over = True
@@ -270,27 +283,6 @@ class World(WorldFaults):
 
     def _thread_delay_s(self) -> float:
         return 0.001 * self._threads.random()
-
-
-class _Watch(trio.abc.Instrument):
-    """Ends a run in which no time passes any more."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._rounds = 0
-        self._time = -1.0
-
-    def before_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - as trio calls it
-        now = self._world.now()
-        if now != self._time:
-            self._time, self._rounds = now, 0
-        self._rounds += 1
-        if self._rounds == _A_FEW_ROUNDS:
-            statistics = trio.lowlevel.current_statistics()
-            if not statistics.tasks_runnable and statistics.seconds_to_next_deadline == math.inf:
-                self._world.stop("nothing is to happen any more: everything waits for something else")
-        if self._rounds == _MOST_ROUNDS:
-            self._world.stop("no time passes any more: some task goes round in circles")
 
 
 class _LogLines(logging.Handler):

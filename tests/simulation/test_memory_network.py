@@ -283,3 +283,14 @@ def test_tls_goes_over_it() -> None:
         world.start(publish, name="publisher")
         world.at(0.0, world.slow, "publisher", "node", 100_000)
     assert sent == [3]
+
+
+def test_a_long_message_in_small_pieces_does_not_become_thousands_of_them() -> None:
+    pieces: list[bytes] = []
+    with simulation(1) as world:
+        arrived = sent_over(world, pause_s=0.01)
+        world.on_bytes = lambda _now, _connection, direction, data: pieces.append(data) if direction == 0 else None
+        world.at(0.03, lambda: setattr(world.connections("client", "server")[0].pipes[0], "piece_bytes", 5))
+    assert arrived == [DATA]
+    assert 100 < len(pieces) < 1000
+    assert sum(len(piece) <= 5 for piece in pieces) >= 64

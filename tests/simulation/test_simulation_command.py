@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trio
 
-from rstreams.simulation import World
+from rstreams.simulation import World, overtime
 from rstreams.simulation.__main__ import main
 from rstreams.simulation.running import find, names, run, shrink, write_failure
 
@@ -174,3 +176,53 @@ def test_nothing_at_all_is_no_run(options: list[str], capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(options)
     assert "'0': it must be a whole number of 1 or more" in capsys.readouterr().err
+
+
+def loops(world: World) -> None:
+    """Have a program that never waits."""
+    world.processor_s = 0.02
+
+    async def loop() -> None:
+        await trio.sleep(1)
+        while True:
+            pass
+
+    world.start(loop, name="looping")
+
+
+def never_rests(world: World) -> None:
+    """Have a program that never comes to rest."""
+    world.processor_s = 0.02
+
+    async def poll() -> None:
+        for _ in range(10**9):
+            await trio.sleep(0.001)
+
+    world.start(poll, name="restless")
+
+
+@pytest.mark.parametrize(("workload", "time"), [(loops, "1 s"), (never_rests, "")])
+def test_a_run_that_takes_the_processor_for_too_long_is_ended(
+    workload: Callable[[World], None], time: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overtime, "_AGAIN_S", 0.02)
+    before = signal.getsignal(signal.SIGPROF)
+    result = run("it", workload, 0)
+    (found,) = result.findings
+    assert found.startswith(f"late: the simulation has ended at {time}")
+    assert ": it has taken 0.02 s of the processor, and is at " in found
+    if workload is loops:
+        assert "is at test_simulation_command.py:" in found
+        assert "(loop); still running: looping" in found
+    assert shrink(result, workload) is result
+    assert signal.getsignal(signal.SIGPROF) is before
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+    assert run("it", well, 0).findings == []
+
+
+def test_the_command_tells_of_a_run_that_takes_too_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overtime, "_AGAIN_S", 0.02)
+    assert main(["--workload", f"{HERE}:loops", "--seed", "3", "--frames", "--folder", str(tmp_path)]) == 1
+    assert "late: the simulation has ended at 1 s: it has taken 0.02 s" in capsys.readouterr().out

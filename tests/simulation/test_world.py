@@ -158,6 +158,17 @@ def test_what_a_program_raises_ends_the_run_and_the_seed_is_told() -> None:
     assert caught.value.__notes__ == ["this was the simulation with seed 17"]
 
 
+def test_what_a_planned_call_raises_ends_the_run() -> None:
+    def fail() -> None:
+        msg = "not today"
+        raise LookupError(msg)
+
+    with pytest.raises(LookupError, match="not today"), simulation() as world:
+        world.start(trio.sleep, 10, name="sleeper")
+        world.at(1.0, fail)
+    assert world.now() == 1.0
+
+
 def test_a_run_that_does_not_end_in_time_tells_who_still_runs() -> None:
     with (
         pytest.raises(SimulationError, match="at 10 s: it was not through after 10 s; still running: sleeper"),

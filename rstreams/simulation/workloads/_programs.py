@@ -43,6 +43,7 @@ class BrokenPromiseError(Exception):
 def connected(url: str, name: str, **options: Any) -> Any:  # noqa: ANN401 - those of `connect`
     """Return a connection of the part `name`, which comes back after each loss."""
     usual: dict[str, Any] = {"reconnect": AGAIN, "idle_timeout_s": IDLE_S, "container_id": name}
+    usual["connect_timeout_s"] = 1.5  # shorter than the quiet time at the end: the node may be gone without a word
     return rstreams.connect(url, **usual | options)
 
 

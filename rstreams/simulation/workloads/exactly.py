@@ -266,7 +266,7 @@ def workload(world: World) -> None:
         who = {"by": "billing itself", "address": "orders", "subscription": "billing"}
         world.history.note("subscribed", **who, **{"from": "first"})
         world.history.note("unsubscribed", **who)
-    producers = [_start_producer(world, url, name) for name in names]
+    producers = [_start_producer(world, url, name, durable=store.durable) for name in names]
     begins = trio.Event()
     if not is_late:
         begins.set()
@@ -299,11 +299,13 @@ def workload(world: World) -> None:
     world.start(referee, name="referee")
 
 
-def _start_producer(world: World, url: str, name: str) -> _Producer:
+def _start_producer(world: World, url: str, name: str, *, durable: bool) -> _Producer:
     random = world.random
+    publishes = (
+        random.random() < 0.4 and durable
+    )  # it tells at its end what was accepted, when others have forgotten it
     items = [f"{name}/{number}" for number in range(random.randint(5, 15))]
-    producer = _Producer(
-        world, url, name, world.numbers(name), items, random.choice((0.001, 0.1, 0.5)), random.random() < 0.4
-    )
+    pause_s = random.choice((0.001, 0.1, 0.5))
+    producer = _Producer(world, url, name, world.numbers(name), items, pause_s, publishes)
     world.start(producer.run, name=name)
     return producer
