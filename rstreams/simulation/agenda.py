@@ -61,7 +61,8 @@ class Agenda(trio.abc.Clock):
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Go to the next moment: trio asks how long to sleep when no task can run."""
-        runner: Any = trio._core._run.GLOBAL_RUN_CONTEXT.runner  # noqa: SLF001 - trio does not tell it otherwise
+        run: Any = trio._core._run  # noqa: SLF001 - trio does not tell it otherwise
+        runner = run.GLOBAL_RUN_CONTEXT.runner
         if runner.waiting_for_idle or runner.entry_queue.size():
             return 1.0  # at once: trio itself has something to do
         heap = self._heap

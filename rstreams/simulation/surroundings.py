@@ -169,7 +169,8 @@ def _events(real: Callable[[Any, float], R]) -> Callable[[Any, float], R | tuple
     """Return what asks the machine for events only if it may have some: another thread or a signal has called trio."""
 
     def get_events(manager: object, timeout: float) -> R | tuple[()]:
-        runner: Any = trio._core._run.GLOBAL_RUN_CONTEXT.runner  # noqa: SLF001 - see the module's text
+        run: Any = trio._core._run  # noqa: SLF001 - see the module's text
+        runner = run.GLOBAL_RUN_CONTEXT.runner
         return real(manager, timeout) if timeout or runner.entry_queue.size() else ()
 
     return get_events

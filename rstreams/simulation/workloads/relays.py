@@ -9,7 +9,7 @@ import trio
 import rstreams
 from rstreams.errors import RStreamsError
 from rstreams.node.queue import Queue
-from rstreams.simulation.weather import OF_PAIRS, OF_PARTS
+from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Kind
 from rstreams.simulation.workloads._programs import (
     IDLE_S,
     ConsumerProgram,
@@ -56,7 +56,7 @@ def workload(world: World) -> None:
     world.start(consumer.run, name="consumer", service=True)
     parts = ["producer", *relays, "consumer"]
     # No disks: a relay hands on the outcome "rejected" of a target whose disk fails, and the source drops the item.
-    kinds = [kind for kind in (*OF_PARTS, *OF_PAIRS) if not kind.startswith("disk")]
+    kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if not kind.startswith("disk")]
     world.weather(parts=["node", *relays], pairs=[(name, "node") for name in parts], kinds=kinds)
 
     async def referee() -> None:
