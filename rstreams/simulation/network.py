@@ -21,7 +21,7 @@ from typing import Any, Final
 import trio
 
 from rstreams.simulation.agenda import Agenda
-from rstreams.simulation.pipe import Path, Pipe
+from rstreams.simulation.pipe import BUFFER_BYTES, Path, Pipe
 from rstreams.simulation.sockets import Host, Listening, MemorySocket
 
 _FIRST_PORT: Final = 49152
@@ -89,6 +89,7 @@ class MemoryNetwork(trio.abc.SocketFactory, trio.abc.HostnameResolver):
         agenda: Has bytes arrive.
         here: Returns the host of the current task.
         seen: Called with (connection, direction, bytes) when bytes are sent.
+        buffer_bytes: The most bytes that a direction of a connection holds.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class MemoryNetwork(trio.abc.SocketFactory, trio.abc.HostnameResolver):
         *,
         here: Callable[[], Host],
         seen: Callable[[MemoryConnection, int, bytes], None],
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self.hosts: dict[str, Host] = {}
         self.connections: list[MemoryConnection] = []
@@ -105,6 +107,7 @@ class MemoryNetwork(trio.abc.SocketFactory, trio.abc.HostnameResolver):
         self.here = here
         self._seed = seed
         self._seen = seen
+        self._buffer_bytes = buffer_bytes
         self._paths: dict[tuple[str, str], Path] = {}
         self._ports = count(_FIRST_PORT)
         self._numbers = count(1)
@@ -119,7 +122,8 @@ class MemoryNetwork(trio.abc.SocketFactory, trio.abc.HostnameResolver):
         """Return how bytes travel from one host to another one."""
         key = source.name, target.name
         if key not in self._paths:
-            self._paths[key] = Path(0.00002, 0.00002) if source is target else Path()
+            self._paths[key] = path = Path(0.00002, 0.00002) if source is target else Path()
+            path.buffer_bytes = self._buffer_bytes
         return self._paths[key]
 
     def between(self, one: str, other: str) -> Iterator[MemoryConnection]:

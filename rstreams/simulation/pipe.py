@@ -22,6 +22,9 @@ _PIECES: Final = 64
 BUFFER_BYTES: Final = 64 * 1024
 """The most bytes that a direction holds: on their way, or arrived and not yet read. Then the sender waits."""
 
+LARGE_BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""The same in a network that takes much at once, such as that within one machine."""
+
 
 @dataclass(slots=True)
 class Path:
@@ -33,6 +36,7 @@ class Path:
         bytes_per_s: The bandwidth; None: there is no limit.
         piece_bytes: The most bytes that one call sends or reads; the real number is drawn. None: any number.
         blocked: Whether nothing arrives: bytes wait, as TCP sends them again and again.
+        buffer_bytes: The most bytes that a connection holds.
     """
 
     latency_s: float = 0.0005
@@ -40,6 +44,7 @@ class Path:
     bytes_per_s: float | None = None
     piece_bytes: int | None = None
     blocked: bool = False
+    buffer_bytes: int = BUFFER_BYTES
 
 
 class Pipe:
@@ -93,7 +98,7 @@ class Pipe:
     @property
     def room(self) -> int:
         """How many bytes may be sent now."""
-        return BUFFER_BYTES - self._size
+        return self.path.buffer_bytes - self._size
 
     def put(self, data: bytes | memoryview) -> int:
         """Send the bytes that there is room for, or fewer; return how many."""

@@ -28,6 +28,7 @@ from rstreams.simulation.history import Event
 from rstreams.simulation.network import MemoryConnection, MemoryNetwork
 from rstreams.simulation.overtime import processor_limit
 from rstreams.simulation.part import PartLife, WorldPart, current
+from rstreams.simulation.pipe import BUFFER_BYTES, LARGE_BUFFER_BYTES
 from rstreams.simulation.sockets import Host
 from rstreams.simulation.surroundings import SimulationError, forbid_the_machine, refusals, repeatable
 from rstreams.store.disk import disk
@@ -195,7 +196,10 @@ class World(WorldFaults):
             raise SimulationError(self.refusals[0])
 
     async def _main(self) -> None:
-        self._network = MemoryNetwork(str(self.seed), self._agenda, here=self._here, seen=self._seen)
+        buffer_bytes = self.numbers("network").choice((BUFFER_BYTES, LARGE_BUFFER_BYTES))
+        self._network = MemoryNetwork(
+            str(self.seed), self._agenda, here=self._here, seen=self._seen, buffer_bytes=buffer_bytes
+        )
         trio.socket.set_custom_socket_factory(self._network)
         trio.socket.set_custom_hostname_resolver(self._network)
         self._scope = trio.CancelScope()

@@ -1,13 +1,16 @@
-"""Relays: pipelines from one queue to the next, each over a connection of its own, or over one for both ways."""
+"""Relays: pipelines from one queue to the next, which take some time, over one connection or over two."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 
 import trio
 
 import rstreams
 from rstreams.errors import RStreamsError
+from rstreams.net.links.settlement_names import SettlementName
 from rstreams.node.queue import Queue
 from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Kind
 from rstreams.simulation.workloads._programs import (
@@ -18,6 +21,9 @@ from rstreams.simulation.workloads._programs import (
     connected,
 )
 from rstreams.simulation.world import World
+
+_LARGE_BYTES = 1_300_000
+"""The length of a large item: more than a connection writes at once."""
 
 _QUICK_S = 1.5
 """How long everything takes at most in a world without faults, besides the pauses; heartbeats come later."""
@@ -35,14 +41,27 @@ def workload(world: World) -> None:
 
     names = [f"step{number}" for number in range(random.randint(2, 3))]
     url = world.node("node", declare, store=durable, idle_timeout_s=IDLE_S)
-    world.history.note("address", address="step0", order="none", durable=durable, part="node")
+    ways: Sequence[SettlementName] = random.choice((("at_least_once",), ("at_least_once", "at_most_once")))
+    drops = ["retention"] if "at_most_once" in ways else []
+    world.history.note("address", address="step0", order="none", durable=durable, part="node", drops=drops)
     items = list(range(random.randint(1, 12)))
     pause_s = random.choice((0.0, 0.001, 0.05))
-    producer = ProducerProgram(world, url, "producer", names[0], items, world.numbers("producer"), pause_s)
+    large = random.choice((items[-1], items[-1], random.choice(items), None))  # behind the last one nothing comes
+
+    def body(item: int) -> str:
+        return f"{item} {'x' * _LARGE_BYTES}" if item == large else f"{item} "
+
+    producer = ProducerProgram(world, url, "producer", names[0], items, world.numbers("producer"), pause_s, body)
     world.start(producer.run, name="producer")
-    relays = [f"relay{number}" for number in range(len(names) - 1)]
-    for relay, source, target in zip(relays, names, names[1:], strict=False):
-        world.start(_relay, world, url, relay, source, target, name=relay, service=True)
+    relays = [
+        _Relay(
+            world, url, f"relay{number}", names[number], names[number + 1],
+            random.choice(ways), random.choice((0.0, 0.0, 0.01, 0.1)), random.random() < 0.3,
+        )
+        for number in range(len(names) - 1)
+    ]  # fmt: skip
+    for relay in relays:
+        world.start(relay.run, name=relay.name, service=True)
     through: set[int | str] = set()
     finished: list[float] = []
 
@@ -51,36 +70,61 @@ def workload(world: World) -> None:
         finished[:] = [world.now()]
 
     consumer = ConsumerProgram(
-        world, url, "consumer", names[-1], world.numbers("consumer"), pause_s, noted=names[0], got=got
-    )
+        world, url, "consumer", names[-1], world.numbers("consumer"), pause_s, noted=names[0], got=got,
+        item_of=lambda body: int(body.partition(" ")[0]),
+    )  # fmt: skip
     world.start(consumer.run, name="consumer", service=True)
-    parts = ["producer", *relays, "consumer"]
+    steps = [relay.name for relay in relays]
+    pairs = [(name, "node") for name in ("producer", *steps, "consumer")]
     # No disks: a relay hands on the outcome "rejected" of a target whose disk fails, and the source drops the item.
     kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if not kind.startswith("disk")]
-    world.weather(parts=["node", *relays], pairs=[(name, "node") for name in parts], kinds=kinds)
+    world.weather(parts=["node", *steps], pairs=pairs, kinds=kinds)
 
     async def referee() -> None:
         await at_rest(world, lambda: through >= set(items))
         told = [queue.statistics() for queue in queues.values()]
         ready, unsettled = sum(each.ready for each in told), sum(each.unsettled for each in told)
         world.note("left", address=names[0], ready=ready, unsettled=unsettled)
+        if world.faults and drops:  # what was sent at most once, over a connection that broke
+            world.note("dropped", address=names[0], reason="retention", count=len(items))
         if not world.faults and finished:
-            most = _QUICK_S + 2 * pause_s * len(items)
+            most = _QUICK_S + (2 * pause_s + sum(relay.work_s for relay in relays)) * len(items)
             world.note("level", of="seconds until all had arrived", value=finished[0], most=most)
 
     world.start(referee, name="referee")
 
 
-async def _relay(world: World, url: str, name: str, source: str, target: str) -> None:
-    """Send on what comes, for ever; an item is done when the next queue has it."""
-    random = world.numbers(name)
-    apart = random.random() < 0.3
-    while True:
-        with suppress(RStreamsError):
-            async with AsyncExitStack() as exits:
-                incoming = await exits.enter_async_context(connected(url, name))
-                outgoing = incoming
-                if apart:
-                    outgoing = await exits.enter_async_context(connected(url, f"{name}-out"))
-                await outgoing.publish(target, incoming.stream(source, window=random.choice((2, 64))))
-        await trio.sleep(0.2)
+@dataclass
+class _Relay:
+    """Sends on what comes from a queue to the next one, for ever; an item is done when the next one has it.
+
+    Attributes:
+        settlement: How items are sent on. At most once: an item is done when it is sent.
+        work_s: How long it works on an item, in seconds; 0: not at all.
+        apart: Whether it sends over a connection of its own.
+    """
+
+    world: World
+    url: str
+    name: str
+    source: str
+    target: str
+    settlement: SettlementName
+    work_s: float
+    apart: bool
+
+    async def run(self) -> None:
+        """Send on what comes."""
+        random = self.world.numbers(self.name)
+        while True:
+            with suppress(RStreamsError):
+                async with AsyncExitStack() as exits:
+                    incoming = await exits.enter_async_context(connected(self.url, self.name))
+                    outgoing = incoming
+                    if self.apart:
+                        outgoing = await exits.enter_async_context(connected(self.url, f"{self.name}-out"))
+                    items = incoming.stream(self.source, window=random.choice((1, 2, 64)))
+                    if self.work_s:
+                        items = items.delay_each(self.work_s)
+                    await outgoing.publish(self.target, items, settlement=self.settlement)
+            await trio.sleep(0.2)
