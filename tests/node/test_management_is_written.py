@@ -107,6 +107,7 @@ async def test_what_cannot_be_written_is_not_answered_as_done(tmp_path: Path, mo
             with pytest.raises(ManagementRefused, match="not safe in the store") as refused:
                 await call
             assert refused.value.status == 500
+            assert str(tmp_path) not in str(refused.value)
 
 
 async def test_an_end_by_the_link_is_answered_with_an_error_if_the_store_does_not_write_it(

@@ -23,6 +23,7 @@ is answered when the store has written it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple, Protocol
@@ -37,6 +38,9 @@ from rstreams.node.attached_links import AttachedLink, AttachedLinks, end_attach
 from rstreams.node.emptying import Emptied, move_back
 from rstreams.node.kinds import KINDS, REFERS, AddressKind
 from rstreams.node.leftovers import Leftovers
+from rstreams.runtime.seldom import log_seldom
+
+logger = logging.getLogger("rstreams.node")
 
 OK, CREATED, NO_CONTENT = 200, 201, 204
 BAD_REQUEST, FORBIDDEN, NOT_FOUND, NOT_ALLOWED, CONFLICT, FAILED = 400, 403, 404, 405, 409, 500
@@ -137,7 +141,8 @@ class Operations:
         except ConfigError as error:
             return BAD_REQUEST, str(error)
         except StoreError as error:
-            return FAILED, f"it is done, and not safe in the store: {error}"
+            log_seldom(logger, logging.ERROR, "%s %s is not safe in the store: %s", method, path, error, peer=path)
+            return FAILED, "it is done, and not safe in the store; the log of the node tells the reason"
         except ProtocolError as error:
             forbidden = error.condition == Condition.UNAUTHORIZED_ACCESS
             return FORBIDDEN if forbidden else NOT_ALLOWED, error.description
