@@ -96,6 +96,11 @@ class MemorySocket(trio.socket.SocketType):
         self._has_ended = False
         host.sockets.append(self)
 
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"at {self.name[0]}:{self.name[1]}"
+        peer = "" if self._peer_name is None else f", with {self._peer_name[0]}:{self._peer_name[1]}"
+        return f"<MemorySocket of {self.host.name!r}, {state}{peer}>"
+
     # what trio's streams ask of a socket
 
     @property

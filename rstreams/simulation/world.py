@@ -9,10 +9,11 @@ import logging
 import math
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeVarTuple, Unpack
 
@@ -47,13 +48,18 @@ _HOST_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 _LOG_LINES: Final = 10_000
 
+_WATCHED: Final = ("rstreams", "trio")
+"""The loggers whose exceptions nobody could be told of."""
+
+_FOLDER: Final = "rstreams-simulation-"
+
 
 class World(WorldFaults):
     """Programs and nodes, the network between them, and what goes wrong; made by `simulation`.
 
     Attributes:
         random: For the program that sets up the world, such as numbers of messages.
-        log: The lines of the log of rstreams, with their times.
+        log: The lines of the log of rstreams and of the programs, with their times.
         failures: The exceptions that were logged, because nobody could be told of them.
         refusals: What programs did that a simulation cannot repeat.
         error: What a program has raised, when the run has been judged.
@@ -172,8 +178,12 @@ class World(WorldFaults):
         Errors: What a program has raised; `SimulationError` if time is over, if no time passes any more, or if a
             program did what a simulation cannot repeat.
         """
+        if not self.calms_at_s and all(part.is_service for part in self._parts.values()):
+            msg = "the world has no program that ends, and no weather: nothing would happen; see `world.start`"
+            raise SimulationError(msg)
+        _remove_left()
         with (
-            tempfile.TemporaryDirectory(prefix="rstreams-", dir=_memory()) as folder,
+            tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid():010}-", dir=_memory()) as folder,
             repeatable(str(self.seed), self.today, self._thread_delay_s),
             _gathered(self.log, self.failures, self.now),
         ):
@@ -301,15 +311,17 @@ class _LogLines(logging.Handler):
         if len(self._lines) < _LOG_LINES and (life is None or not life.is_over):
             if record.exc_info and record.exc_info[1] is not None and record.levelno >= logging.ERROR:
                 error = record.exc_info[1]
-                self._failures.append(f"{record.getMessage()}: {type(error).__name__}: {error}".partition("\n")[0])
+                if record.name.partition(".")[0] in _WATCHED:
+                    self._failures.append(f"{record.getMessage()}: {type(error).__name__}: {error}".partition("\n")[0])
             self._lines.append(f"{self._now():.6f} {record.levelname} {record.name}: {self.format(record)}")
 
 
 @contextmanager
 def _gathered(lines: list[str], failures: list[str], now: Callable[[], float]) -> Iterator[None]:
-    """Gather what rstreams and trio log."""
+    """Gather what rstreams, trio and the programs log."""
     handler = _LogLines(lines, failures, now)
-    loggers = [logging.getLogger(name) for name in ("rstreams", "trio")]
+    loggers = [logging.getLogger(name) for name in _WATCHED]
+    logging.getLogger().addHandler(handler)
     propagated = [logger.propagate for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)
@@ -317,6 +329,7 @@ def _gathered(lines: list[str], failures: list[str], now: Callable[[], float]) -
     try:
         yield
     finally:
+        logging.getLogger().removeHandler(handler)
         for logger, propagate in zip(loggers, propagated, strict=True):
             logger.removeHandler(handler)
             logger.propagate = propagate
@@ -325,6 +338,25 @@ def _gathered(lines: list[str], failures: list[str], now: Callable[[], float]) -
 def _memory() -> str | None:
     """Return a folder in memory, where syncs cost nothing; None: the usual one for temporary files."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - the folder below it is new
+
+
+@cache
+def _remove_left() -> None:
+    """Remove the folders of processes that were killed; once is enough."""
+    for folder in Path(_memory() or tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        process = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if process.isdecimal() and not _lives(int(process)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it is somebody else's
+    return True
 
 
 @contextmanager

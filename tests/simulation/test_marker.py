@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import trio
 
 import pytest_rstreams
 from rstreams.simulation import World
@@ -42,6 +43,7 @@ def test_a_test_that_is_no_simulation_fails_with_a_reason(
 def test_the_seed_is_told_of_what_the_set_up_raises() -> None:
     def fail(world: World) -> None:
         assert world.seed < 2, "it is too much"
+        world.start(trio.sleep, 1, name="sleeper")
 
     with pytest.raises(AssertionError, match="too much") as caught:
         run_seeds("it", fail, range(5))

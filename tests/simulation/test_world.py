@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # ruff: noqa: S311 - module random is what is tested
 import contextlib
+import logging
+import os
 import random
 import re
 import secrets
@@ -24,6 +26,7 @@ import trio
 import rstreams
 from rstreams import Reconnect, Stream
 from rstreams.simulation import SimulationError, World, simulation
+from rstreams.simulation import world as world_module
 from rstreams.simulation.checker import check
 from rstreams.simulation.running import run
 
@@ -336,3 +339,56 @@ def test_a_second_weather_draws_other_faults_and_all_heals_behind_the_last_one()
         others = world.plan[len(first) :]
     assert {fault.draw for fault in first}.isdisjoint(fault.draw for fault in others)
     assert [event["at"] for event in world.history.events if event["event"] == "healed"] == [2.5]
+
+
+def test_a_world_without_programs_is_refused() -> None:
+    with pytest.raises(SimulationError, match="has no program that ends, and no weather"), simulation():
+        pass
+    with pytest.raises(SimulationError, match="has no program that ends, and no weather"), simulation() as world:
+        world.node("node", lambda node: node.queue("orders"))
+
+
+def test_a_logger_of_a_program_is_in_the_log_and_its_errors_are_no_failures() -> None:
+    async def program() -> None:
+        await trio.sleep(1)
+        try:
+            raise LookupError  # noqa: TRY301 - it is logged
+        except LookupError:
+            logging.getLogger("shop").exception("an order has failed")
+
+    with simulation() as world:
+        world.start(program, name="shop")
+    (line,) = world.log
+    assert line.startswith("1.000000 ERROR shop: an order has failed")
+    assert not world.failures
+    assert not [each for each in logging.getLogger().handlers if type(each).__name__ == "_LogLines"]
+
+
+def test_a_socket_tells_its_place() -> None:
+    told: list[str] = []
+
+    async def program() -> None:
+        (listener,) = await trio.open_tcp_listeners(7000, host="127.0.0.1")
+        stream = await trio.open_tcp_stream("127.0.0.1", 7000)
+        told.append(repr(stream.socket))
+        await stream.aclose()
+        told.append(repr(stream.socket))
+        await listener.aclose()
+
+    with simulation() as world:
+        world.start(program, name="shop")
+    assert told == [
+        "<MemorySocket of 'shop', at 127.0.0.2:49152, with 127.0.0.1:7000>",
+        "<MemorySocket of 'shop', closed, with 127.0.0.1:7000>",
+    ]
+
+
+def test_the_folders_of_killed_processes_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world_module, "_memory", lambda: str(tmp_path))
+    (ended := subprocess.Popen([sys.executable, "-c", ""])).wait()
+    for process in (ended.pid, os.getpid()):
+        (tmp_path / f"rstreams-simulation-{process:010}-x" / "node").mkdir(parents=True)
+    world_module._remove_left.cache_clear()
+    with simulation() as world:
+        world.start(trio.sleep, 1, name="shop")
+    assert [each.name for each in tmp_path.iterdir()] == [f"rstreams-simulation-{os.getpid():010}-x"]
