@@ -17,8 +17,8 @@ import trio
 from rstreams.simulation.faulty_files import FilesOfDisk, forget_disk, open_tables
 from rstreams.store.disk import Disk, Turns, Wish
 
-_TURN_S: Final = 0.004
-"""The longest time that a turn of a store takes, in seconds: a commit with its sync."""
+_TURNS_S: Final = (0.004, 0.03)
+"""The longest time that a turn of a store, a commit with its sync, takes: on a quick disk, and on a slow one."""
 
 
 class DiskOwner(Protocol):
@@ -57,12 +57,14 @@ class StoreTask:
     Args:
         life: The life of the part.
         random: Draws how long a turn takes.
+        turn_s: The longest time that it takes, in seconds.
     """
 
-    def __init__(self, life: DiskOwner, random: Random) -> None:
+    def __init__(self, life: DiskOwner, random: Random, turn_s: float) -> None:
         self.inbox = TaskInbox()
         self._life = life
         self._random = random
+        self._turn_s = turn_s
         self._wait_s: float | None = None
 
     def start(self, turns: Turns) -> None:
@@ -89,7 +91,7 @@ class StoreTask:
                 self.inbox.bell = trio.Event()
                 with trio.move_on_after(max(0.0, self._wait_s) if self._wait_s < math.inf else math.inf):
                     await self.inbox.bell.wait()
-            await trio.sleep(_TURN_S * self._random.random())
+            await trio.sleep(self._turn_s * self._random.random())
             self._turn()
 
     def _turn(self) -> None:
@@ -128,7 +130,7 @@ class MemoryDisk(Disk):
 
     def worker(self, name: str) -> StoreTask:  # noqa: ARG002 - it has no thread that would show it
         """See `Disk`."""
-        return StoreTask(self._life, self._random)
+        return StoreTask(self._life, self._random, self._random.choice(_TURNS_S))
 
     def copy(self, target: Path, *, power: bool) -> None:
         """Copy the files as they are after a kill, or after a failure of the power."""

@@ -16,6 +16,9 @@ OF_PARTS: Final[tuple[Kind, ...]] = ("kill", "writing", "power", "jump", "disk_f
 OF_DISKS: Final[tuple[Kind, ...]] = ("writing", "disk_full", "disk_error")
 OF_PAIRS: Final[tuple[Kind, ...]] = ("cut", "one_way", "reset", "break", "forget", "hold", "slow", "pieces", "delay")
 
+SUDDEN: Final[tuple[Kind, ...]] = ("kill", "writing", "power", "reset", "break", "forget")
+"""Those that are over at once: what is on its way is lost, and what comes behind it is not stopped."""
+
 
 class Fault(NamedTuple):
     """One thing that goes wrong.

@@ -57,6 +57,18 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("lost", f"{SENT}; killed b; started b", f"{SENT}; killed n; started n", {"durable": False, "part": "n"}),
     (
         "lost",
+        "killed n; started n; p sent 1; p accepted 1; c subscribed",
+        "p sent 1; killed n; started n; p accepted 1; c subscribed",  # the outcome was on its way
+        {"durable": False, "part": "n"},
+    ),
+    (
+        "lost",
+        f"killed n; started n; {GOT}; c released 1",
+        f"{SENT}; killed n; started n; c got 1; c released 1",  # it waited in the consumer's buffer
+        {"durable": False, "part": "n"},
+    ),
+    (
+        "lost",
         f"{TWO}; {READ}; c subscribed from=0; c got 1 offset=0; p sent 3; p accepted 3; c got 3 offset=2",
         f"{TWO}; {READ}; c subscribed from=0; {READ}; p sent 3; p accepted 3; c got 3 offset=2",
         COPIES,
@@ -384,6 +396,27 @@ def test_who_lost_an_item_without_knowing_and_who_has_it_now_may_both_be_done_wi
         "a subscribed; b subscribed; p sent 1; a got 1; fault; healed; b got 1; a done 1; b done 1; p accepted 1; end"
     )
     assert check(events(f"{script}; end")) == []
+
+
+def test_an_offset_is_committed_though_one_who_had_an_item_from_before_a_fault_gives_it_back() -> None:
+    again = "fault; healed; b got 1 offset=0; b released 1; a committed 1"
+    script = f"a subscribed; b subscribed; p sent 1; p accepted 1; a got 1 offset=0; a {{}} 1; {again}; end"
+    assert "early" not in [each.kind for each in check(events(script.format("done")))]
+    assert "early" in [each.kind for each in check(events(script.format("released")))]
+
+
+def test_one_who_began_behind_the_first_copy_of_an_item_may_get_the_second_copy_late() -> None:
+    script = (
+        "p sent 1; p sent 2; p accepted 1; p accepted 2; c subscribed from=1; c got 2 offset=1; c got 1 offset=2; end"
+    )
+    assert check(events(script.replace("p sent 2;", "p sent 2; fault; healed;"), copies=True)) == []
+    assert "reordered" in [each.kind for each in check(events(script, copies=True))]
+
+
+def test_what_was_done_is_not_lost_if_one_who_had_it_from_before_a_fault_gives_it_back() -> None:
+    script = "a subscribed; b subscribed; p sent 1; p accepted 1; fault; b got 1; b {}; a got 1; a released 1; healed"
+    assert check(events(f"{script.format('done 1')}; end")) == []
+    assert [each.kind for each in check(events(f"{script.format('released 1')}; end"))] == ["lost"]
 
 
 def test_a_reader_that_begins_again_with_what_comes_next_is_not_owed_what_came_before() -> None:

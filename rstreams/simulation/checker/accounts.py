@@ -86,6 +86,7 @@ class Arrival:
     __slots__ = (
         "at",
         "by",
+        "done",
         "failed",
         "final",
         "item",
@@ -105,7 +106,7 @@ class Arrival:
         self.place = -1
         self.at = 0.0
         self.failed = self.sure_failures = 0
-        self.final = self.sure = self.processed = False
+        self.final = self.sure = self.processed = self.done = False
 
 
 class JudgedSubscription:
@@ -150,8 +151,13 @@ class JudgedSubscription:
         self.wants.pop(by, None)
         self.gone[by] = self.returned = place
 
-    def may_come_late(self, item: Item, last_fault: int) -> bool:
-        """Return whether somebody else may have had an item before, and given it back without having looked at it."""
+    def may_come_late(self, item: Item, last_fault: int, cause: int) -> bool:
+        """Return whether somebody else may have had an item before, and given it back without having looked at it.
+
+        To one who began behind the first copy of an item, the second copy is the first one.
+        """
+        if self.start is not None and item.may_be_twice(self.address.promise, cause):
+            return True
         if self.address.copies and not self.shared:
             return False
         causes = max(last_fault, self.killed)

@@ -96,6 +96,8 @@ def _missing(
             continue
         elif arrival.state is FAILED and _is_at_its_end(subscription.address, arrival):
             continue
+        elif arrival.done and arrival.place <= faulty:
+            continue  # who gave it back may have had it from before the fault, and the other one's word counts
         superseded = newest.get(item.key, -1) >= item.first
         if not (superseded or item.over or item.expires <= at or _may_be_lost(subscription, item, arrival, faulty)):
             missing.append((arrival, item))
@@ -115,7 +117,9 @@ def _is_at_its_end(address: JudgedAddress, arrival: Arrival) -> bool:
 
 def _may_be_lost(subscription: JudgedSubscription, item: Item, arrival: Arrival | None, faulty: int) -> bool:
     address = subscription.address
-    if not address.durable and address.killed > (item.accepted if arrival is None else arrival.place):
+    # An outcome, or the item itself, may arrive behind the kill: it was on its way, or waited in its consumer's buffer.
+    stored = item.last if arrival is None else min(item.last, arrival.place)
+    if not address.durable and address.killed > stored:
         return True
     if subscription.promise != "at_most_once":
         return False

@@ -7,7 +7,6 @@ from collections import defaultdict
 from typing import Any
 
 from rstreams.simulation.checker.accounts import (
-    DONE,
     FAILED,
     KILLED,
     OVER,
@@ -95,7 +94,7 @@ class Offsets:
             return [("back", self._committed_text(event, f"behind {before}"))]
         self._committed[partition] = offset
         heap = self._unsettled[partition]
-        while heap and (heap[0][1] != heap[0][2].place or heap[0][2].state in (DONE, FAILED, OVER)):
+        while heap and (heap[0][1] != heap[0][2].place or heap[0][2].done or heap[0][2].state in (FAILED, OVER)):
             heapq.heappop(heap)
         if heap and heap[0][0] < offset:
             open_one = f"before item {heap[0][2].item} at offset {heap[0][0]} was processed"

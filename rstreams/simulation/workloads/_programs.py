@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Final, Literal
 
@@ -56,7 +57,7 @@ class ProducerProgram:
         address: Where it sends to.
         items: The items: whole numbers or texts.
         random: Draws its pauses.
-        pause_s: The longest pause behind an item, in seconds.
+        pause_s: The longest pause behind an item, in seconds; 0: the items go as fast as they can, many at a time.
         message: Makes the message of an item; None: the item is the message.
         fields: Returns fields of the event `sent`, such as its key.
         place_of: Returns the address of an item for the history; None: it is `address`.
@@ -96,7 +97,8 @@ class ProducerProgram:
                         raise
                     receipts.append(receipt)
                     receipt.when_settled(lambda receipt, item=item: self._tell(receipt, item))
-                    await trio.sleep(self.pause_s * self.random.random())
+                    if self.pause_s:
+                        await trio.sleep(self.pause_s * self.random.random())
 
     def _tell(self, receipt: rstreams.Receipt, item: int | str) -> None:
         if receipt.error is None:
@@ -132,6 +134,7 @@ class ConsumerProgram:
         got: Called with each item that it is done with.
         noted: The address for the history; None: that where the items come from.
         hoards: Whether it keeps items, as many as its window has, and judges all of them now and then.
+        begins_s: When it begins, in seconds.
     """
 
     world: World
@@ -148,9 +151,11 @@ class ConsumerProgram:
     got: Callable[[int | str], object] = lambda _item: None
     noted: str | None = None
     hoards: bool = False
+    begins_s: float = 0.0
 
     async def run(self) -> None:
         """Take items, for ever."""
+        await trio.sleep_until(self.begins_s)
         while True:
             try:
                 async with connected(self.url, self.name) as connection:
@@ -243,6 +248,15 @@ async def at_rest(world: World, is_through: Callable[[], bool], begins_s: float 
         if seen != len(world.history.events):
             seen, since = len(world.history.events), world.now()
         await trio.sleep(0.25)
+
+
+def restart_at_times(world: World, node: str, most: int) -> None:
+    """Let a node begin again at some times, and nothing else fail: what it was told before is certain."""
+    random = world.random
+    for _ in range(random.randint(1, most)):
+        kill = partial(world.kill, node, for_s=random.choice((0.001, 0.02, 0.3)), power=random.random() < 0.5)
+        world.at(3.0 * random.random(), kill)
+    world.weather(kinds=(), until_s=3.5)
 
 
 def note_left(world: World, queue: Queue) -> None:

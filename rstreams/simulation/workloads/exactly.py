@@ -19,7 +19,7 @@ from rstreams import Stream
 from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.node.log import LogAddress
 from rstreams.node.queue import Queue
-from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Kind
+from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, SUDDEN, Kind
 from rstreams.simulation.workloads._programs import IDLE_S, BrokenPromiseError, at_rest, connected, note_left
 from rstreams.simulation.world import World
 
@@ -130,7 +130,8 @@ class _Producer:
                     receipt = await sender.submit(self.items[number])
                     if waits:
                         receipt.when_settled(partial(tell, number))
-                    await trio.sleep(self.pause_s * self.random.random())
+                    if self.pause_s:
+                        await trio.sleep(self.pause_s * self.random.random())
                     if refused:
                         break
         except RStreamsError:
@@ -256,7 +257,7 @@ def workload(world: World) -> None:
     """Set up producers that are killed, and a consumer that stays, or consumers that come and go."""
     random = world.random
     names = [f"producer{number}" for number in range(random.randint(1, 3))]
-    is_late, stays, refuses = random.random() < 0.3, random.random() < 0.6, random.random() < 0.5
+    is_late, stays, refuses = random.random() < 0.5, random.random() < 0.6, random.random() < 0.5
     store = _drawn_store(world, len(names), is_late=is_late, refuses=refuses)
     url = world.node("node", store.declare, store=store.durable, idle_timeout_s=IDLE_S)
     world.history.note(
@@ -279,9 +280,10 @@ def workload(world: World) -> None:
         world.start(consumer.run, name=name, service=True)
     loses = store.options.get("fsync") == "interval"  # what was accepted, if the power fails
     avoided = {*(("power",) if loses else ()), *(() if refuses else ("disk_full", "disk_error"))}
-    kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if kind not in avoided]
+    possible, most = random.choice((((*OF_PARTS, *OF_PAIRS), 1000), (SUDDEN, 60), (SUDDEN, 60)))
+    kinds: list[Kind] = [kind for kind in possible if kind not in avoided]
     parts = ["node", *names, *(() if stays else consumers)]
-    world.weather(parts=parts, pairs=[(name, "node") for name in (*names, *consumers)], kinds=kinds)
+    world.weather(parts=parts, pairs=[(name, "node") for name in (*names, *consumers)], kinds=kinds, most=most)
 
     async def referee() -> None:
         for producer in producers:
@@ -302,10 +304,10 @@ def workload(world: World) -> None:
 def _start_producer(world: World, url: str, name: str, *, durable: bool) -> _Producer:
     random = world.random
     publishes = (
-        random.random() < 0.4 and durable
+        random.random() < 0.5 and durable
     )  # it tells at its end what was accepted, when others have forgotten it
     items = [f"{name}/{number}" for number in range(random.randint(5, 15))]
-    pause_s = random.choice((0.001, 0.1, 0.5))
+    pause_s = random.choice((0.0, 0.001, 0.1, 0.5))
     producer = _Producer(world, url, name, world.numbers(name), items, pause_s, publishes)
     world.start(producer.run, name=name)
     return producer

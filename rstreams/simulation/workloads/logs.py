@@ -6,9 +6,16 @@ from random import Random
 
 import trio
 
-from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Kind
+from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, SUDDEN, Kind
 from rstreams.simulation.workloads._log_clients import Begin, GroupMemberProgram, LogReaderProgram, TheLog
-from rstreams.simulation.workloads._programs import IDLE_S, BrokenPromiseError, ProducerProgram, Verdict, at_rest
+from rstreams.simulation.workloads._programs import (
+    IDLE_S,
+    BrokenPromiseError,
+    ProducerProgram,
+    Verdict,
+    at_rest,
+    restart_at_times,
+)
 from rstreams.simulation.world import World
 
 _GROUPS = ("billing", "audit")
@@ -18,6 +25,7 @@ def _drawn_log(random: Random) -> TheLog:
     kept: list[dict[str, float]] = [
         {},
         {},
+        {},
         {"retention_items": random.choice((1, 5, 20))},
         {"retention_bytes": random.choice((100, 1000))},
         {"retention_s": random.choice((0.5, 2.0))},
@@ -25,9 +33,9 @@ def _drawn_log(random: Random) -> TheLog:
     retention = random.choice(kept)
     return TheLog(
         "events",
-        durable=random.random() < 0.6,
+        durable=random.random() < 0.7,
         partitions=random.choice((1, 1, 2, 3)),
-        compact=not retention and random.random() < 0.4,
+        compact=not retention and random.random() < 0.7,
         retention=retention,
         disk_fails=random.random() < 0.5,
     )
@@ -42,15 +50,19 @@ def workload(world: World) -> None:
     sending = _start_producers(world, url, log)
     readers = _start_readers(world, url, log)
     members = _start_members(world, url, log)
-    kinds: list[Kind] = [kind for kind in (*OF_PARTS, *OF_PAIRS) if log.disk_fails or not kind.startswith("disk")]
+    possible, most = random.choice((((*OF_PARTS, *OF_PAIRS), 1000), (SUDDEN, 60)))
+    kinds: list[Kind] = [kind for kind in possible if log.disk_fails or not kind.startswith("disk")]
     names = [*sending, *(each.name for each in readers), *(each.name for each in members)]
     killed = ["node", *(each.name for each in members), *(each.name for each in readers if log.durable)]
     auditor = LogReaderProgram(world, url, "auditor", log, world.numbers("auditor"), waits_s=4.5)
     world.start(auditor.run, name="auditor", service=True)
     readers.append(auditor)
     if any(reader.begin == "time" for reader in readers):
-        kinds.remove("jump")
-    world.weather(parts=killed, pairs=[(name, "node") for name in names], kinds=kinds)
+        kinds = [kind for kind in kinds if kind != "jump"]
+    if log.durable and random.random() < 0.4:
+        restart_at_times(world, "node", 6)
+    else:
+        world.weather(parts=killed, pairs=[(name, "node") for name in names], kinds=kinds, most=most)
 
     async def referee() -> None:
         async with trio.open_nursery() as nursery:
@@ -108,8 +120,10 @@ def _start_members(world: World, url: str, log: TheLog) -> list[GroupMemberProgr
     )
     leaves = random.choice((None, 4))
     members = []
-    for number in range(random.randint(1, 3)):
-        name, group = f"member{number}", _GROUPS[number > 1]
+    # If retention has passed a member, its node ends its link. It may still have messages that others get then.
+    most, of_first = (2, 1) if log.retention else (3, 2)
+    for number in range(random.randint(1, most)):
+        name, group = f"member{number}", _GROUPS[number >= of_first]
         member = GroupMemberProgram(
             world, url, name, log, group, world.numbers(name), random.choice((0.001, 0.1)), verdicts, leaves,
             random.choice((1, 3, 256)), random.choice((None, "first")),

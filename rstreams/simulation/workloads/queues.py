@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rstreams
+from rstreams.node.durable_queue import DEFAULT_IN_MEMORY
 from rstreams.node.queue import Queue
 from rstreams.simulation.workloads._programs import (
     IDLE_S,
@@ -11,6 +12,7 @@ from rstreams.simulation.workloads._programs import (
     Verdict,
     at_rest,
     note_left,
+    restart_at_times,
 )
 from rstreams.simulation.world import World
 
@@ -20,10 +22,12 @@ class _Shop:
 
     def __init__(self, world: World) -> None:
         random = world.random
-        self.durable = random.random() < 0.6
+        self.restarts = random.random() < 0.4  # the node begins again at some times, and nothing else fails
+        self.durable = self.restarts or random.random() < 0.6
         self.capacity = random.choice((2, 8, 64))
-        self.attempts = random.choice((2, 3, None))
-        self.delay_s = random.choice((0.0, 0.0, 0.2))
+        self.attempts = random.choice((2, 3, 6, None))
+        self.delay_s = random.choice((0.2, 1.0) if self.restarts else (0.0, 0.0, 0.2))
+        self.in_memory = random.choice((1, 2, 5, DEFAULT_IN_MEMORY)) if self.durable else DEFAULT_IN_MEMORY
         self.orders: Queue | None = None
         self.letters: Queue | None = None
 
@@ -36,6 +40,8 @@ class _Shop:
             dead_letters="letters",
             max_deliveries=self.attempts,
             redelivery_delay_s=self.delay_s,
+            max_redelivery_delay_s=1.5,
+            capacity_in_memory=self.in_memory,
         )
 
 
@@ -62,18 +68,23 @@ def workload(world: World) -> None:
     if shop.attempts is not None:  # else items that always fail come again for ever
         choices.append(("failed",))
     verdicts = random.choice(choices)
+    begins_s = random.choice((0.0, 0.0, 1.5))  # late: there is a backlog, and the node may begin again with it
     for name in consumers:
         window = random.choice((1, 3, 256))
         leaves = random.choice((None, None, 4))
         consumer = ConsumerProgram(
             world, url, name, "orders", world.numbers(name), random.choice((0.0, 0.002, 0.1)), verdicts, leaves,
             options={"window": window}, got=through.add, hoards=random.random() < 0.25,
+            begins_s=begins_s,
         )  # fmt: skip
         world.start(consumer.run, name=name, service=True)
     reader = ConsumerProgram(world, url, "reader", "letters", world.numbers("reader"), 0.01, got=through.add)
     world.start(reader.run, name="reader", service=True)
     pairs = [(name, "node") for name in (*producers, *consumers)]
-    world.weather(parts=["node", *consumers], pairs=pairs)
+    if shop.restarts:
+        restart_at_times(world, "node", 3)
+    else:
+        world.weather(parts=["node", *consumers], pairs=pairs)
 
     async def referee() -> None:
         await at_rest(world, lambda: through >= expected)
