@@ -28,6 +28,12 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     # lost
     ("lost", SENT, GOT, {}),
     ("lost", SENT, "p sent 1; p unknown 1", {}),
+    (  # the outcome was on its way when the node was killed
+        "lost",
+        f"killed n; started n; {SENT}",
+        "p sent 1; killed n; started n; p accepted 1",
+        {"part": "n", "durable": False},
+    ),
     ("lost", SENT, "p sent 1; p refused 1", {}),
     ("lost", SENT, f"{SENT}; left ready=1", {}),
     ("lost", f"{TWO}; left ready=1", f"{TWO}; left ready=1 unsettled=1", {}),
