@@ -63,6 +63,7 @@ class ProducerProgram:
         place_of: Returns the address of an item for the history; None: it is `address`.
         options: Options of `Connection.sender`.
         heard: Called with each outcome and its item.
+        reconnect: How its connection comes back.
     """
 
     world: World
@@ -77,13 +78,14 @@ class ProducerProgram:
     place_of: Callable[[Any], str] | None = None
     options: dict[str, Any] | None = None
     heard: Callable[[str, int | str], object] = lambda _outcome, _item: None
+    reconnect: Reconnect = AGAIN
 
     async def run(self) -> None:
         """Send everything, and wait for the outcomes."""
         receipts: list[rstreams.Receipt] = []
         with suppress(RStreamsError):  # its outcomes are told already
             async with (
-                connected(self.url, self.name) as connection,
+                connected(self.url, self.name, reconnect=self.reconnect) as connection,
                 connection.sender(self.address, **self.options or {}) as sender,
             ):
                 for item in self.items:
