@@ -196,6 +196,12 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         {},
     ),
     ("reordered", f"{TWO}; c got 2; c got 1", f"c subscribed; {TWO}; killed c; c got 2; c got 1", {}),
+    (
+        "reordered",
+        f"c subscribed; killed c; {TWO}; c got 2; c got 1",
+        f"c subscribed; killed c; {TWO}; c got 2; c got 1 attempt=2",
+        {},
+    ),
     ("reordered", f"fault; {TWO}; c got 2; c got 1; healed", f"fault; {TWO}; c got 1; c got 2; healed", COPIES),
     (
         "reordered",

@@ -151,15 +151,18 @@ class JudgedSubscription:
         self.wants.pop(by, None)
         self.gone[by] = self.returned = place
 
-    def may_come_late(self, item: Item, last_fault: int, cause: int) -> bool:
+    def may_come_late(self, item: Item, event: Told, last_fault: int, cause: int) -> bool:
         """Return whether somebody else may have had an item before, and given it back without having looked at it.
 
-        To one who began behind the first copy of an item, the second copy is the first one.
+        To one who began behind the first copy of an item, the second copy is the first one. Who was killed gets items
+        until the address notices; each is an attempt.
         """
         if self.start is not None and item.may_be_twice(self.address.promise, cause):
             return True
         if self.address.copies and not self.shared:
             return False
+        if self.killed >= 0 and event.get("attempt", 1) > 1:
+            return True
         causes = max(last_fault, self.killed)
         if self.shared:
             causes = max(causes, self.address.killed, self.returned)

@@ -306,7 +306,7 @@ class Checker:
             behind = "another item, which was sent when this one was accepted already"
         else:
             behind = ""
-        if behind and not subscription.may_come_late(item, self._last_fault(), self._cause(address)):
+        if behind and not subscription.may_come_late(item, event, self._last_fault(), self._cause(address)):
             self._find("reordered", f"{by!r} got item {item} of {subscription} at {self._at:.15g}, behind {behind}.")
         if before is None or item.first > before.first:
             subscription.order[key] = item
