@@ -14,21 +14,28 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
-from rstreams._core.holds import NO_HOLD, Hold, HoldRun
+from rstreams._core.claims import DONE, NO_HOLD, RELEASED, Claims, Ending, Hold, Settles
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 
 __all__ = [
+    "DONE",
     "NO_HOLD",
+    "RELEASED",
     "Cancellable",
+    "Claims",
+    "ClaimsInOrder",
+    "Ending",
     "Event",
     "Hold",
-    "HoldRun",
     "Processor",
     "Publisher",
     "RunScheduler",
     "Scheduler",
+    "Settles",
     "Subscriber",
     "Subscription",
     "Suspendable",
+    "gather",
 ]
 
 R = TypeVar("R")

@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from rstreams._core.counted_claims import CountedClaims
-from rstreams._core.gathering import gather
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.claims import NO_HOLD
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams.abc import Hold, Subscription
 
 T = TypeVar("T")
@@ -27,7 +26,7 @@ class ClaimedItems(Generic[T]):
     def __init__(self) -> None:
         """Have none."""
         self.items: deque[T] = deque()
-        self._claims: CountedClaims | None = None
+        self._claims: ClaimsInOrder | None = None
 
     @property
     def needs_claims(self) -> bool:
@@ -36,23 +35,21 @@ class ClaimedItems(Generic[T]):
 
     def come_from(self, subscription: Subscription) -> None:
         """Claim the items of `subscription`; to be called in `on_subscribe`."""
-        gathering = gather(subscription, loose=False)
-        if gathering is not None:
-            self._claims = CountedClaims(gathering.in_order())
+        self._claims = gather(subscription, loose=False)
 
     def put(self, item: T) -> None:
         """Keep the item in `on_next`."""
         self.items.append(item)
         if self._claims is not None:
-            self._claims.claims.keep()
+            self._claims.keep()
 
     def put_run(self, items: Iterator[T]) -> None:
         """Keep the items of a run. An exception of the iterator passes through, and the items before it are kept."""
         kept = self.items
-        if self._claims is None or self._claims.claims.whole_runs:
+        if self._claims is None or self._claims.whole_runs:
             kept.extend(items)
         else:
-            keep = self._claims.claims.keep
+            keep = self._claims.keep
             for item in items:
                 kept.append(item)
                 keep()
@@ -60,7 +57,7 @@ class ClaimedItems(Generic[T]):
     def done(self) -> None:
         """Say that the oldest item that is not done has been processed; the source asks later how many are."""
         if self._claims is not None:
-            self._claims.done()
+            self._claims.done(1)
 
     def take_hold(self) -> Hold:
         """Take the claim on the oldest item that is not done; the caller ends it."""

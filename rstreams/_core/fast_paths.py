@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from rstreams._core.holds import HoldRun
+from rstreams._core.claims import Claims
 from rstreams._core.kept_items import UnmadeRun
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -112,7 +112,7 @@ class TakesHeldRuns(Protocol):
     """A subscriber that may keep many items in one call, and takes the holds on them."""
 
     @property
-    def on_held_run(self) -> Callable[[list[Any], HoldRun], None] | None:
+    def on_held_run(self) -> Callable[[list[Any], Claims], None] | None:
         """The function that takes items, which were requested, with their holds; other items may come by `on_next`.
 
         Other subscribers may get the same list: it is not to be changed. The call raises nothing. It asks for no
@@ -121,9 +121,9 @@ class TakesHeldRuns(Protocol):
         ...
 
 
-def held_runs_of(subscriber: object) -> Callable[[list[Any], HoldRun], None] | None:
+def held_runs_of(subscriber: object) -> Callable[[list[Any], Claims], None] | None:
     """Return the function of a subscriber that keeps many items, or None if it takes them one by one."""
-    on_held_run: Callable[[list[Any], HoldRun], None] | None = getattr(subscriber, "on_held_run", None)
+    on_held_run: Callable[[list[Any], Claims], None] | None = getattr(subscriber, "on_held_run", None)
     return on_held_run
 
 

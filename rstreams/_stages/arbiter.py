@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
@@ -62,8 +62,8 @@ class Arbiter(Stage[T, T]):
         if self._accepts(n):
             self._upstream.request(n)
 
-    def gather(self, *, loose: bool) -> Gathering | None:
-        return Holds(self, loose=loose)
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
+        return ClaimsInOrder(self.hold, loose=loose)
 
     def suspend(self) -> None:
         self._suspended = True

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.subscription import ENDED
 from rstreams._stages.cuts import Boundary, Span

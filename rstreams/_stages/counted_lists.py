@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
+from rstreams._core.claims import NO_HOLD, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.stage import KeepingStage, window_of
 from rstreams.abc import Hold, Subscriber, Subscription
@@ -102,7 +102,7 @@ class Overlapping(Lists[T]):
     def _emit_first(self) -> None:
         items, holds = self._lists.popleft()
         self._demand = take_demand(self._demand, 1)
-        self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+        self._emit(items, claims_on(*holds))
 
     def _emit_rest(self) -> None:
         """Emit the lists that will not fill any more, as they are requested, and complete after the last."""

@@ -30,9 +30,9 @@ from sys import maxsize
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.claims import NO_HOLD
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import SLICE, add_demand, demand_error, take_demand
-from rstreams._core.gathering import Gathering
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
 from rstreams._core.subscription import subscribe_failed
@@ -185,7 +185,7 @@ class IteratorEmission(Scannable, Generic[T]):
     def hold(self) -> Hold:
         return NO_HOLD
 
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - the name in the protocol
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:  # noqa: ARG002 - the name in the protocol
         return None
 
     def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:

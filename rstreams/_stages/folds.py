@@ -4,8 +4,8 @@ Theory of operation. The first request asks the source for all items. Each item 
 result is emitted when the source has completed and there is demand. Some operators know their result before: `any`
 knows it with the first item that passes. They say so, and the source is cancelled.
 
-The stage keeps only the result and the claims on the items (see `_core.gathering`). An item is done when the result has
-been handled.
+The stage keeps only the result and the claims on the items (see `_core.claims_in_order`). An item is done when the
+result has been handled.
 
     ack="within_window"   the claims are loose: a link whose window is full of them accepts the oldest
     ack="on_result"       the claims are firm: a link whose window has no room for all items is refused
@@ -17,9 +17,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
+from rstreams._core.claims import NO_HOLD, claims_on
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.gathering import Gathering, gather
-from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import GatherAck, KeepingStage, cannot_hold_all
 from rstreams.abc import Hold, Subscriber, Subscription
@@ -39,7 +39,7 @@ class Folding(KeepingStage[T, R], ABC):
         self._ack = ack
         self._asked = False
         self._known = False  # no further item can change the result
-        self._gathering: Gathering | None = None  # the claims on the items, if they need any
+        self._gathering: ClaimsInOrder | None = None  # the claims on the items, if they need any
 
     only_reacts = True
     keeps_unfinished = True
@@ -124,7 +124,7 @@ class Folding(KeepingStage[T, R], ABC):
             return
         if self._asked:
             gathering, self._gathering = self._gathering, None
-            self._emit(result, NO_HOLD if gathering is None else SharedHold((gathering,)))
+            self._emit(result, NO_HOLD if gathering is None else claims_on(gathering))
             super().on_complete()
 
     def _kept_items(self) -> int:

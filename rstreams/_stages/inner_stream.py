@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from rstreams._checks.publishers import require_returned_publisher, require_subscription
+from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import add_demand, take_demand
-from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import SEND, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED
@@ -126,7 +126,7 @@ class OneInner(KeepingStage[T, R], ABC):
 
     # the operator calls this
 
-    def _subscribe(self, item: T, outer: SharedHold) -> None:
+    def _subscribe(self, item: T, outer: Claims) -> None:
         """Make the stream of an outer item the current one."""
         try:
             source = require_returned_publisher(self.label, "function", self._function(item))
@@ -189,7 +189,7 @@ class Inner(Scannable, Generic[T, R]):
 
     __slots__ = ("_stage", "outer", "upstream")
 
-    def __init__(self, stage: OneInner[T, R], outer: SharedHold) -> None:
+    def __init__(self, stage: OneInner[T, R], outer: Claims) -> None:
         self._stage = stage
         self.outer = outer
         self.upstream: Subscription = ENDED
@@ -219,7 +219,7 @@ class Inner(Scannable, Generic[T, R]):
     def hold(self) -> Hold:
         """Claim the item that is being passed on, and the outer item."""
         hold = self.upstream.hold()
-        return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
+        return hold if self.outer is NO_HOLD else claims_on(hold, self.outer.hold())
 
     def waits_to(self, way: Way) -> Waits:
         """Return the events that must happen first: the stage does something."""

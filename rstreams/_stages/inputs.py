@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from rstreams._checks.publishers import require_error, require_subscription
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.fast_paths import handed_over
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
 from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error

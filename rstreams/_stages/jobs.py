@@ -18,7 +18,7 @@ the clock after 1, 2, 4, 8 items, and then after each 16.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from types import CoroutineType
 from typing import Final, Generic, TypeVar
 
@@ -26,9 +26,9 @@ from rstreams._checks.publishers import require_subscription
 from rstreams._checks.refusals import refuse_result
 from rstreams._core.asking_ahead import AHEAD_S, AskingAhead
 from rstreams._core.claimed_items import ClaimedItems
+from rstreams._core.claims import DONE, NO_HOLD, Claims, EachHold, Ending
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._core.fast_paths import signals_later
-from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage, window_of
 from rstreams.abc import Cancellable, Event, Hold, Scheduler, Subscriber, Subscription
@@ -44,26 +44,19 @@ _LOOK_EACH: Final = 16
 """The most items between two looks at the clock."""
 
 
-class _Job(SharedHold, Generic[R]):
+class _Job(Generic[R]):
     """An item in progress: the claim on it, and its result when it is ready."""
 
-    __slots__ = ("_done", "is_done", "result")
+    __slots__ = ("claims", "is_done", "result")
 
     result: R
 
-    def __init__(self, hold: Hold, done: Callable[[Hold], None]) -> None:
-        super().__init__((hold,))
-        self._done = done
+    def __init__(self, claims: Claims) -> None:
+        self.claims = claims
         self.is_done = False
 
-    def _settle(self) -> None:
-        if self._error is None and not self._released:
-            self._done(self._holds[0])
-        else:
-            super()._settle()
 
-
-class Jobs(KeepingStage[T, R]):
+class Jobs(KeepingStage[T, R], EachHold):
     """A stage that gives each item to a task and emits the results.
 
     Args:
@@ -204,7 +197,7 @@ class Jobs(KeepingStage[T, R]):
     async def _work_off(self) -> None:
         """Take items until none may be begun with."""
         scheduler, waiting, function = self._scheduler, self._waiting, self._function
-        jobs, concurrency = self._jobs, self._concurrency
+        jobs, concurrency, claimed = self._jobs, self._concurrency, self._line.needs_claims
         taken, look_at, until = 0, 1, scheduler.now() + TURN_S
         while True:
             if not waiting:
@@ -213,7 +206,7 @@ class Jobs(KeepingStage[T, R]):
                 return
             if taken < look_at:
                 taken += 1
-                job: _Job[R] = _Job(self._line.take_hold(), self._settle)
+                job: _Job[R] = _Job(Claims(self, 0, (self._line.take_hold(),)) if claimed else NO_HOLD)
                 jobs[job] = None
                 item = waiting.popleft()
                 if not waiting:
@@ -251,7 +244,7 @@ class Jobs(KeepingStage[T, R]):
         """End the stream because the function has failed."""
         if not self._ended:
             del self._jobs[job]
-            job.fail(error)
+            job.claims.fail(error)
             self._fail(error)
 
     def _emit_results(self, job: _Job[R], result: R) -> None:
@@ -259,7 +252,7 @@ class Jobs(KeepingStage[T, R]):
         if self._ended:
             return
         job.result, job.is_done = result, True
-        jobs, ordered, ahead, claimed = self._jobs, self._ordered, self._ahead, self._line.needs_claims
+        jobs, ordered, ahead = self._jobs, self._ordered, self._ahead
         due = job
         if ordered:
             due = next(iter(jobs))
@@ -269,7 +262,7 @@ class Jobs(KeepingStage[T, R]):
         try:
             while due.is_done:
                 del jobs[due]
-                self._emit(due.result, due if claimed else NO_HOLD)
+                self._emit(due.result, due.claims)
                 self._busy -= 1
                 ahead.handled += 1
                 if self._busy * 2 <= ahead.limit and not self._ended:
@@ -299,7 +292,15 @@ class Jobs(KeepingStage[T, R]):
     def _moves(self) -> bool:
         return bool(self._jobs or self._waiting)
 
-    def _settle(self, hold: Hold) -> None:
+    def settle(self, epoch: int, places: Sequence[Hold], how: Ending) -> None:
+        """End the holds of an item; see `Settles`."""
+        if how is not DONE:
+            super().settle(epoch, places, how)
+            return
+        for hold in places:
+            self._end_soon(hold)
+
+    def _end_soon(self, hold: Hold) -> None:
         """Say that an item is done: at once, or with those that follow within a few milliseconds."""
         if not self._waiting or self._ahead.most == self._concurrency or self._ended:
             hold.done()
@@ -323,7 +324,7 @@ class Jobs(KeepingStage[T, R]):
     def _let_go(self) -> None:
         self._settle_late()
         for job in self._jobs:
-            job.release()
+            job.claims.release()
         self._jobs.clear()
         self._line.release()
         self._dismiss_workers()

@@ -10,8 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage
@@ -32,7 +32,7 @@ class LatestItem(KeepingStage[T, T], ABC):
         super().__init__(downstream)
         self._scheduler: Scheduler = bound_scheduler(operator)
         self._timer: Cancellable | None = None
-        self._kept: tuple[T, SharedHold] | None = None
+        self._kept: tuple[T, Claims] | None = None
         self._due = False
         self._demand = 0
         self._asked = False
@@ -69,7 +69,7 @@ class LatestItem(KeepingStage[T, T], ABC):
 
     def _keep(self, item: T) -> None:
         """Keep `item`; the one kept before is replaced, and done."""
-        before, self._kept = self._kept, (item, share_hold(self._upstream.hold()))
+        before, self._kept = self._kept, (item, claims_on(self._upstream.hold()))
         if before is not None:
             before[1].done()
 

@@ -21,9 +21,9 @@ from functools import partial
 from operator import length_hint
 from typing import Generic, TypeVar
 
+from rstreams._core.claims import NO_HOLD, Claims, claims_on, no_claims
 from rstreams._core.demand import UNBOUNDED, add_demand
 from rstreams._core.fast_paths import SharedRun, held_runs_of
-from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds, SharedHold, share_hold
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
@@ -41,7 +41,7 @@ class _Kept(Generic[T]):
 
     item: T
     index: int
-    hold: SharedHold
+    hold: Claims
     next: _Kept[T]
 
 
@@ -126,7 +126,7 @@ class Log(Sharing[T, Reader[T]]):
         self._asked = 0
         self._refill = UNBOUNDED  # the number up to which the source is not asked for more
         self._receivers: list[Callable[[T], object]] = []
-        self._run_receivers: list[Callable[[list[T], HoldRun], None]] = []  # of all members, or none
+        self._run_receivers: list[Callable[[list[T], Claims], None]] = []  # of all members, or none
         self._drawing: Drawing[T] | None = None  # if items are drawn for such members
         self._told: list[Reader[T]] = []  # the members whose `on_next` methods are in `_receivers`
         self._tail = _Kept[T]()
@@ -180,7 +180,7 @@ class Log(Sharing[T, Reader[T]]):
             self._busy = True
             try:
                 for receive in self._run_receivers:
-                    receive(run, NoHolds(len(run)))
+                    receive(run, no_claims(len(run)))
             finally:
                 self._busy = False
             if self._due or self._head == self._stop:
@@ -220,7 +220,7 @@ class Log(Sharing[T, Reader[T]]):
         if self.stopped or self.finished:
             return
         kept, self._tail = self._tail, _Kept[T]()
-        kept.item, kept.index, kept.next, kept.hold = item, self._head, self._tail, share_hold(self.hold())
+        kept.item, kept.index, kept.next, kept.hold = item, self._head, self._tail, claims_on(self.hold())
         self._head += 1
         for member in self.members:
             if member.at is None:
@@ -341,7 +341,7 @@ class Log(Sharing[T, Reader[T]]):
         while self._unsettled is not self._tail and self._unsettled.index < passed:
             self._take_claim().done()
 
-    def _take_claim(self) -> SharedHold:
+    def _take_claim(self) -> Claims:
         kept = self._unsettled
         self._unsettled = kept.next
         hold, kept.hold = kept.hold, NO_HOLD

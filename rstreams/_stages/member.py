@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from rstreams._core.claims import Claims
 from rstreams._core.demand import add_demand, demand_error
-from rstreams._core.holds import SharedHold
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import SEND, Scannable, Waits, Way
 from rstreams._core.threads import get_ident, refuse_thread
@@ -89,7 +89,7 @@ class Member(Scannable, Generic[T]):
 
     def __init__(self, run: MembersRun, subscriber: Subscriber[T]) -> None:
         self._run = run
-        self._emitting: SharedHold | None = None
+        self._emitting: Claims | None = None
         self.thread = get_ident()
         self.scheduler: Scheduler | None = current_scheduler.get(None)
         self.subscriber = subscriber
@@ -159,7 +159,7 @@ class Member(Scannable, Generic[T]):
 
     # the run calls this
 
-    def emit(self, item: T, kept: SharedHold) -> None:
+    def emit(self, item: T, kept: Claims) -> None:
         """Send a kept item; the caller owns `kept`, the claim on it."""
         claim = kept.hold()
         self._emitting = kept

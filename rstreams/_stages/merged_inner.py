@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 from rstreams._checks.publishers import require_error, require_subscription
+from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import handed_over
-from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.sight import SEND, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import failure_of, suspend
@@ -71,7 +71,7 @@ class MergedInner(Scannable, Generic[R]):
         "upstream",
     )
 
-    def __init__(self, merging: Merges[R], outer: SharedHold) -> None:
+    def __init__(self, merging: Merges[R], outer: Claims) -> None:
         self.outer = outer
         self.upstream: Subscription = ENDED
         self.queue: deque[tuple[R, Hold]] = deque()
@@ -179,18 +179,18 @@ class MergedInner(Scannable, Generic[R]):
         self._end()
         self._merging.finish(self)
 
-    def pop(self) -> tuple[R, SharedHold]:
+    def pop(self) -> tuple[R, Claims]:
         """Remove the first item, and return it with the claim on it and on the outer item."""
         item, hold = self.queue.popleft()
         if self.outer is NO_HOLD:
-            return item, share_hold(hold)
+            return item, claims_on(hold)
         claims = (self.outer.hold(),) if hold is NO_HOLD else (hold, self.outer.hold())
-        return item, SharedHold(claims)
+        return item, claims_on(*claims)
 
     def hold(self) -> Hold:
         """Claim the item that is being passed straight on, and the outer item."""
         hold = self.upstream.hold()
-        return hold if self.outer is NO_HOLD else SharedHold((hold, self.outer.hold()))
+        return hold if self.outer is NO_HOLD else claims_on(hold, self.outer.hold())
 
     def emitted(self) -> None:
         """Note that an item has been emitted, and ask for more when enough have been."""

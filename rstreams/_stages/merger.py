@@ -30,8 +30,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeVar
 
+from rstreams._core.claims import Claims
 from rstreams._core.demand import UNBOUNDED, take_demand
-from rstreams._core.holds import SharedHold
 from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
@@ -120,7 +120,7 @@ class Merging(TurningStage[T, R]):
         streams = len(self._active)
         return takes_too_few(blocked, self.label, streams), streams
 
-    def _subscribe(self, source: Publisher[R], outer: SharedHold) -> None:
+    def _subscribe(self, source: Publisher[R], outer: Claims) -> None:
         """Add an inner stream."""
         inner = MergedInner(self, outer)
         self._active[inner] = None
@@ -131,7 +131,7 @@ class Merging(TurningStage[T, R]):
             self._draining = before
         self._drain()
 
-    def _subscribe_failed(self, error: BaseException, outer: SharedHold) -> None:
+    def _subscribe_failed(self, error: BaseException, outer: Claims) -> None:
         """Treat an inner stream that could not be made as one that has failed."""
         inner = MergedInner(self, outer)
         self._active[inner] = None

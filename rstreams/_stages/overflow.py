@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias, TypeVar
 
+from rstreams._core.claims import Claims
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import SharedHold
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Subscriber
@@ -96,7 +96,7 @@ class Overflowing(Unslowed[T]):
             except Exception as error:
                 self._fail_item(error)
 
-    def _drop_oldest(self, item: T, hold: SharedHold) -> None:
+    def _drop_oldest(self, item: T, hold: Claims) -> None:
         if self._on_drop is not None:
             try:
                 self._on_drop(item)

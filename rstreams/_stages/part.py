@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import demand_error
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._core.subscription import subscribe_failed
@@ -137,7 +137,7 @@ class Part(Scannable, Generic[T]):
         self.requested = 0
         self.delivered = 0
         self._busy = False
-        self._emitting: SharedHold | None = None
+        self._emitting: Claims | None = None
         self._error: BaseException | None = None
         self._failure: BaseException | None = None  # it takes the place of the completion
         self.subscriber: Subscriber[T] | None = None
@@ -342,7 +342,7 @@ class Part(Scannable, Generic[T]):
                 self.delivered += 1
                 if shared is None or shared.leave():
                     sent += 1
-                self._emitting = kept = share_hold(hold)
+                self._emitting = kept = claims_on(hold)
                 try:
                     subscriber.on_next(item)
                 except BaseException as error:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, TypeVar
 
+from rstreams._core.claims import Claims
 from rstreams._core.demand import take_demand
-from rstreams._core.holds import SharedHold
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.member import Member
@@ -40,7 +40,7 @@ class RoutedMember(Member[T]):
         """Return the numbers of items requested, sent and kept that this subscriber could get."""
         return Counts(self.requested, self.received, self._routing.kept_for(self))
 
-    def emit(self, item: T, kept: SharedHold) -> None:
+    def emit(self, item: T, kept: Claims) -> None:
         self.received += 1
         super().emit(item, kept)
 

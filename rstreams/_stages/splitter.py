@@ -27,9 +27,9 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from rstreams._checks.publishers import require_error, require_subscription
+from rstreams._core.claims import NO_HOLD
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.gathering import Gathering
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
 from rstreams._core.subscription import ENDED
@@ -159,7 +159,7 @@ class Splitting(Stage[T, P]):
     def hold(self) -> Hold:
         return NO_HOLD  # a part is not an item
 
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - the name in the protocol
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:  # noqa: ARG002 - the name in the protocol
         return None
 
     def counts(self) -> Counts:

@@ -18,7 +18,7 @@ A stage that keeps an item after `on_next` takes `self._upstream.hold()` in `on_
     release   the stream was cancelled
 
 While the stage emits something made of kept items, a `hold()` from downstream must claim those items. To this end, set
-`self._emitting` to their `SharedHold` during the emission (`_emit` does both).
+`self._emitting` to their `Claims` during the emission (`_emit` does both).
 
 An error of the source comes behind everything that the source sent before it, where the completion would have come:
 kept items are emitted first, as they are requested (decision 32). When a stage fails by itself, only the cause counts
@@ -35,10 +35,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_error, require_subscriber, require_subscription
+from rstreams._core.claims import NO_HOLD, Claims, claims_on, loosen
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.fast_paths import OnNext, runs_of, signals_later
-from rstreams._core.gathering import Gathering, Holds, gather
-from rstreams._core.holds import NO_HOLD, SharedHold, loosen
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
@@ -120,9 +120,9 @@ class Stage(Scannable, Generic[T, R]):
     def hold(self) -> Hold:
         return self._upstream.hold()
 
-    def gather(self, *, loose: bool) -> Gathering | None:
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
         """Return claims on the items of the source; a stage that overrides `hold` also overrides this."""
-        return Holds(self, loose=loose) if self._upstream is ENDED else gather(self._upstream, loose=loose)
+        return ClaimsInOrder(self.hold, loose=loose) if self._upstream is ENDED else gather(self._upstream, loose=loose)
 
     @property
     def window(self) -> int:
@@ -297,8 +297,8 @@ class KeepingStage(Stage[T, R]):
         super().__init__(downstream)
         self._room_known: bool | None = None  # whether the number of items that can be held at once is known
         self._emissions = 0
-        self._emitting: SharedHold | None = None
-        self._gathered: Gathering | None = None  # the claims on the items of a list
+        self._emitting: Claims | None = None
+        self._gathered: ClaimsInOrder | None = None  # the claims on the items of a list
         self._failure: BaseException | None = None  # the error that takes the place of the completion
 
     def on_error(self, error: BaseException) -> None:
@@ -323,8 +323,8 @@ class KeepingStage(Stage[T, R]):
         emitting = self._emitting
         return self._upstream.hold() if emitting is None else emitting.hold()
 
-    def gather(self, *, loose: bool) -> Gathering | None:
-        return Holds(self, loose=loose)
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
+        return ClaimsInOrder(self.hold, loose=loose)
 
     def counts(self) -> Counts | None:
         """Return the numbers of items requested, emitted and kept."""
@@ -365,12 +365,12 @@ class KeepingStage(Stage[T, R]):
             self._gathered = gathered
         gathered.keep()
 
-    def _take_gathered(self) -> SharedHold:
+    def _take_gathered(self) -> Claims:
         """Return the claim on all items of a list; the next item begins another one."""
         gathered, self._gathered = self._gathered, None
-        return NO_HOLD if gathered is None else SharedHold((gathered,))
+        return NO_HOLD if gathered is None else claims_on(gathered)
 
-    def _emit(self, item: R, kept: SharedHold) -> None:
+    def _emit(self, item: R, kept: Claims) -> None:
         """Send `item` downstream; `kept`, the claim on its parts, ends when all holders have released it."""
         before, self._emitting = self._emitting, kept
         self._emissions += 1

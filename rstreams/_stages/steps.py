@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.fast_paths import runs_of, signals_later
-from rstreams._core.gathering import Gathering
 from rstreams._stages.emission import IteratorPublisher
 from rstreams._stages.filtering_stage import Dropping
 from rstreams._stages.fusion import Step, Work, compiled
@@ -70,7 +70,7 @@ class DroppingStep(Dropping[T], StepStage[T, T], ABC):
 
     __slots__ = ()
 
-    def gather(self, *, loose: bool) -> Gathering | None:
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
         gathering = super().gather(loose=loose)
         if gathering is not None:
             gathering.whole_runs = False  # dropped items are done

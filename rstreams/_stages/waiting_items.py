@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TypeVar
 
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
@@ -33,7 +33,7 @@ class WaitingItems(KeepingStage[T, T], ABC):
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._demand = 0
-        self._kept: deque[tuple[T, SharedHold]] = deque()
+        self._kept: deque[tuple[T, Claims]] = deque()
         self._shut = False  # no item is sent, whatever the demand
         self._busy = False  # emitting kept items, or changing them
         self._turn = Turn(current_scheduler.get(None))
@@ -82,7 +82,7 @@ class WaitingItems(KeepingStage[T, T], ABC):
     # the operator calls these
 
     def _keep(self, item: T) -> None:
-        self._kept.append((item, share_hold(self._upstream.hold())))
+        self._kept.append((item, claims_on(self._upstream.hold())))
 
     def _drain(self) -> None:
         """Emit kept items as far as there is demand."""

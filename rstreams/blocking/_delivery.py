@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from rstreams._core.claims import DONE, Claims, Ending, Settles
 from rstreams.net.connection import Delivery
 from rstreams.runtime.portal import Portal
 
@@ -16,7 +18,7 @@ class BlockingDelivery(Delivery[T]):
     __slots__ = ()
 
     def __init__(self, portal: Portal, delivery: Delivery[T]) -> None:
-        super().__init__(delivery.item, _HoldThere(portal, delivery))
+        super().__init__(delivery.item, Claims(_There(portal), 0, (delivery,)))
 
     def _settles(self, call: str) -> bool:  # noqa: ARG002 - no thread is refused
         first = not self.settled
@@ -24,20 +26,15 @@ class BlockingDelivery(Delivery[T]):
         return first
 
 
-class _HoldThere:
-    """The hold on a delivery of another thread."""
+class _There(Settles):
+    """The source of deliveries that belong to another thread."""
 
-    __slots__ = ("_delivery", "_portal")
-
-    def __init__(self, portal: Portal, delivery: Delivery[Any]) -> None:
+    def __init__(self, portal: Portal) -> None:
         self._portal = portal
-        self._delivery = delivery
 
-    def done(self) -> None:
-        self._portal.post(self._delivery.accept)
-
-    def fail(self, error: BaseException) -> None:
-        self._portal.post(self._delivery.fail, error)
-
-    def release(self) -> None:
-        self._portal.post(self._delivery.release)
+    def settle(self, epoch: int, places: Sequence[Delivery[Any]], how: Ending) -> None:  # noqa: ARG002 - there are none
+        for delivery in places:
+            if isinstance(how, BaseException):
+                self._portal.post(delivery.fail, how)
+            else:
+                self._portal.post(delivery.accept if how is DONE else delivery.release)

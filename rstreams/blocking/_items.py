@@ -19,7 +19,7 @@ from operator import length_hint
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from rstreams._core.asking_ahead import WINDOW, window_ahead_of
-from rstreams._core.gathering import ClaimsInOrder, gather
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Cancellable, Scheduler, Subscription
 from rstreams.errors import RStreamsError
@@ -154,7 +154,7 @@ class Items(Generic[T]):
         claims = self._claims
         if claims is not None:
             if self._in_hand and error is not None:
-                claims.fail(error)
+                claims.take().fail(error)
             claims.release()
         self._subscription.cancel()
         self._batch = _Batch(0, 0, iter(()))
@@ -206,9 +206,7 @@ class Items(Generic[T]):
             subscription.cancel()
             return
         self._subscription = subscription
-        gathering = gather(subscription, loose=False)
-        if gathering is not None:
-            self._claims = gathering.in_order()
+        self._claims = gather(subscription, loose=False)
         subscription.request(self._window)
 
     def on_next(self, item: T) -> None:

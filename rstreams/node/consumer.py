@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
+from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
 from rstreams._core.fast_paths import held_runs_of
-from rstreams._core.holds import NO_HOLD, HoldRun, SharedHold
 from rstreams.abc import Hold, Subscriber
 from rstreams.node.handover import end_raised
 from rstreams.node.stored_message import Lasting, Stored
@@ -32,79 +32,49 @@ class HandsOut(Protocol):
 
     def _cancel(self, consumer: Consumer) -> None: ...
 
-    def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None: ...
+    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Stored]) -> None: ...
 
-    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None: ...
-
-
-class HeldMessage(SharedHold):
-    """A message that a consumer has taken a hold on; the end of the last hold settles it."""
-
-    __slots__ = ("consumer", "message")
-
-    def __init__(self, consumer: Consumer, message: Stored) -> None:
-        super().__init__(())
-        self.consumer = consumer
-        self.message = message
-
-    def cut(self, error: BaseException) -> None:
-        """Fail it at once: a consumer that raised may never let go of its holds."""
-        self._keepers = 1
-        self.fail(error)
-
-    def _settle(self) -> None:
-        self.consumer.queue._settle(self, self._error, released=self._released)  # noqa: SLF001 - a part of the queue
+    def _refuse(self, consumer: Consumer, message: Stored, how: Ending) -> None: ...
 
 
-class HeldRun(HoldRun):
-    """The messages that a consumer took in one call, which it holds; see `TakesHeldRuns`.
+class HandedRun(Sequence[Stored]):
+    """Messages that a consumer got in one call; a message is made when it is asked for.
 
-    Args:
-        consumer: The consumer.
-        numbers: The sequence number of each message.
+    Attributes:
         messages: The messages: bytes, or a `Lasting` if it can be too old.
     """
 
-    __slots__ = ("_consumer", "_messages", "_numbers")
+    __slots__ = ("_numbers", "messages")
 
-    def __init__(self, consumer: Consumer, numbers: range, messages: Sequence[bytes | Lasting]) -> None:
-        self._consumer = consumer
+    def __init__(self, numbers: range, messages: Sequence[bytes | Lasting]) -> None:
+        """Have these messages, with these sequence numbers."""
         self._numbers = numbers
-        self._messages = messages
+        self.messages = messages
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self.messages)
 
     @overload
-    def __getitem__(self, at: int) -> Hold: ...
+    def __getitem__(self, at: int) -> Stored: ...
 
     @overload
-    def __getitem__(self, at: slice) -> HeldRun: ...
+    def __getitem__(self, at: slice) -> HandedRun: ...
 
-    def __getitem__(self, at: int | slice) -> Hold | HeldRun:
+    def __getitem__(self, at: int | slice) -> Stored | HandedRun:
         if isinstance(at, slice):
-            return HeldRun(self._consumer, self._numbers[at], self._messages[at])
-        return self._hold(self._numbers[at], self._messages[at])
-
-    def __iter__(self) -> Iterator[Hold]:
-        return map(self._hold, self._numbers, self._messages)
-
-    def done(self) -> None:
-        """Accept all messages."""
-        self._consumer.queue._accept(self._consumer, self._messages)  # noqa: SLF001 - a part of the queue
-
-    def _hold(self, number: int, message: bytes | Lasting) -> Hold:
-        return HeldMessage(self._consumer, Stored(number, message) if isinstance(message, bytes) else message)
+            return HandedRun(self._numbers[at], self.messages[at])
+        message = self.messages[at]
+        return Stored(self._numbers[at], message) if isinstance(message, bytes) else message
 
 
-class Consumer(AddressSubscription):
+class Consumer(AddressSubscription, Settles):
     """One subscription of a queue.
 
     Attributes:
         origin: The consumer's peer and link, for the dead letters of messages that failed there.
         asked: Whether it has been asked to settle a message, and has settled none since.
         message: The message that is being handed over to it.
-        held: The same message, if the consumer has taken a hold on it.
+        held: The claim on that message, if the consumer has taken a hold on it.
         on_held_run: The subscriber's function that takes many messages; None if it takes them one by one.
     """
 
@@ -130,7 +100,7 @@ class Consumer(AddressSubscription):
         self.suspended = False
         self.asked = False
         self.message: Stored | None = None
-        self.held: HeldMessage | None = None
+        self.held: Claims | None = None
 
     def _ask(self, n: int) -> None:
         self.queue._request(self, n)  # noqa: SLF001 - a part of the queue
@@ -153,23 +123,30 @@ class Consumer(AddressSubscription):
         if not self.ended:
             self.queue._resume(self)  # noqa: SLF001
 
-    def take_run(self, encoded: list[Any], held: HeldRun) -> None:
+    def take_run(self, encoded: list[Any], held: Claims) -> None:
         """Hand messages over, many at a time."""
         assert self.on_held_run is not None, "asked for before"
         try:
             self.on_held_run(encoded, held)
         except Exception as error:
             end_raised(self.subscriber, error, self.queue.name, self.cancel)
-            for hold in held:
-                hold.fail(error)
+            held.fail(error)
 
     def hold(self) -> Hold:
         """Take a hold on the message that is being handed over."""
         if self.held is None:
             if self.message is None:
                 return NO_HOLD
-            self.held = HeldMessage(self, self.message)
+            self.held = Claims(self, 0, (self.message,))
         return self.held.hold()
+
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - there are none
+        """Have the queue settle messages that the consumer has had."""
+        if how is DONE:
+            self.queue._accept(self, places.messages if type(places) is HandedRun else places)  # noqa: SLF001
+        else:
+            for message in places:
+                self.queue._refuse(self, message, how)  # noqa: SLF001
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from rstreams.abc import Hold, Subscriber
+from rstreams._core.claims import DONE, Claims, Ending, Settles
+from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.node.lifetime import QueueClock, dead_letter
 from rstreams.node.outlet import ProducerOutlet
@@ -75,11 +76,15 @@ class DeadLetterOutlet(ProducerOutlet):
         """
         told = {} if message.failure is None else message.failure.annotations
         letter = dead_letter(encoded, reason, self._queue.name, message.failures, told)
-        self.put(letter, _Letter(self, letter, arrived, leaving))
+        self._send_letter(_Letter(self, letter, arrived, leaving))
 
-    def _hand_over(self, subscriber: Subscriber[bytes], encoded: bytes, hold: Hold) -> None:
-        assert isinstance(hold, _Letter), "no other is put in"
-        with hold.leaving():
+    def _send_letter(self, letter: _Letter) -> None:
+        self.put(letter.encoded, Claims(letter, 0, (0,)))
+
+    def _hand_over(self, subscriber: Subscriber[bytes], encoded: bytes, hold: Claims) -> None:
+        letter = hold.source
+        assert isinstance(letter, _Letter), "no other is put in"
+        with letter.leaving():
             subscriber.on_next(encoded)
 
     def send_again(self, now: float) -> None:
@@ -88,7 +93,7 @@ class DeadLetterOutlet(ProducerOutlet):
             self.due = math.inf
             refused, self._refused = self._refused, []
             for letter in refused:
-                self.put(letter.encoded, letter)
+                self._send_letter(letter)
 
     def took(self) -> None:
         """Hear that a letter has arrived."""
@@ -108,8 +113,8 @@ class DeadLetterOutlet(ProducerOutlet):
             self._queue._on_deadline(self.due)  # noqa: SLF001
 
 
-class _Letter:
-    """The hold of a dead letter, which is let go when it has arrived, or was not taken."""
+class _Letter(Settles):
+    """A dead letter on its way, which has arrived, or is not taken."""
 
     __slots__ = ("_arrived", "_outlet", "encoded", "leaving")
 
@@ -125,12 +130,9 @@ class _Letter:
         self._arrived = arrived
         self.encoded = encoded
 
-    def done(self) -> None:
-        self._arrived()
-        self._outlet.took()
-
-    def fail(self, error: BaseException) -> None:
-        self._outlet.refused(self, error)
-
-    def release(self) -> None:
-        self._outlet.refused(self, DeliveryFailed("released"))
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one letter
+        if how is DONE:
+            self._arrived()
+            self._outlet.took()
+        else:
+            self._outlet.refused(self, how if isinstance(how, BaseException) else DeliveryFailed("released"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
-from rstreams._core.gathering import ClaimsInOrder, gather
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
 from rstreams.errors import Condition, DeliveryFailed, StoreError
@@ -47,8 +47,7 @@ class ClaimingProducer(Producer, ABC):
     def on_subscribe(self, subscription: Subscription) -> None:
         """Join the address; a second subscription is cancelled."""
         if self._subscription is ENDED and not self.ended:
-            gathering = gather(subscription, loose=False)
-            self._claims = None if gathering is None else gathering.in_order()
+            self._claims = gather(subscription, loose=False)
         super().on_subscribe(subscription)
 
     def on_next(self, item: bytes) -> None:
@@ -90,7 +89,7 @@ class ClaimingProducer(Producer, ABC):
         """Refuse messages: they are not in the store. A publisher that cannot be told is cancelled."""
         if self._claims is not None:
             for _ in range(messages):
-                self._claims.fail(error)
+                self._claims.take().fail(error)
         elif not self.ended:
             self._end()
             self._subscription.cancel()

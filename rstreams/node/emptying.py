@@ -7,14 +7,15 @@ alone that these have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 
 from rstreams._codec.annotations import with_annotations
 from rstreams._codec.decode import Malformed
+from rstreams._core.claims import DONE, Claims, Ending, Settles
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import DeliveryFailed, ProtocolError
@@ -163,7 +164,7 @@ class _Moving:
             return
         self.on_the_way += 1
         with self._queue.moving(subscription):
-            way.put(_without_failure(message), _Move(self, hold))
+            way.put(_without_failure(message), Claims(_Move(self, hold), 0, (0,)))
         if way.waiting:
             self.on_the_way -= 1
             self.no_room[name] += 1
@@ -192,30 +193,25 @@ class _Way(ProducerOutlet):
 
     def take_last(self) -> _Move:
         """Take out the message that waits; return its hold."""
-        hold = self._waiting.pop()[1]
+        move = self._waiting.pop()[1].source
         self._idle()
-        assert isinstance(hold, _Move), "no other is put in"
-        return hold
+        assert isinstance(move, _Move), "no other is put in"
+        return move
 
 
-class _Move:
-    """The hold of a message that is being moved."""
+class _Move(Settles):
+    """A message that is being moved, with the hold on it in its queue."""
 
     def __init__(self, moving: _Moving, hold: Hold) -> None:
         self.hold = hold
         self._moving = moving
 
-    def done(self) -> None:
-        self.hold.done()
-        self._moving.settled(moved=True)
-
-    def fail(self, error: BaseException) -> None:  # noqa: ARG002 - it stays, whatever the reason
-        _leave(self.hold)
-        self._moving.settled(moved=False)
-
-    def release(self) -> None:
-        _leave(self.hold)
-        self._moving.settled(moved=False)
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one message
+        if how is DONE:
+            self.hold.done()
+        else:
+            _leave(self.hold)  # whatever the reason
+        self._moving.settled(moved=how is DONE)
 
 
 def _leave(hold: Hold) -> None:

@@ -25,9 +25,9 @@ import logging
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, overload
+from typing import Final
 
-from rstreams._core.holds import NO_HOLD, Hold, HoldRun, SharedHold
+from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Hold, Settles
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
@@ -46,7 +46,7 @@ MOST_AHEAD: Final = 16 * 1024
 logger = logging.getLogger("rstreams.node")
 
 
-class GroupPartition:
+class GroupPartition(Settles):
     """One partition of a log, as a group reads it.
 
     Args:
@@ -164,11 +164,16 @@ class GroupPartition:
             self._out.update(dict.fromkeys(offsets))
             return offsets, messages
 
-    def settle(self, offsets: Sequence[int], owning: int, *, accepted: bool) -> None:
-        """Note that the owner has settled messages, or has given them back; an earlier owner is not listened to."""
-        if owning != self.owning:
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:
+        """Note that the owner has settled messages, or has given them back; an earlier owner is not listened to.
+
+        Messages that are rejected count as settled.
+        """
+        if epoch != self.owning:
             return
-        for offset in offsets:
+        rejected = isinstance(how, DeliveryFailed) and how.outcome == "rejected"
+        accepted = how is DONE or rejected
+        for offset in places:
             if offset in self._out:
                 del self._out[offset]
                 if accepted:
@@ -369,7 +374,7 @@ class GroupMember(TakesOffsets):
         self._group = group
         self.goes_on = goes_on
         self._turn = 0
-        self._current: SharedHold = NO_HOLD
+        self._current: Claims = NO_HOLD
 
     @property
     def comes_later(self) -> bool:
@@ -387,15 +392,15 @@ class GroupMember(TakesOffsets):
             part = parts[self._turn]
             offsets, messages = part.take(min(self.demand, SLICE))
             if messages:
-                self._hand_over_all(messages, _OffsetHolds(part, offsets, part.owning))
+                self._hand_over_all(messages, Claims(part, part.owning, offsets))
                 return True
             if part.cursor.error is not None:
                 self.fail(part.cursor.error)
                 return False
         return False
 
-    def _begin_item(self, holds: HoldRun, at: int) -> None:
-        self._current = SharedHold((holds[at],))
+    def _begin_item(self, claims: Claims) -> None:
+        self._current = claims
 
     def _end_item(self, error: BaseException | None) -> None:
         current, self._current = self._current, NO_HOLD
@@ -410,54 +415,3 @@ class GroupMember(TakesOffsets):
 
     def _leave(self) -> None:
         self._group.leave(self)
-
-
-class _OffsetHolds(HoldRun):
-    """The holds on messages of one partition that were handed over in one call."""
-
-    __slots__ = ("_offsets", "_owning", "_part")
-
-    def __init__(self, part: GroupPartition, offsets: Sequence[int], owning: int) -> None:
-        self._part = part
-        self._offsets = offsets
-        self._owning = owning
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    @overload
-    def __getitem__(self, at: int) -> Hold: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> _OffsetHolds: ...
-
-    def __getitem__(self, at: int | slice) -> Hold | _OffsetHolds:
-        if isinstance(at, slice):
-            return _OffsetHolds(self._part, self._offsets[at], self._owning)
-        return _OffsetHold(self._part, self._offsets[at], self._owning)
-
-    def done(self) -> None:
-        """Settle all messages."""
-        self._part.settle(self._offsets, self._owning, accepted=True)
-
-
-class _OffsetHold:
-    """The hold on one message."""
-
-    __slots__ = ("_offset", "_owning", "_part")
-
-    def __init__(self, part: GroupPartition, offset: int, owning: int) -> None:
-        self._part = part
-        self._offset = offset
-        self._owning = owning
-
-    def done(self) -> None:
-        self._part.settle((self._offset,), self._owning, accepted=True)
-
-    def fail(self, error: BaseException) -> None:
-        """Give the message back; one that is rejected counts as settled."""
-        rejected = isinstance(error, DeliveryFailed) and error.outcome == "rejected"
-        self._part.settle((self._offset,), self._owning, accepted=rejected)
-
-    def release(self) -> None:
-        self._part.settle((self._offset,), self._owning, accepted=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Literal, Protocol
 
-from rstreams._core.holds import NoHolds
+from rstreams._core.claims import no_claims
 from rstreams.abc import Subscriber
 from rstreams.node.measured_producer import InMemory, MeasuredProducer
 from rstreams.node.memory_room import CopiesBytes
@@ -89,7 +89,7 @@ class Copies(OwnDemand):
         address = self._of
         self.arrived += len(run)
         if self._on_held_run is not None and not self.pending and not self._suspended and self.demand >= len(run):
-            self._hand_over_run(self._on_held_run, run, NoHolds(len(run)))
+            self._hand_over_run(self._on_held_run, run, no_claims(len(run)))
             return
         self.pending.extend(run)
         self.size += sum(map(len, run))
@@ -124,6 +124,6 @@ class Copies(OwnDemand):
             count = min(self.demand, len(pending))
             run = [pending.popleft() for _ in range(count)]
             self.size -= sum(map(len, run))
-            self._hand_over_run(self._on_held_run, run, NoHolds(count))
+            self._hand_over_run(self._on_held_run, run, no_claims(count))
         self._of._bytes.freed()  # noqa: SLF001
         return bool(pending)  # a cancel empties it

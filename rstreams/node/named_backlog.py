@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, cast
 
+from rstreams._core.claims import Ending
 from rstreams.errors import StoreError
-from rstreams.node.consumer import Consumer, HeldMessage
+from rstreams.node.consumer import Consumer
 from rstreams.node.durable_intake import WhenFull
 from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.memory_partition import MemoryPartition
-from rstreams.node.stored_message import Lasting, Stored
+from rstreams.node.stored_message import Stored
 from rstreams.store import Chunk, Cut, Done, Partition
 
 ANY_NUMBER: Final = 2**62
@@ -197,12 +198,12 @@ class NamedBacklog(DurableQueue):
         super()._cancel(consumer)
         self._gives_back = True
 
-    def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None:
-        super()._settle(held, error, released=released)
+    def _refuse(self, consumer: Consumer, message: Stored, how: Ending) -> None:
+        super()._refuse(consumer, message, how)
         if self._gives_back:
             self._dispatch()
 
-    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None:
+    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Stored]) -> None:
         super()._accept(consumer, messages)
         if self._gives_back:
             self._dispatch()

@@ -25,8 +25,9 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from rstreams import _machine
+from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import add_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, DeliveryFailed, LinkDetached, ProtocolError
 from rstreams.net.management import NamedSubscriptionInfo
@@ -82,7 +83,7 @@ class Filling(Protocol):
     def _on_refused(self, number: int, error: DeliveryFailed) -> None: ...
 
 
-class NamedSubscription:
+class NamedSubscription(Settles):
     """One named subscription: it passes the messages of its multicast to its backlog, as far as that asks for them.
 
     Args:
@@ -129,6 +130,7 @@ class NamedSubscription:
         self._demand = 0
         self._waiting: list[bytes] = []
         self._flowing = False
+        self._claims: ClaimsInOrder | None = None  # of the backlog's producer
         self._producer = self.backlog.filler()
         self._producer.on_subscribe(self)
 
@@ -234,6 +236,8 @@ class NamedSubscription:
 
     def _pass_on(self, run: Sequence[bytes]) -> None:
         self._demand -= len(run)
+        if self._claims is not None:
+            self._claims.put(Claims(self, 0, range(len(run))))
         self._producer.on_run(iter(run))
 
     def _on_room(self) -> None:
@@ -256,30 +260,30 @@ class NamedSubscription:
         """Return a hold that does nothing: `gather` has the claims."""
         return NO_HOLD
 
-    def gather(self, *, loose: bool) -> NamedSubscription:  # noqa: ARG002 - they are not loose
-        """Return the claims on the messages: this object."""
-        return self
+    def gather(self, *, loose: bool) -> ClaimsInOrder:
+        """Return the claims on the messages, each of which is a place here."""
+        self._claims = ClaimsInOrder(self.hold, loose=loose, link=self)
+        return self._claims
 
-    # as the claims on its messages; see `ClaimsInOrder`
+    def keep(self, claims: ClaimsInOrder) -> None:
+        """Do nothing: the claims are put in before the messages are passed on."""
 
-    whole_runs = True
+    def announce(self, settle: Callable[[], None]) -> None:
+        """Ask at once which messages are done."""
+        settle()
 
-    def in_order(self) -> NamedSubscription:
-        """Return the claims in order: this object."""
-        return self
+    # as the source of the claims on its messages
 
-    def keep(self) -> None:
-        """Do nothing: the claims are numbers."""
-
-    def done(self, items: int) -> None:
-        """Note that messages are in the backlog, and safe."""
-        self.safe += items
-        self._multicast._on_outcomes()  # noqa: SLF001 - a part of the multicast
-
-    def fail(self, error: DeliveryFailed) -> None:
-        """Note that a message is not in the backlog."""
-        self.safe += 1
-        self._multicast._on_refused(self.safe - 1, error)  # noqa: SLF001
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
+        """Note that messages are in the backlog, and safe, or that they are not there."""
+        if how is DONE:
+            self.safe += len(places)
+            self._multicast._on_outcomes()  # noqa: SLF001 - a part of the multicast
+            return
+        assert isinstance(how, DeliveryFailed), "the backlog has refused them"
+        for _ in places:
+            self.safe += 1
+            self._multicast._on_refused(self.safe - 1, how)  # noqa: SLF001
 
 
 class _Stored(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rstreams.abc import Hold, Subscriber
+from rstreams.abc import Subscriber
 from rstreams.net.links.outlet import Outlet
 
 
-class ProducerOutlet(Outlet[Hold]):
+class ProducerOutlet(Outlet):
     """Passes messages on when the address has room for them.
 
     Args:

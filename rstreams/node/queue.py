@@ -8,12 +8,13 @@ from functools import partial
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec.forwarding import may_expire
+from rstreams._core.claims import Ending
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name, require_capacity
 from rstreams.node.backlog import Backlog
 from rstreams.node.browser import Browser
-from rstreams.node.consumer import Consumer, HeldMessage, Subscribing
+from rstreams.node.consumer import Consumer, Subscribing
 from rstreams.node.dead_letter_outlet import DeadLetterOutlet
 from rstreams.node.emptying import purge
 from rstreams.node.failure import Failure
@@ -298,32 +299,27 @@ class Queue(Address):
         if self._takers.resume(consumer):
             self._dispatch()
 
-    def _settle(self, held: HeldMessage, error: BaseException | None, *, released: bool) -> None:
-        message, consumer = held.message, held.consumer
-        consumer.asked = False
-        if error is None and not released:
-            self._accepted += 1
-            if type(message) is not Stored:
-                self._deadlines.forget(message)
-            self._room.free(1, message.size)
-        else:
-            outcome = RELEASED if error is None else outcome_of(error)
-            if outcome.kind != "rejected":
-                self._give_back(message, outcome, consumer, error)
-                self._dispatch()
-                return
-            self._rejected += 1
-            self._note_failure(message, consumer, error)
-            self._bury(message, f"rejected: {outcome.condition}: {outcome.description}".removesuffix(": "))
-        self._room.serve()
-
-    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Lasting]) -> None:
+    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Stored]) -> None:
         """Let go of messages that a consumer has held and accepted."""
         consumer.asked = False
         self._accepted += len(messages)
         if self._deadlines:
             self._deadlines.forget_all(messages)
         self._room.free(len(messages), size_of(messages))
+        self._room.serve()
+
+    def _refuse(self, consumer: Consumer, message: Stored, how: Ending) -> None:
+        """Take back a message that a consumer has held and not accepted."""
+        consumer.asked = False
+        error = how if isinstance(how, BaseException) else None
+        outcome = RELEASED if error is None else outcome_of(error)
+        if outcome.kind != "rejected":
+            self._give_back(message, outcome, consumer, error)
+            self._dispatch()
+            return
+        self._rejected += 1
+        self._note_failure(message, consumer, error)
+        self._bury(message, f"rejected: {outcome.condition}: {outcome.description}".removesuffix(": "))
         self._room.serve()
 
     def _cancel(self, consumer: Consumer) -> None:
@@ -419,7 +415,7 @@ class Queue(Address):
             if error is None:
                 held.done()
             else:
-                held.cut(error)
+                held.end_for_all(error)
         elif error is None:
             self._accepted += 1
             if type(message) is not Stored:

@@ -19,8 +19,8 @@ from typing import Protocol
 from weakref import WeakSet
 
 from rstreams._codec.forwarding import address_of
+from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError
@@ -136,7 +136,7 @@ class Relayed:
         except ProtocolError as error:
             self._refuse(hold, error.condition, error.description)
             return
-        way.put(item, hold)
+        way.put(item, claims_on(hold))
         if self.waiting > self._most_waiting:
             text = f"the address {way.name!r} has no room, and no more messages may wait for room"
             self._refuse(way.take_last(), Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
@@ -213,7 +213,7 @@ class _RelayWay(ProducerOutlet):
             hold.release()
         self._end_if_idle()
 
-    def drop(self) -> list[Hold]:
+    def drop(self) -> list[Claims]:
         """Forget the waiting messages; return the holds."""
         holds = [hold for _, hold in self._waiting]
         self._waiting.clear()

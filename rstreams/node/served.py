@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import hint_for, require_subscriber
+from rstreams._core.claims import Claims
 from rstreams._core.fast_paths import draws_of, held_runs_of
-from rstreams._core.holds import HoldRun
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
@@ -116,19 +116,18 @@ class _Counted(Stage[T, T]):
             self._downstream.on_next(item)
 
     @property
-    def on_held_run(self) -> Callable[[list[T], HoldRun], None] | None:
+    def on_held_run(self) -> Callable[[list[T], Claims], None] | None:
         """The function that takes many items and counts them; see `TakesHeldRuns`."""
         take = held_runs_of(self._downstream)
         if take is None:
             return None
 
-        def take_counted(items: list[T], holds: HoldRun) -> None:
+        def take_counted(items: list[T], claims: Claims) -> None:
             if self._ended:
-                for hold in holds:
-                    hold.release()
+                claims.release()
             else:
                 self._served._delivered += len(items)  # noqa: SLF001
-                take(items, holds)
+                take(items, claims)
 
         return take_counted
 

@@ -103,9 +103,9 @@ def as_handed_over(messages: Sequence[bytes | Lasting], numbers: range) -> list[
     return encoded
 
 
-def size_of(messages: Sequence[bytes | Lasting]) -> int:
+def size_of(messages: Sequence[bytes | Stored]) -> int:
     """Return the bytes that a queue counts for messages."""
     try:
         return sum(map(len, messages))  # type: ignore[arg-type]  # most are bytes, and this is called for all of them
     except TypeError:
-        return sum(each.size if isinstance(each, Lasting) else len(each) for each in messages)
+        return sum(each.size if isinstance(each, Stored) else len(each) for each in messages)

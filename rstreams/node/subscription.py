@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from rstreams._core.claims import NO_HOLD, Claims
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.fast_paths import held_runs_of
-from rstreams._core.holds import NO_HOLD, HoldRun
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
 from rstreams.node.handover import end_raised, hand_over
@@ -143,13 +143,13 @@ class OwnDemand(AddressSubscription):
         return hand_over(self.subscriber, encoded, self._address, self.cancel)
 
     def _hand_over_run(
-        self, on_held_run: Callable[[list[bytes], HoldRun], None], run: list[bytes], holds: HoldRun
+        self, on_held_run: Callable[[list[bytes], Claims], None], run: list[bytes], claims: Claims
     ) -> None:
         """Hand over messages to a subscriber that takes many at a time."""
         self.demand = take_demand(self.demand, len(run))
         self.delivered += len(run)
         try:
-            on_held_run(run, holds)
+            on_held_run(run, claims)
         except Exception as error:
             end_raised(self.subscriber, error, self._address, self.cancel)
 

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rstreams._core.claims import Claims
 from rstreams._core.demand import add_demand, take_demand
 from rstreams.node.backlog import Backlog
-from rstreams.node.consumer import Consumer, HeldRun
+from rstreams.node.consumer import Consumer, HandedRun
 from rstreams.node.stored_message import as_handed_over
 
 
@@ -74,7 +75,7 @@ class Takers:
 
     def share_out(
         self, backlog: Backlog, now: Callable[[], float] | None
-    ) -> Sequence[tuple[Consumer, list[Any], HeldRun]]:
+    ) -> Sequence[tuple[Consumer, list[Any], Claims]]:
         """Give each waiting consumer the fresh messages that it gets by turns; all of them take runs.
 
         Each gets as many messages as the others, at least one. Other messages, and those behind a message that is too
@@ -84,7 +85,7 @@ class Takers:
             backlog: The messages; none must have been given back.
             now: Tells the time; None if no message can be too old.
 
-        Returns: Each consumer with its messages as they are sent, and the holds on them.
+        Returns: Each consumer with its messages as they are sent, and the claims on them.
         """
         consumers = list(self.waiting)
         width = len(consumers)
@@ -104,8 +105,8 @@ class Takers:
             if consumer.demand:
                 self.waiting.append(consumer)
         if width == 1:
-            return ((consumers[0], encoded, HeldRun(consumers[0], numbers, messages)),)
+            return ((consumers[0], encoded, Claims(consumers[0], 0, HandedRun(numbers, messages))),)
         return [
-            (consumer, encoded[at::width], HeldRun(consumer, numbers[at::width], messages[at::width]))
+            (consumer, encoded[at::width], Claims(consumer, 0, HandedRun(numbers[at::width], messages[at::width])))
             for at, consumer in enumerate(consumers)
         ]

@@ -6,8 +6,8 @@ from typing import Any
 
 from rstreams import _machine
 from rstreams._checks.publishers import require_subscriber, require_subscription
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import add_demand, demand_error, take_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Subscriber, Subscription

@@ -13,8 +13,8 @@ from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
 from rstreams._checks.refusals import refuse_object
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import demand_error
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import Scannable
 from rstreams._core.threads import get_ident

@@ -23,8 +23,8 @@ from reactivex.disposable import Disposable
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_publisher, require_subscription
 from rstreams._checks.refusals import refuse_result
+from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import add_demand, take_demand
-from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams._core.threads import get_ident
@@ -104,8 +104,8 @@ class _Rx(KeepingStage[T, R]):
         self._operator_ended = False
         self._operator_error: Exception | None = None
         self._feeds: dict[_Feed[T, R], None] = {}
-        self._waiting: deque[tuple[R, SharedHold]] = deque()
-        self._pushing: SharedHold = NO_HOLD
+        self._waiting: deque[tuple[R, Claims]] = deque()
+        self._pushing: Claims = NO_HOLD
         self._disposable: abc.DisposableBase | None = None
         self._scheduler: Scheduler | None = current_scheduler.get(None)
         self._turn = Turn(self._scheduler)
@@ -165,7 +165,7 @@ class _Rx(KeepingStage[T, R]):
             self._fail(BufferOverflow(f"rx({option}): that many items wait for demand, and the operator sent one more"))
             return
         kept = self._pushing
-        self._waiting.append((item, kept if kept is NO_HOLD else SharedHold((kept.hold(),))))
+        self._waiting.append((item, kept if kept is NO_HOLD else claims_on(kept.hold())))
         self._loop()
 
     def _on_failure(self, error: Exception) -> None:
@@ -232,7 +232,7 @@ class _Rx(KeepingStage[T, R]):
 
     def push(self, feed: _Feed[T, R], item: T, hold: Hold) -> None:
         """Give the operator an item; its output during the call shares the hold on the item."""
-        pushed = share_hold(hold)
+        pushed = claims_on(hold)
         before, self._pushing, self._looping = (self._pushing, self._looping), pushed, True
         try:
             feed.observer.on_next(item)

@@ -9,8 +9,8 @@ from typing import TypeVar
 from rstreams._checks.functions import require_effect
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.claims import NO_HOLD, claims_on, loosen
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.holds import NO_HOLD, SharedHold, loosen
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage, Lifted, window_of
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -136,7 +136,7 @@ class _BufferUntil(KeepingStage[T, list[T]]):
                 items, holds = self._lists.popleft()
                 self._demand = take_demand(self._demand, 1)
                 self._kept -= len(items)
-                self._emit(items, SharedHold(holds) if holds else NO_HOLD)
+                self._emit(items, claims_on(*holds))
             elif self._upstream is ENDED:
                 if len(self._lists) == 1:
                     super().on_complete()

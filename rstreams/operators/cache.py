@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import require_count
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import NO_HOLD
 from rstreams._stages.connectable import AutoConnected
 from rstreams._stages.log import Log
 from rstreams._stages.stage import Ack

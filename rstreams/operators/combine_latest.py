@@ -7,8 +7,8 @@ from typing import Any, TypeVar, overload
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import take_demand
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._stages.inputs import Input, Inputs
 from rstreams._stages.stage import Joined, window_of
 from rstreams.abc import Publisher, Subscriber, Subscription
@@ -131,7 +131,7 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
         super().__init__(downstream, count, prefetch, delay_errors=delay_errors)
         self.inputs = [_Latest(self, prefetch) for _ in range(count)]
         self._latest: list[Any] = [None] * count
-        self._kept: dict[int, SharedHold] = {}  # the claims on the latest items
+        self._kept: dict[int, Claims] = {}  # the claims on the latest items
         self._missing = set(range(count))  # sources that have not sent anything yet
         self._next = 0  # the source whose turn it is
 
@@ -160,7 +160,7 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
 
     def _replace(self, position: int) -> None:
         item, hold = self.inputs[position].take()
-        kept = share_hold(hold)
+        kept = claims_on(hold)
         before = self._kept.get(position)
         self._latest[position], self._kept[position] = item, kept
         self._missing.discard(position)
@@ -168,7 +168,7 @@ class _CombineLatest(Inputs[tuple[Any, ...]]):
             before.done()
         if not self._missing:
             self._demand = take_demand(self._demand, 1)
-            self._emit(tuple(self._latest), share_hold(kept.hold()))
+            self._emit(tuple(self._latest), claims_on(kept.hold()))
         if not self._ended:
             self.inputs[position].taken()
 

@@ -10,7 +10,7 @@ from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.asking_ahead import AskingAhead, ahead_of, require_ahead
-from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import takes_too_few
@@ -86,7 +86,7 @@ class _ConcatMap(OneInner[T, R]):
     ) -> None:
         super().__init__(downstream, function, delay_errors=delay_errors)
         self._prefetch = prefetch
-        self._waiting: deque[tuple[T, SharedHold]] = deque()
+        self._waiting: deque[tuple[T, Claims]] = deque()
         self._loop = InTurns(self._go_on)
         self._due = 0  # ended streams whose places have not been requested again yet
         self._window = window
@@ -100,7 +100,7 @@ class _ConcatMap(OneInner[T, R]):
 
     def on_next(self, item: T) -> None:
         if not self._ended:
-            self._waiting.append((item, share_hold(self._upstream.hold())))
+            self._waiting.append((item, claims_on(self._upstream.hold())))
             self._loop.run()
 
     def on_complete(self) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_seconds
-from rstreams._core.holds import SharedHold, share_hold
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
@@ -54,7 +54,7 @@ class _Delay(KeepingStage[T, T]):
         super().__init__(downstream)
         self._scheduler: Scheduler = bound_scheduler("delay")
         self._delay_s = delay_s
-        self._kept: deque[tuple[float, T, SharedHold]] = deque()
+        self._kept: deque[tuple[float, T, Claims]] = deque()
         self._timer: Cancellable | None = None
         self._busy = False  # emitting
 
@@ -62,7 +62,7 @@ class _Delay(KeepingStage[T, T]):
         if self._ended or self._upstream is ENDED:
             return
         due = self._scheduler.now() + self._delay_s
-        self._kept.append((due, item, share_hold(self._upstream.hold())))
+        self._kept.append((due, item, claims_on(self._upstream.hold())))
         if self._timer is None and not self._busy:
             self._timer = self._scheduler.call_later(self._delay_s, self._fire)
 

@@ -6,8 +6,8 @@ from collections import deque
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, take_demand
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._stages.quorum import Gathered
 from rstreams._stages.router import RoutedMember, Routing
 from rstreams.abc import Publisher, Subscriber
@@ -67,7 +67,7 @@ class _Distributing(Routing[T, RoutedMember[T]]):
 
     def __init__(self, window: int) -> None:
         super().__init__("distribute", window)
-        self._kept: deque[tuple[T, SharedHold]] = deque()
+        self._kept: deque[tuple[T, Claims]] = deque()
 
     def kept_for(self, member: RoutedMember[T]) -> int:  # noqa: ARG002 - a kept item may go to any of them
         return len(self._kept)
@@ -78,7 +78,7 @@ class _Distributing(Routing[T, RoutedMember[T]]):
         self._outstanding -= 1
         member = None if self._busy or self._kept or self._next_turn is not None else self._keenest()
         if member is None:
-            self._kept.append((item, share_hold(self.hold())))
+            self._kept.append((item, claims_on(self.hold())))
             self.update()
         else:
             self._hand_over(member, item)

@@ -11,7 +11,7 @@ from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_returned_publisher, require_subscription
 from rstreams._core.asking_ahead import AskingAhead, ahead_of, require_ahead
 from rstreams._core.claimed_items import ClaimedItems
-from rstreams._core.holds import share_hold
+from rstreams._core.claims import claims_on
 from rstreams._core.subscription import ENDED
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.merger import Merging
@@ -128,11 +128,11 @@ class _FlatMap(Merging[T, R]):
             if self._ended:
                 log_dropped(error, "a function failed")
                 return
-            self._subscribe_failed(error, share_hold(hold()))
+            self._subscribe_failed(error, claims_on(hold()))
             return
         if self._ended:  # the function has cancelled
             return
-        self._subscribe(inner, share_hold(hold()))
+        self._subscribe(inner, claims_on(hold()))
 
     def _fill(self) -> bool:
         ahead, slots = self._ahead, self._slots

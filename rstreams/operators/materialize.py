@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import add_demand, take_demand
-from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Lifted, Stage
@@ -73,8 +73,8 @@ class _Materialize(Stage[T, Notification[T]]):
             self._upstream.request(n)
             self._emit_end()
 
-    def gather(self, *, loose: bool) -> Gathering | None:
-        return Holds(self, loose=loose)  # the last item is none of the source
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
+        return ClaimsInOrder(self.hold, loose=loose)  # the last item is none of the source
 
     def counts(self) -> Counts:
         return Counts(self._requested, self._sent)

@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.publishers import require_sources
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.claims import NO_HOLD
 from rstreams._stages.merger import Merging
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher

@@ -9,8 +9,8 @@ from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
+from rstreams._core.claims import claims_on
 from rstreams._core.demand import take_demand
-from rstreams._core.holds import share_hold
 from rstreams._stages.inputs import Inputs
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber
@@ -127,6 +127,6 @@ class _MergeSorted(Inputs[T]):
         del self._keys[position]
         item, hold = self.inputs[position].take()
         self._demand = take_demand(self._demand, 1)
-        self._emit(item, share_hold(hold))
+        self._emit(item, claims_on(hold))
         if not self._ended:
             self.inputs[position].taken()

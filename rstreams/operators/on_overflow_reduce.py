@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from rstreams._checks.choices import require_choice
 from rstreams._checks.functions import require_plain
-from rstreams._core.gathering import Gathering, gather
-from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.claims import NO_HOLD, claims_on
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._stages.overflow import Unslowed
 from rstreams._stages.stage import GatherAck, Lifted, cannot_hold
 from rstreams.abc import Publisher, Subscriber, Subscription
@@ -64,7 +64,7 @@ class _OverflowReduce(Unslowed[T]):
         super().__init__(downstream)
         self._function = function
         self._ack = ack
-        self._folded: Gathering | None = None  # the holds of the items that were folded into the item that waits
+        self._folded: ClaimsInOrder | None = None  # the holds of the items that were folded into the item that waits
 
     def on_subscribe(self, subscription: Subscription) -> None:
         error = cannot_hold(subscription, "on_overflow_reduce(ack='on_result')") if self._ack == "on_result" else None
@@ -79,7 +79,7 @@ class _OverflowReduce(Unslowed[T]):
         if self._ack != "on_receipt":
             self._folded = gather(self._upstream, loose=self._ack == "within_window")
         self._hold()
-        self._kept.append((item, NO_HOLD if self._folded is None else SharedHold((self._folded,))))
+        self._kept.append((item, NO_HOLD if self._folded is None else claims_on(self._folded)))
 
     def _fold(self, item: T) -> None:
         waiting, hold = self._kept[0]

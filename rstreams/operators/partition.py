@@ -9,8 +9,8 @@ from typing import TypeVar
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, take_demand
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import subscribe_failed
 from rstreams._stages.router import RoutedMember, Routing
 from rstreams._stages.stage import Joined
@@ -73,7 +73,7 @@ class _Part(RoutedMember[T]):
 
     def __init__(self, run: _Partitioning[T], subscriber: Subscriber[T]) -> None:
         super().__init__(run, subscriber)
-        self.kept: deque[tuple[T, SharedHold]] = deque()
+        self.kept: deque[tuple[T, Claims]] = deque()
 
 
 class _Partitioning(Routing[T, _Part[T]]):
@@ -125,7 +125,7 @@ class _Partitioning(Routing[T, _Part[T]]):
         if part is None or part.ended:
             self.update()  # its partition was cancelled
         elif self._busy or part.kept or not part.limit or self._next_turn is not None:
-            part.kept.append((item, share_hold(self.hold())))
+            part.kept.append((item, claims_on(self.hold())))
             self.update()
         else:
             self._hand_over(part, item)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Generic, Self, TypeVar
 
 from rstreams._checks.publishers import require_sources, require_subscription
+from rstreams._core.claims import NO_HOLD
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import add_demand
-from rstreams._core.gathering import Gathering, Holds
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, counts_of
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Joined, Stage, failure_of, resume, suspend
@@ -83,8 +83,8 @@ class _Race(Stage[T, T]):
     def hold(self) -> Hold:
         return NO_HOLD if self._winner is None else self._winner.upstream.hold()
 
-    def gather(self, *, loose: bool) -> Gathering | None:
-        return Holds(self, loose=loose)
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
+        return ClaimsInOrder(self.hold, loose=loose)
 
     def suspend(self) -> None:
         self.suspended = True

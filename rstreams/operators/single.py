@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import add_demand
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.required_item import required
 from rstreams._stages.stage import KeepingStage, Lifted
@@ -50,7 +50,7 @@ class _Single(KeepingStage[T, T]):
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._demand = 0
-        self._kept: list[tuple[T, SharedHold]] = []
+        self._kept: list[tuple[T, Claims]] = []
 
     def on_subscribe(self, subscription: Subscription) -> None:
         if self._has_window(subscription, 2, "single()"):
@@ -63,7 +63,7 @@ class _Single(KeepingStage[T, T]):
             self._upstream.hold().release()
             self._fail(TooManyItems("single(): the stream has more than one item"))
         else:
-            self._kept.append((item, share_hold(self._upstream.hold())))
+            self._kept.append((item, claims_on(self._upstream.hold())))
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4

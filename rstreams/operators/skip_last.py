@@ -6,8 +6,8 @@ from collections import deque
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._stages.stage import KeepingStage, Lifted
 from rstreams.abc import Publisher, Subscriber, Subscription
 
@@ -52,7 +52,7 @@ class _SkipLast(KeepingStage[T, T]):
         super().__init__(downstream)
         self._count = count
         self._to_request = count
-        self._kept: deque[tuple[T, SharedHold]] = deque()
+        self._kept: deque[tuple[T, Claims]] = deque()
 
     def on_subscribe(self, subscription: Subscription) -> None:
         if self._has_window(subscription, self._count + 1, f"skip_last(count={self._count})"):
@@ -61,7 +61,7 @@ class _SkipLast(KeepingStage[T, T]):
     def on_next(self, item: T) -> None:
         if self._ended:
             return
-        self._kept.append((item, share_hold(self._upstream.hold())))
+        self._kept.append((item, claims_on(self._upstream.hold())))
         if len(self._kept) > self._count:
             self._emit(*self._kept.popleft())
 

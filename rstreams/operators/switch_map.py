@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
+from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import SharedHold, share_hold
 from rstreams._core.subscription import ENDED
 from rstreams._stages.inner_stream import Inner, OneInner
 from rstreams._stages.stage import Lifted
@@ -59,13 +59,13 @@ class _SwitchMap(OneInner[T, R]):
 
     def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], *, delay_errors: bool) -> None:
         super().__init__(downstream, function, delay_errors=delay_errors)
-        self._next: tuple[T, SharedHold] | None = None  # the outer item that came during an emission
+        self._next: tuple[T, Claims] | None = None  # the outer item that came during an emission
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
         current, self._current = self._current, None
-        outer = share_hold(self._upstream.hold())
+        outer = claims_on(self._upstream.hold())
         if current is not None:
             current.outer.done()
             current.upstream.cancel()

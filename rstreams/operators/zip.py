@@ -9,8 +9,8 @@ from typing import Any, TypeVar, overload
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
+from rstreams._core.claims import claims_on
 from rstreams._core.demand import take_demand
-from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._stages.inputs import Input, Inputs, claims
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher
@@ -107,7 +107,7 @@ class _Zip(Inputs[tuple[Any, ...]]):
         taken = [i.take() for i in inputs]
         held = claims([hold for _, hold in taken])
         self._demand = take_demand(self._demand, 1)
-        self._emit(tuple([item for item, _ in taken]), SharedHold(held) if held else NO_HOLD)
+        self._emit(tuple([item for item, _ in taken]), claims_on(*held))
         if not self._ended:
             for i in inputs:
                 i.taken()

@@ -1,15 +1,16 @@
-"""Deliveries: their outcomes, and how the end of a hold becomes an outcome."""
+"""Deliveries: their outcomes, and how the end of a claim becomes an outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.refusals import refuse_value
 from rstreams._codec import Symbol, encode_value
+from rstreams._core.claims import DONE, Claims, Ending, Settles
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, condition_of, text_of
@@ -116,14 +117,14 @@ class FailureStrategy:
         outcome: The outcome for an error.
         ends: Whether an item that could not be decoded ends the subscription with the error; otherwise it goes on with
             the next item. For a failure in the pipeline, the pipeline decides.
-        forward: Takes the encoded message and the error instead, and ends the hold when it knows the outcome. `done`
-            accepts the item; all other calls give it back as failed. `end` also ends the subscription.
+        forward: Takes the encoded message and the error instead, and ends the claims when it knows the outcome. `done`
+            accepts the item; all other calls give it back as failed. Their source is a `Forwarded`.
         on_undecodable: Called with the reason why an item could not be decoded, if that does not end the subscription.
     """
 
     outcome: Callable[[BaseException], Outcome]
     ends: bool = False
-    forward: Callable[[bytes, BaseException, ForwardedHold], None] | None = None
+    forward: Callable[[bytes, BaseException, Claims], None] | None = None
     on_undecodable: Callable[[BaseException], None] | None = None
 
 
@@ -152,108 +153,26 @@ END: Final = FailureStrategy(outcome_of, ends=True)
 """Give the item back as failed; an item that cannot be decoded ends the subscription."""
 
 
-class Settles(Protocol):
-    """An object that can settle a delivery: the receiving end of a link."""
+class Forwarded(Settles):
+    """The source of a delivery whose message was forwarded; the delivery is accepted when the forwarding is done.
 
-    def settle(self, delivery: Any, outcome: Outcome) -> None:  # noqa: ANN401 - the end's own handle of a delivery
-        """Settle one delivery with its outcome."""
-        ...
-
-    def fail(self, delivery: Any, payload: bytes, error: BaseException) -> None:  # noqa: ANN401
-        """Settle one delivery whose processing failed."""
-        ...
-
-
-class MakesRoom(Settles, Protocol):
-    """A receiving end that may accept loosely held deliveries to make room."""
-
-    def loosen(self, hold: DeliveryHold) -> None:
-        """Note that the delivery of `hold` may be accepted to make room."""
-        ...
-
-    def tighten(self, hold: DeliveryHold) -> None:
-        """Note that the delivery of `hold` is about to be settled."""
-        ...
-
-
-class DeliveryHold:
-    """The last hold on a delivery: its end becomes the disposition.
-
-    Attributes:
-        gone: Whether it was loose, and the delivery has been accepted to make room.
+    Args:
+        source: Settles the delivery. It gets it back as failed if it was not forwarded.
+        give_up: Ends the subscription it came with: its forwarded messages will never be taken.
     """
 
-    __slots__ = ("_delivery", "_link", "_loose", "_payload", "gone")
+    __slots__ = ("_source", "give_up")
 
-    def __init__(self, link: MakesRoom, delivery: object, payload: bytes = b"") -> None:
-        """Hold `delivery` of `link`; `payload` is its encoded message, if a failure strategy needs it."""
-        self._link = link
-        self._delivery = delivery
-        self._payload = payload
-        self._loose = False
-        self.gone = False
+    def __init__(self, source: Settles, give_up: Callable[[BaseException], None]) -> None:
+        self._source = source
+        self.give_up = give_up
 
-    def done(self) -> None:
-        """Accept it."""
-        if not self._loose or self._tightens():
-            self._link.settle(self._delivery, ACCEPTED)
-
-    def fail(self, error: BaseException) -> None:
-        """Give it back with the outcome in `error`, or as the subscription's failure strategy decides."""
-        if not self._loose or self._tightens():
-            self._link.fail(self._delivery, self._payload, error)
-
-    def release(self) -> None:
-        """Give it back untouched."""
-        if not self._loose or self._tightens():
-            self._link.settle(self._delivery, RELEASED)
-
-    def loosen(self) -> None:
-        """Allow the link to accept it when there is no room for further deliveries."""
-        if not self._loose:
-            self._loose = True
-            self._link.loosen(self)
-
-    def give_way(self) -> None:
-        """Accept it; later calls have no effect."""
-        self.done()
-        self.gone = True
-
-    def _tightens(self) -> bool:
-        """Remove it from the deliveries that may be accepted to make room; return False if it was accepted already."""
-        if self.gone:
-            return False
-        self._link.tighten(self)
-        return True
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:
+        """Accept the delivery, or give it back as failed."""
+        self._source.settle(epoch, places, how if how is DONE else _NOT_FORWARDED)
 
 
-class ForwardedHold:
-    """The hold on a delivery whose message was forwarded; the delivery is accepted when the forwarding is done."""
-
-    __slots__ = ("_delivery", "_give_up", "_link")
-
-    def __init__(self, link: Settles, delivery: object, give_up: Callable[[BaseException], None]) -> None:
-        """Hold `delivery` of `link`; `give_up` ends the subscription it came with."""
-        self._link = link
-        self._delivery = delivery
-        self._give_up = give_up
-
-    def end(self, error: BaseException) -> None:
-        """Give it back as failed, and end the subscription: its forwarded messages will never be taken."""
-        self.release()
-        self._give_up(error)
-
-    def done(self) -> None:
-        """Accept it."""
-        self._link.settle(self._delivery, ACCEPTED)
-
-    def fail(self, error: BaseException) -> None:  # noqa: ARG002 - the name in the protocol
-        """Give it back as failed: it was not forwarded."""
-        self._link.settle(self._delivery, FAILED)
-
-    def release(self) -> None:
-        """Give it back as failed: it was not forwarded."""
-        self._link.settle(self._delivery, FAILED)
+_NOT_FORWARDED: Final = DeliveryFailed("modified", delivery_failed=True)
 
 
 class Delivery(Generic[T]):

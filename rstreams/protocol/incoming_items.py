@@ -11,9 +11,9 @@ A subscriber may be slow, and other links must have their turns. Therefore the d
 whether the slice is over: after one item, then after two more, then four more, up to `_MANY` while they are quick.
 
 The ledger counts the items of the first place as buffered, and those of the others as unsettled. An item without a hold
-is accepted when `on_next` returns, without a call. An item that is gathered (see `_core.gathering`) is kept when
-`on_next` returns. An item that came settled has None instead of a delivery. It has no outcome, and is done when it has
-been handed over.
+is accepted when `on_next` returns, without a call. The claim on an item that is kept (see `_core.claims_in_order`) is
+put there when `on_next` returns. An item that came settled has None instead of a delivery. It has no outcome, and is
+done when it has been handed over.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Final, Generic, TypeVar
 
+from rstreams._core.claims import NO_HOLD, Claims, Settles
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.fast_paths import runs_of, unmade_runs_of
-from rstreams._core.holds import NO_HOLD, SharedHold
 from rstreams._core.kept_items import UnmadeRun
 from rstreams.abc import Hold, Subscriber
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.delivery import DeliveryHold, FailureStrategy
+from rstreams.protocol.delivery import FailureStrategy
 from rstreams.protocol.frames import Transfer
-from rstreams.protocol.gathered_items import GatheredItems, Gathers
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.item_buffer import ItemBuffer, Run
-from rstreams.protocol.items_in_order import ItemsInOrder
 from rstreams.protocol.joined_message import JoinedMessage, size_of
 from rstreams.protocol.life import ReceiverLife, ReceiverPhase
 from rstreams.protocol.packing import PackedMessages, unpack
@@ -42,8 +41,8 @@ T = TypeVar("T")
 _MANY: Final = 256
 """The most items handed over without a look at the time, however quick the last ones were."""
 
-_GATHERED: Final = SharedHold(())
-"""Stands for the hold on an item that is gathered and not held otherwise."""
+_KEPT: Final = Claims(Settles(), 0, ())
+"""Stands for the claim on an item that is kept, and not held otherwise."""
 
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
 
@@ -65,8 +64,9 @@ class IncomingItems(Generic[T]):
         "_decode_one",
         "_decodes_body",
         "_forgets_link",
-        "_gathering",
         "_give_up",
+        "_held",
+        "_kept",
         "_ledger",
         "_life",
         "_next_look",
@@ -79,7 +79,7 @@ class IncomingItems(Generic[T]):
         "_payload",
         "_run",
         "_run_from",
-        "_shared",
+        "_settles",
         "_skipped",
         "_slice_is_over",
         "_subscriber",
@@ -95,6 +95,7 @@ class IncomingItems(Generic[T]):
         ledger: CreditLedger,
         life: ReceiverLife,
         outcomes: IncomingOutcomes,
+        settles: Settles,
         *,
         decode: Callable[[bytes], T],
         decodes_body: bool,
@@ -113,6 +114,7 @@ class IncomingItems(Generic[T]):
             ledger: Knows the demand, and counts the items on hand.
             life: The life of the end; in its silent phase no items are handed over.
             outcomes: Collects the outcomes of the items.
+            settles: Gets the outcomes of held items.
             decode: Makes an item from an encoded message.
             decodes_body: Whether `decode` returns the body of the message and does nothing else.
             on_failure: Decides the outcome of an item whose processing failed.
@@ -130,6 +132,7 @@ class IncomingItems(Generic[T]):
         self._ledger = ledger
         self._life = life
         self._outcomes = outcomes
+        self._settles = settles
         self._decode = decode if on_failure.forward is None else self._decode_kept(decode)
         self._decode_one = self._decode if ledger.bound is None else self._decode_counted(self._decode)
         self._decodes_body = decodes_body and self._decode is decode
@@ -143,8 +146,8 @@ class IncomingItems(Generic[T]):
         self._next_look = 1  # the number of items after which it looks at the time
         self._payload = b""  # the payload of the item in hand, if the strategy forwards
         self._current: Hashable = None
-        self._shared: SharedHold | None = None  # the holds on the item in hand, if it is held
-        self._gathering: Gathers | None = None  # the present gathering, or the last one
+        self._held: Claims | None = None  # the claim on the item in hand, if it is held or kept
+        self._kept: ClaimsInOrder | None = None  # where the claims on items are kept, if they are
         self._on_run = runs_of(subscriber)
         may_wait = not decodes_at_once and on_failure.forward is None and ledger.bound is None
         self._on_unmade_run = unmade_runs_of(subscriber) if may_wait else None
@@ -237,7 +240,7 @@ class IncomingItems(Generic[T]):
                         break
                     if delivery is None:
                         settled += 1
-                    elif self._shared is None:
+                    elif self._held is None:
                         accept(delivery)
                     else:
                         self._settle_current(None)
@@ -285,8 +288,8 @@ class IncomingItems(Generic[T]):
     def _hand_over_unmade(self, run: Run) -> None:
         """Hand a run over to a subscriber that keeps the items, and decodes them when it wants them."""
         assert self._on_unmade_run is not None, "asked for before"
-        payloads, gathering = run[1], self._gathering
-        keeps_each = gathering is not None and not gathering.whole_runs
+        payloads, kept = run[1], self._kept
+        keeps_each = kept is not None and not kept.whole_runs
         if keeps_each or type(payloads) is JoinedMessage or (self._decodes_body and type(payloads) is PackedMessages):
             self._hand_over_run(run)
             return
@@ -349,35 +352,34 @@ class IncomingItems(Generic[T]):
         current = self._in_hand()
         if current is None:
             return NO_HOLD
-        shared = self._shared
-        if shared is None or shared is _GATHERED:
-            outcomes = self._outcomes
-            last = DeliveryHold(outcomes.settles, (outcomes.losses, current), self._payload)
-            before, shared = shared, SharedHold((last,))
-            self._shared = shared
-            if before is _GATHERED and self._gathering is not None:
-                self._gathering.put_hold(shared.hold())
-        return shared.hold()
+        held = self._held
+        if held is None or held is _KEPT:
+            losses = self._outcomes.losses
+            if self._on_failure.forward is not None:
+                self._outcomes.keep_payload(losses, current, self._payload)
+            before, held = held, Claims(self._settles, losses, (current,))
+            self._held = held
+            if before is _KEPT and self._kept is not None:
+                self._kept.put_hold(held.hold())
+        return held.hold()
 
-    def gather(self, *, loose: bool) -> GatheredItems:
+    def gather(self, *, loose: bool) -> ClaimsInOrder:
         """Return claims on the items to come; none of them can be forwarded when it fails."""
-        gathering = self._gathering = GatheredItems(self, self._outcomes, loose=loose)
-        self._outcomes.loose.gatherings[gathering] = None
-        return gathering
+        self._kept = ClaimsInOrder(self.hold, loose=loose, link=self)
+        return self._kept
 
-    def in_order(self, *, whole_runs: bool) -> ItemsInOrder:
-        """Return claims on the items that are to come, which end one after the other; as for `gather`."""
-        claims = self._gathering = ItemsInOrder(self, self._outcomes, whole_runs=whole_runs)
-        return claims
-
-    def keep(self, gathering: Gathers) -> None:
-        """Let `gathering` keep the item in `on_next`, when `on_next` returns."""
+    def keep(self, claims: ClaimsInOrder) -> None:
+        """Put the item in `on_next` into `claims`, when `on_next` returns."""
         if self._in_hand() is None:
-            gathering.put_settled(1)
-        elif self._shared is None:
-            self._shared, self._gathering = _GATHERED, gathering
-        elif self._shared is not _GATHERED or self._gathering is not gathering:
-            gathering.put_hold(self.hold())
+            claims.put_settled(1)
+        elif self._held is None:
+            self._held, self._kept = _KEPT, claims
+        elif self._held is not _KEPT or self._kept is not claims:
+            claims.put_hold(self.hold())
+
+    def announce(self, settle: Callable[[], None]) -> None:
+        """Call `settle` once, when the peer is about to be told which items are done."""
+        self._outcomes.announce(settle)
 
     def _in_hand(self) -> Hashable:
         """Return the delivery of the item in `on_next`; None if there is no item, or it came settled."""
@@ -394,39 +396,42 @@ class IncomingItems(Generic[T]):
             return
         (deliveries, payloads), begin = self._run[0], self._run_from
         self._run_from = end
-        if self._shared is not None:
+        if self._held is not None:
             self._current = deliveries[begin]
             self._settle_current(None)
             begin += 1
         accepted = deliveries[begin:end]
-        gathering = self._gathering
+        kept = self._kept
         if deliveries[0] is None:
             self._ledger.settle(end - begin)
             if self._ledger.bound is not None:
                 self._ledger.bound.let_go(sum(map(len, payloads[begin:end])))
-            if gathering is not None and gathering.whole_runs:
-                gathering.put_settled(end - begin)
-        elif accepted and gathering is not None and gathering.whole_runs:
-            gathering.put_run(self._outcomes.losses, accepted)
+            if kept is not None and kept.whole_runs:
+                kept.put_settled(end - begin)
+        elif accepted and kept is not None and kept.whole_runs:
+            kept.put(Claims(self._settles, self._outcomes.losses, accepted))
         elif accepted:
             self._outcomes.accepted_runs.append(accepted)
 
     def _settle_current(self, error: BaseException | None) -> None:
         """End the item in hand, as processed or because of `error`; from now on it cannot be held."""
-        shared, self._shared = self._shared, None
+        held, self._held = self._held, None
         current, self._current = self._current, None
         if current is None:
             self._ledger.settle(1)
-        elif shared is _GATHERED and error is None:
-            assert self._gathering is not None, "it has taken the item"
-            self._gathering.put(self._outcomes.losses, current)
-        elif shared is None or shared is _GATHERED:
+        elif held is _KEPT and error is None:
+            assert self._kept is not None, "it has taken the item"
+            self._kept.put_place(self._settles, self._outcomes.losses, current)
+        elif held is None or held is _KEPT:
             assert error is not None, "without a hold it is accepted with its run"
-            self._outcomes.fail((self._outcomes.losses, current), self._payload, error)
+            losses = self._outcomes.losses
+            if self._on_failure.forward is not None:
+                self._outcomes.keep_payload(losses, current, self._payload)
+            self._outcomes.settle(losses, (current,), error)
         elif error is None:
-            shared.done()
+            held.done()
         else:
-            shared.fail(error)
+            held.fail(error)
 
     def _refuse_current(self, error: Exception) -> None:
         """End an item that could not be decoded; the subscriber, if it goes on, is owed another one."""

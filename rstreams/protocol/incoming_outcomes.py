@@ -11,24 +11,16 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 
+from rstreams._core.claims import DONE, Claims, Ending, Settles
 from rstreams.errors import DeliveryFailed
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.delivery import (
-    ACCEPTED,
-    RELEASED,
-    DeliveryHold,
-    FailureStrategy,
-    ForwardedHold,
-    MakesRoom,
-    Outcome,
-    outcome_of,
-)
+from rstreams.protocol.delivery import ACCEPTED, RELEASED, FailureStrategy, Forwarded, Outcome, outcome_of
 from rstreams.protocol.frames import Disposition
-from rstreams.protocol.gathered_items import GatheredItems, LooseItems
+from rstreams.protocol.loose_items import LooseItems
 from rstreams.protocol.packing import PackItems, settled_whole
 
 
-class IncomingOutcomes:
+class IncomingOutcomes(Settles):
     """The outcomes that the peer of a `LinkSubscription` does not know yet; see the text of this module.
 
     Context: As `LinkSubscription`.
@@ -38,8 +30,7 @@ class IncomingOutcomes:
         accepted_runs: Runs of deliveries that are accepted.
         losses: The number of losses of the link.
         late: Outcomes that came after the link of their delivery was lost.
-        loose: The holds and gatherings that the link may settle itself to make room.
-        settles: Gets the outcomes of held items: this object, unless another one gets them first.
+        loose: The claims that the link may settle itself to make room.
     """
 
     __slots__ = (
@@ -48,13 +39,13 @@ class IncomingOutcomes:
         "_given_back",
         "_ledger",
         "_on_failure",
+        "_payloads",
         "_wake",
         "accepted",
         "accepted_runs",
         "late",
         "loose",
         "losses",
-        "settles",
     )
 
     def __init__(
@@ -64,7 +55,6 @@ class IncomingOutcomes:
         *,
         give_up: Callable[[BaseException], None],
         wake: Callable[[], None],
-        settles: MakesRoom | None,
     ) -> None:
         """Start without outcomes.
 
@@ -73,61 +63,61 @@ class IncomingOutcomes:
             on_failure: Decides the outcome of an item whose processing failed.
             give_up: Ends the subscription with an error.
             wake: Makes the subscription work soon.
-            settles: Gets the outcomes of held items, and passes them to this object later; None: this object gets them.
         """
         self.accepted: list[Hashable] = []
         self.accepted_runs: list[Sequence[Hashable]] = []
         self.losses = 0
         self.late = 0
         self.loose = LooseItems()
-        self.settles: MakesRoom = settles or self
         self._ledger = ledger
         self._on_failure = on_failure
         self._give_up = give_up
         self._wake = wake
+        self._payloads: dict[tuple[int, Hashable], bytes] = {}  # of deliveries in hand, if the strategy forwards
         self._given_back: list[tuple[Outcome, Hashable]] = []
         self._announced: list[Callable[[], None]] = []  # they have outcomes, and say which when they are called
 
-    def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
-        """Settle one delivery. The peer of a lost link has it back already, and is told nothing."""
-        losses, handle = delivery
-        if losses != self.losses:
-            self.late += 1
-            self._ledger.settle(1)
-            self._count_out(losses, [handle])
-        elif outcome is ACCEPTED:
-            self.accepted.append(handle)
-        else:
-            self._given_back.append((outcome, handle))
-        self._wake()
+    def settle(self, epoch: int, places: Sequence[Hashable], how: Ending) -> None:
+        """Settle deliveries that came after `epoch` losses.
 
-    def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
+        The peer of a lost link has them back already, and is told nothing.
+        """
+        if isinstance(how, BaseException):
+            for place in places:
+                self._fail(epoch, place, how)
+            return
+        if self._payloads:
+            for place in places:
+                self._payloads.pop((epoch, place), None)
+        self._settle(epoch, places, ACCEPTED if how is DONE else RELEASED)
+
+    def _settle(self, epoch: int, places: Sequence[Hashable], outcome: Outcome) -> None:
+        if epoch != self.losses:
+            self.late += len(places)
+            self._ledger.settle(len(places))
+            self._count_out(epoch, places)
+        elif outcome is not ACCEPTED:
+            self._given_back += [(outcome, place) for place in places]
+        elif len(places) > 1 and (isinstance(places, PackItems) or self._ledger.pack == 1):
+            self.accepted_runs.append(places)
+        else:
+            self.accepted += places  # they may belong to several packs
+        self._wake_soon()
+
+    def _fail(self, epoch: int, place: Hashable, error: BaseException) -> None:
         """Settle one delivery whose processing failed, as the failure strategy decides."""
         strategy = self._on_failure
+        payload = self._payloads.pop((epoch, place), b"")
         if isinstance(error, DeliveryFailed):
-            self.settles.settle(delivery, outcome_of(error))
+            self._settle(epoch, (place,), outcome_of(error))
         elif strategy.forward is not None:
-            strategy.forward(payload, error, ForwardedHold(self.settles, delivery, self._give_up))
+            strategy.forward(payload, error, Claims(Forwarded(self, self._give_up), epoch, (place,)))
         else:
-            self.settles.settle(delivery, strategy.outcome(error))
+            self._settle(epoch, (place,), strategy.outcome(error))
 
-    def settle_run(self, losses: int, run: Sequence[Hashable], outcome: Outcome) -> None:
-        """Settle deliveries that were gathered, as `settle` does."""
-        if losses != self.losses:
-            self.late += len(run)
-            self._ledger.settle(len(run))
-            self._count_out(losses, run)
-        elif outcome is not ACCEPTED:
-            self._given_back += [(outcome, delivery) for delivery in run]
-        elif isinstance(run, PackItems) or self._ledger.pack == 1:
-            self.accepted_runs.append(run)
-        else:
-            self.accepted += run  # they may belong to several packs
-
-    def fail_run(self, losses: int, run: Sequence[Hashable], error: BaseException) -> None:
-        """Settle deliveries that were gathered, and whose processing failed."""
-        for delivery in run:
-            self.fail((losses, delivery), b"", error)
+    def keep_payload(self, epoch: int, place: Hashable, payload: bytes) -> None:
+        """Keep the message of a delivery until it is settled: it is forwarded if its processing fails."""
+        self._payloads[epoch, place] = payload
 
     def announce(self, settle: Callable[[], None]) -> None:
         """Have `settle` called when the peer is told of outcomes, which is soon."""
@@ -135,24 +125,15 @@ class IncomingOutcomes:
         if len(self._announced) == 1:
             self._wake()
 
-    def wake(self) -> None:
+    def _wake_soon(self) -> None:
         """Have the peer told of the outcomes soon."""
         if not self._announced:  # else it has been called, or the outcomes are being taken
             self._wake()
 
-    def end_gathering(self, gathering: GatheredItems) -> None:
-        """Forget a gathering that has settled all its items."""
-        self.loose.gatherings.pop(gathering, None)
+    def loosen(self, claims: Claims) -> None:
+        """Note that deliveries may be accepted to make room; the room may be needed now."""
+        self.loose.add(claims)
         self._wake()
-
-    def loosen(self, hold: DeliveryHold) -> None:
-        """Note that a delivery may be accepted to make room; the room may be needed now."""
-        self.loose.holds[hold] = None
-        self._wake()
-
-    def tighten(self, hold: DeliveryHold) -> None:
-        """Note that a delivery is about to be settled."""
-        self.loose.holds.pop(hold, None)
 
     def release(self, deliveries: Sequence[Hashable]) -> None:
         """Give back deliveries that were not handed over; they are unsettled until the peer is told."""

@@ -17,10 +17,10 @@ outcome, or is not accepted in the order, all deliveries that are known by runs 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
-from rstreams._core.holds import NO_HOLD, HoldRun
+from rstreams._core.claims import NO_HOLD, Claims
 from rstreams.abc import Hold
 from rstreams.errors import Condition
 from rstreams.protocol.delivery import Outcome
@@ -28,9 +28,9 @@ from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
 from rstreams.protocol.item_numbers import ItemNumbers
 from rstreams.protocol.outgoing_body import OutgoingBody
-from rstreams.protocol.outgoing_holds import SentRuns, as_run
+from rstreams.protocol.outgoing_holds import SentRuns, claims_on_item
 from rstreams.protocol.outgoing_items import OutgoingItems
-from rstreams.protocol.packer import Packer, PackHold
+from rstreams.protocol.packer import Pack, Packer
 from rstreams.protocol.packing import MAX_PACK_BYTES, told_outcomes
 from rstreams.protocol.unsettled import UnsettledBound
 
@@ -46,7 +46,7 @@ class OutgoingDeliveries:
         refused: Items that the receiver has not accepted, or would not accept.
         late: Outcomes that came for items that were not waited for any more.
         resent: Items to send again after a loss.
-        unsettled: The hold of each delivery whose outcome has not come, unless it is known by its run.
+        unsettled: The hold, or the pack, of each delivery whose outcome has not come, unless it is known by its run.
         body: The body of the delivery that is being sent in parts.
         most_bytes: The largest message that the receiver takes; 0 for any size.
         numbers: The numbers of the items.
@@ -111,7 +111,7 @@ class OutgoingDeliveries:
         self.refused = 0
         self.late = 0
         self.resent = 0
-        self.unsettled: dict[Hashable, Hold] = {}
+        self.unsettled: dict[Hashable, Hold | Pack] = {}
         self.body: OutgoingBody | None = None
         self.bound = bound
         self.numbers = numbers
@@ -188,11 +188,10 @@ class OutgoingDeliveries:
             if count == 0:
                 return 0
         are_bodies = items.are_bodies
-        payloads, holds, numbers = items.take(count)
+        payloads, claims, numbers = items.take(count)
+        kept: list[Hold | Pack] = []
         if packs:
-            each = holds[0] if len(holds) == 1 else list(chain.from_iterable(holds))
-            payloads, shared = packer.pack(packs, each, numbers, are_bodies=are_bodies)
-            holds = [shared]
+            payloads, kept = packer.pack(packs, claims, numbers, are_bodies=are_bodies)
             at = 0
             for tag, pack in enumerate(packs, self._next_tag):
                 if len(pack) == 1:
@@ -205,7 +204,12 @@ class OutgoingDeliveries:
         if self._settled:
             self.accepted += count
         else:
-            self._await(tags, payloads, holds, count)
+            sizes = self._await(payloads, count)
+            if packs:
+                self._know_each()
+                self._keep(tags, payloads, kept, sizes)
+            else:
+                self._await_runs(tags, payloads, sizes, claims)
         self._send(Transfer(tags, payloads, self._settled, are_bodies=are_bodies and not packs))
         return count
 
@@ -225,43 +229,39 @@ class OutgoingDeliveries:
         if settled:
             self.accepted += 1
         else:
-            self._await(range(tag, tag + 1), [payload], [[hold]], 1)
+            self._await_runs(range(tag, tag + 1), [payload], self._await([payload], 1), [claims_on_item(hold)])
         return True
 
-    def _await(self, tags: range, payloads: list[bytes], holds: Sequence[list[Hold] | HoldRun], count: int) -> None:
-        """Await the outcomes of deliveries with `count` items that are about to be sent."""
+    def _await(self, payloads: list[bytes], count: int) -> list[int]:
+        """Count deliveries with `count` items that are about to be sent as unsettled; return their sizes."""
         sizes = list(map(len, payloads))
         self.bound.take(count, len(sizes), sum(sizes))
+        return sizes
+
+    def _await_runs(self, tags: range, payloads: list[bytes], sizes: list[int], claims: list[Claims]) -> None:
+        """Await the outcomes of deliveries of one item each, with the claims on their runs."""
         kept = payloads if self._resends else ()
-        if len(holds) == 1:
-            self._await_run(tags, kept, sizes, holds[0])
+        if len(claims) == 1:
+            self._runs.add((tags, kept, sizes, claims[0]))
             return
         begin = 0
-        for some in holds:
-            end = begin + len(some)
-            self._await_run(tags[begin:end], kept[begin:end], sizes[begin:end], some)
+        for run in claims:
+            end = begin + len(run)
+            self._runs.add((tags[begin:end], kept[begin:end], sizes[begin:end], run))
             begin = end
 
-    def _await_run(self, tags: range, payloads: Sequence[bytes], sizes: list[int], holds: list[Hold] | HoldRun) -> None:
-        run = as_run(holds)
-        if run is not None:
-            self._runs.add((tags, payloads, sizes, run))
-        else:
-            self._know_each()
-            self._keep(tags, payloads, holds, sizes)
-
-    def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold], sizes: list[int]) -> None:
+    def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold | Pack], sizes: list[int]) -> None:
         """Keep each delivery's hold, and messages that may have to be sent again; a pack keeps its items itself."""
         self.unsettled.update(zip(tags, holds, strict=False))
         self._sizes.update(zip(tags, sizes, strict=True))
         if self._resends:
             sent = zip(tags, payloads, strict=True)
-            self._kept.update((tag, payload) for tag, payload in sent if type(self.unsettled[tag]) is not PackHold)
+            self._kept.update((tag, payload) for tag, payload in sent if not isinstance(self.unsettled[tag], Pack))
 
     def _know_each(self) -> None:
         """Know each unsettled delivery by its tag."""
-        for tags, payloads, sizes, holds in self._runs.take_all():
-            self._keep(tags, payloads, holds, sizes)
+        for tags, payloads, sizes, claims in self._runs.take_all():
+            self._keep(tags, payloads, claims.each(), sizes)
 
     def begin_body(self, items: OutgoingItems[Any], driver: Driver) -> None:
         """Begin the first held item, which is streamed."""
@@ -329,7 +329,9 @@ class OutgoingDeliveries:
         self._send(Transfer([body.tag], [b""], self._settled, aborted=True))  # a body does not outlive its link
         if body.tag in self._sizes:
             self._forget_sizes([body.tag], 1)
-        return self.unsettled.pop(body.tag, NO_HOLD)
+        hold = self.unsettled.pop(body.tag, NO_HOLD)
+        assert not isinstance(hold, Pack), "an item of a pack has no body that is sent in parts"
+        return hold
 
     # how they are settled
 
@@ -359,7 +361,7 @@ class OutgoingDeliveries:
         for tag, hold in zip(tags, holds, strict=True):
             if hold is None:
                 self.late += 1
-            elif packs and type(hold) is PackHold:
+            elif isinstance(hold, Pack):
                 self._pack_settled(hold, outcome)
             elif not accepted:
                 self._refuse(tag, hold, outcome)
@@ -378,15 +380,15 @@ class OutgoingDeliveries:
                 self._settle_each(tags[:before], accepted)
                 tags = tags[before:]
                 continue
-            size, holds = runs.take(len(tags))
-            count = len(holds)
+            size, claims = runs.take(len(tags))
+            count = len(claims)
             self.accepted += count
             self.bound.give(count, count, size)
             tags = tags[count:]
-            holds.done()
+            claims.done()
         return tags
 
-    def _accepted(self, holds: list[Hold | None]) -> None:
+    def _accepted(self, holds: list[Hold | Pack | None]) -> None:
         """End the holds of items that were accepted; None stands for an item that is not waited for."""
         missing, free = holds.count(None), holds.count(NO_HOLD)
         self.late += missing
@@ -394,6 +396,7 @@ class OutgoingDeliveries:
         if missing + free < len(holds):
             for hold in holds:
                 if hold is not None:
+                    assert not isinstance(hold, Pack), "packs are accepted one by one"
                     hold.done()
 
     def _streamed_settled(self, tags: Iterable[Hashable]) -> None:
@@ -405,12 +408,13 @@ class OutgoingDeliveries:
             body.cancel()
             self._send(Transfer([body.tag], [b""], aborted=True))
 
-    def _pack_settled(self, pack: PackHold, outcome: Outcome) -> None:
+    def _pack_settled(self, pack: Pack, outcome: Outcome) -> None:
         if outcome.kind == "accepted":
-            self.accepted += len(pack.holds)
-            pack.done()
+            self.accepted += len(pack.claims)
+            pack.claims.done()
             return
-        for hold, number, told in zip(pack.holds, pack.numbers, told_outcomes(outcome, len(pack.holds)), strict=True):
+        told_each = told_outcomes(outcome, len(pack.claims))
+        for hold, number, told in zip(pack.claims.each(), pack.numbers, told_each, strict=True):
             if told.kind == "accepted":
                 self.accepted += 1
                 hold.done()
@@ -451,9 +455,9 @@ class OutgoingDeliveries:
         numbers: list[int] = []
         tag: Any
         for tag, hold in self.unsettled.items():
-            if type(hold) is PackHold:
+            if isinstance(hold, Pack):
                 payloads += hold.items
-                holds += hold.holds
+                holds += hold.claims.each()
                 numbers += hold.numbers
             else:
                 payloads.append(self._kept[tag])
@@ -478,7 +482,8 @@ class OutgoingDeliveries:
         self._streamed.clear()
         self._sizes.clear()
         self.bound.clear()
-        return [hold for hold in unsettled.values() if hold is not NO_HOLD]
+        holds = (kept.claims if isinstance(kept, Pack) else kept for kept in unsettled.values())
+        return [hold for hold in holds if hold is not NO_HOLD]
 
 
 def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
@@ -487,6 +492,6 @@ def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
     return Outcome("rejected", Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, f"{place}: {text}" if place else text)
 
 
-def count_items(holds: Iterable[Hold | None]) -> int:
+def count_items(holds: Iterable[Hold | Pack | None]) -> int:
     """Return the number of items of these holds; the hold of a pack stands for several, and None for none."""
-    return sum(len(hold.holds) if type(hold) is PackHold else 1 for hold in holds if hold is not None)
+    return sum(len(hold.claims) if isinstance(hold, Pack) else 1 for hold in holds if hold is not None)

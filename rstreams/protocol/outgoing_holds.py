@@ -1,8 +1,7 @@
-"""The holds of a sending link: of items that wait to be sent, and of deliveries that are known by runs.
+"""The claims of a sending link: on items that wait to be sent, and on deliveries that are known by runs.
 
-Items that were handed over together stay together: their holds are one run (`rstreams._core.holds.HoldRun`), and
-deliveries of one run are accepted in one call. A hold on a single item is made only when the item is not accepted, or
-when its link ends.
+Items that were handed over together stay together, and so do the claims on them. Deliveries of one run are accepted in
+one call. A hold on a single item is made only when the item is not accepted, or when its link ends.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
-from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
+from rstreams._core.claims import EACH_HOLD, NO_HOLD, Claims, no_claims
 from rstreams.abc import Hold
 
-SentRun: TypeAlias = tuple[range, Sequence[bytes], list[int], HoldRun]
-"""Deliveries that were sent together: their tags, their messages if these are kept, their sizes and their holds."""
+SentRun: TypeAlias = tuple[range, Sequence[bytes], list[int], Claims]
+"""Deliveries that were sent together: their tags, their messages if these are kept, their sizes and the claims."""
 
 
-class WaitingHolds:
-    """The holds of the items that wait, in their order: single ones, and runs."""
+class WaitingClaims:
+    """The claims on the items that wait, in their order: holds on single ones, and claims on runs."""
 
     __slots__ = ("_runs",)
 
     def __init__(self) -> None:
         """Have none."""
-        self._runs: list[list[Hold] | HoldRun] = []
+        self._runs: list[list[Hold] | Claims] = []
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))
@@ -39,33 +38,41 @@ class WaitingHolds:
         else:
             runs.append([hold])
 
-    def put(self, run: HoldRun) -> None:
-        """Put the holds of a run behind the others."""
-        if run:
-            self._runs.append(run)
+    def put(self, claims: Claims) -> None:
+        """Put the claims on a run behind the others."""
+        if len(claims):
+            self._runs.append(claims)
 
     def put_first(self, holds: list[Hold]) -> None:
         """Put holds before the others."""
         if holds:
             self._runs.insert(0, holds)
 
-    def take(self, count: int) -> list[list[Hold] | HoldRun]:
-        """Take out the first `count` holds, in the runs that they came in."""
+    def take(self, count: int) -> list[Claims]:
+        """Take out the claims on the first `count` items, in the runs that they came in."""
         runs = self._runs
         if len(runs) == 1 and len(runs[0]) == count:
             self._runs = []
-            return runs
-        taken: list[list[Hold] | HoldRun] = []
+            return [_as_claims(runs[0])]
+        taken: list[Claims] = []
         while count:
             run = runs[0]
             if len(run) > count:
-                taken.append(run[:count])
-                runs[0] = run[count:]
+                if isinstance(run, Claims):
+                    taken.append(run.cut(count))
+                else:
+                    taken.append(_as_claims(run[:count]))
+                    del run[:count]
                 break
-            taken.append(run)
+            taken.append(_as_claims(run))
             del runs[0]
-            count -= len(run)
+            count -= len(taken[-1])
         return taken
+
+    def take_first(self) -> Hold:
+        """Take out the hold of the first item."""
+        (claims,) = self.take(1)
+        return next(claims.each())
 
     def remove(self, hold: Hold) -> int:
         """Take a single hold out; return the place that it had, -1 if it is not there."""
@@ -81,14 +88,34 @@ class WaitingHolds:
     def take_all(self) -> list[Hold]:
         """Take out the hold of each item."""
         runs, self._runs = self._runs, []
-        return list(chain.from_iterable(runs))
+        return list(chain.from_iterable(run if type(run) is list else _as_claims(run).each() for run in runs))
 
 
-def as_run(holds: list[Hold] | HoldRun) -> HoldRun | None:
-    """Return holds that can be let go in one call as one run; None if each is to be let go by itself."""
-    if type(holds) is not list:  # `isinstance` would call code in Python, because HoldRun is abstract
-        return cast("HoldRun", holds)
-    return NoHolds(len(holds)) if holds.count(NO_HOLD) == len(holds) else None
+def _as_claims(run: list[Hold] | Claims) -> Claims:
+    if isinstance(run, Claims):
+        return run
+    return no_claims(len(run)) if run.count(NO_HOLD) == len(run) else Claims(EACH_HOLD, 0, run)
+
+
+def claims_on_item(hold: Hold) -> Claims:
+    """Return the hold on one item as claims on one place."""
+    return hold if type(hold) is Claims and len(hold) == 1 else Claims(EACH_HOLD, 0, (hold,))
+
+
+def cut_off(runs: list[Claims], count: int) -> Claims:
+    """Cut off the claims on the first `count` items of some runs; there are as many."""
+    if len(runs[0]) >= count:
+        claims = runs[0].cut(count)
+        if not len(runs[0]):
+            del runs[0]
+        return claims
+    holds: list[Hold] = []
+    while len(holds) < count:
+        claims = runs[0].cut(count - len(holds))
+        if not len(runs[0]):
+            del runs[0]
+        holds += claims.each()
+    return _as_claims(holds)
 
 
 class SentRuns:
@@ -113,21 +140,20 @@ class SentRuns:
         """Put a run behind the others."""
         self._runs.append(run)
 
-    def take(self, most: int) -> tuple[int, HoldRun]:
+    def take(self, most: int) -> tuple[int, Claims]:
         """Take out up to `most` deliveries of the first run.
 
-        Returns: How many bytes their messages have, and their holds.
+        Returns: How many bytes their messages have, and the claims on them.
         """
-        (_, _, sizes, holds), begin = self._runs[0], self._begin
+        (_, _, sizes, claims), begin = self._runs[0], self._begin
         size = len(sizes)
-        end = self._begin = min(begin + most, size)
-        if 2 * end > size:  # holds keep their items: a run that is settled little by little must let go of some
-            first, self._begin = self._runs.popleft(), 0
-            if end < size:
-                self._runs.appendleft(_behind(first, end))
-        if end - begin < size:
-            sizes, holds = sizes[begin:end], holds[begin:end]
-        return sum(sizes), holds
+        end = begin + most
+        if end >= size:
+            del self._runs[0]
+            self._begin = 0
+            return sum(sizes[begin:] if begin else sizes), claims
+        self._begin = end
+        return sum(sizes[begin:end]), claims.cut(most)
 
     def take_all(self) -> Iterator[SentRun]:
         """Take out all runs."""
@@ -139,8 +165,8 @@ class SentRuns:
 
 
 def _behind(run: SentRun, begin: int) -> SentRun:
-    tags, payloads, sizes, holds = run
-    return tags[begin:], payloads[begin:], sizes[begin:], holds[begin:]
+    tags, payloads, sizes, claims = run
+    return tags[begin:], payloads[begin:], sizes[begin:], claims
 
 
 def end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:

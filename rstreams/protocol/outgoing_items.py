@@ -18,8 +18,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
+from rstreams._core.claims import NO_HOLD, Claims, no_claims
 from rstreams._core.fast_paths import SharedRun, draws_of
-from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
@@ -29,7 +29,7 @@ from rstreams.protocol.driver import Driver, Wake
 from rstreams.protocol.item_numbers import ItemNumbers
 from rstreams.protocol.life import SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.outgoing_body import StreamedHead
-from rstreams.protocol.outgoing_holds import WaitingHolds
+from rstreams.protocol.outgoing_holds import WaitingClaims
 from rstreams.protocol.packing import MAX_PACK_BYTES
 from rstreams.protocol.unsettled import ItemSize
 
@@ -127,7 +127,7 @@ class OutgoingItems(Scannable, Generic[T]):
         """
         self.payloads: list[bytes] = []
         self.are_bodies = False
-        self.holds = WaitingHolds()
+        self.holds = WaitingClaims()
         self.numbers = ItemNumbers()
         self.error: BaseException | None = None
         self.turn_over = False
@@ -207,18 +207,17 @@ class OutgoingItems(Scannable, Generic[T]):
         self.holds.append(hold)
         self._note_items()
 
-    def on_held_run(self, items: list[Any], holds: HoldRun) -> None:
+    def on_held_run(self, items: list[Any], claims: Claims) -> None:
         """Encode items and keep them, as `on_next` does with one; see `TakesHeldRuns`."""
         if self._life.phase is not _LIVE:
             self.numbers.unsent += len(items)
-            for hold in holds:
-                hold.release()
+            claims.release()
             return
         if self._settled:
-            self._keep(items, NoHolds(len(items)))
-            holds.done()
+            self._keep(items, no_claims(len(items)))
+            claims.done()
         else:
-            self._keep(items, holds)
+            self._keep(items, claims)
         self._note_items()
 
     def _note_items(self) -> None:
@@ -302,20 +301,20 @@ class OutgoingItems(Scannable, Generic[T]):
         if self._life.phase not in (_LIVE, SenderPhase.ENDING):
             self.numbers.unsent += len(items)
             return  # closed by the publisher's own code, which has them back
-        error = self._keep(items, NoHolds(len(items)))
+        error = self._keep(items, no_claims(len(items)))
         if error is not None:
             self.error = error  # it counts before a later signal of the publisher
         elif self._life.phase is _LIVE and len(items) < requested:
             self._ledger.take_request_back(requested - len(items))
             self.turn_over = True
 
-    def _keep(self, items: list[Any], holds: HoldRun) -> Exception | None:
+    def _keep(self, items: list[Any], claims: Claims) -> Exception | None:
         """Encode items as `on_next` does with one, and keep them; if one cannot be encoded, return the error."""
         largest = largest_body(items)
         if self._may_stay_bodies(largest):
             self.are_bodies = True
             self.payloads += items
-            self.holds.put(holds)
+            self.holds.put(claims)
             return None
         self._encode_held()
         may_stream = largest < 0 and Message in set(map(type, items))
@@ -326,16 +325,15 @@ class OutgoingItems(Scannable, Generic[T]):
         except Exception as error:  # the caller's own encoder may raise anything
             count = len(payloads)
             self.payloads += payloads
-            self.holds.put(holds[:count])
+            self.holds.put(claims.cut(count))
             self.unencodable = True
             self.numbers.unsent += len(items) - count
-            holds[count].fail(error)
-            for hold in holds[count + 1 :]:
-                hold.release()
+            claims.cut(1).fail(error)
+            claims.release()
             self._fail(error)
             return error
         self.payloads += payloads
-        self.holds.put(holds)
+        self.holds.put(claims)
         return None
 
     def _encoded(self, items: list[Any], largest: int) -> list[bytes]:
@@ -399,16 +397,16 @@ class OutgoingItems(Scannable, Generic[T]):
         is_head = (type(payload) is StreamedHead for payload in self.payloads[:count])
         return next((at for at, found in enumerate(is_head) if found), count)
 
-    def take(self, count: int) -> tuple[list[bytes], list[list[Hold] | HoldRun], Sequence[int]]:
-        """Take the first `count` held items, none of which is streamed, their holds and numbers: they are sent."""
+    def take(self, count: int) -> tuple[list[bytes], list[Claims], Sequence[int]]:
+        """Take the first `count` held items, none of which is streamed, the claims on them and their numbers."""
         if count == len(self.payloads):
             payloads, self.payloads = self.payloads, []
         else:
             payloads, self.payloads = self.payloads[:count], self.payloads[count:]
-        holds = self.holds.take(count)
+        claims = self.holds.take(count)
         self._ledger.send(count)
         self.size.mean = max(1, total_bytes(payloads) // count)
-        return payloads, holds, self.numbers.take(count)
+        return payloads, claims, self.numbers.take(count)
 
     def before_too_large(self, count: int, most_bytes: int) -> int:
         """Return how many of the first `count` held items come before the first message of more than `most_bytes`."""
@@ -426,13 +424,13 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def take_first(self) -> tuple[int, Hold, int]:
         """Take the first held item, which is not sent; return the size of its message, its hold and its number."""
-        payload, (hold,), (number,) = self.payloads.pop(0), *self.holds.take(1), self.numbers.take(1)
+        payload, hold, (number,) = self.payloads.pop(0), self.holds.take_first(), self.numbers.take(1)
         self._ledger.send(1)
         return self._size(payload), hold, number
 
     def take_head(self) -> tuple[StreamedHead, Hold, Sequence[int]]:
         """Take the first held item, which is the head of a streamed one, its hold and its number."""
-        head, (hold,) = self.payloads.pop(0), *self.holds.take(1)
+        head, hold = self.payloads.pop(0), self.holds.take_first()
         assert isinstance(head, StreamedHead)
         self._heads -= 1
         self._ledger.send(1)

@@ -1,48 +1,29 @@
-"""The sender's side of packed deliveries: how items are packed, and the holds of a pack."""
+"""The sender's side of packed deliveries: how items are packed, and what is kept of a pack."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from rstreams._core.holds import NO_HOLD, HoldRun
+from rstreams._core.claims import Claims
 from rstreams.abc import Hold
 from rstreams.message import encode_item
+from rstreams.protocol.outgoing_holds import cut_off
 from rstreams.protocol.packing import FRAME_PACK_BYTES, MAX_PACK_BYTES, encode_bodies, encode_pack, most_pack_bytes
 
 
-class PackHold:
-    """The holds of the items of a packed delivery, in their order.
+class Pack(NamedTuple):
+    """The items of a packed delivery, in their order.
 
     Attributes:
-        holds: One for each item.
+        claims: The claims on them.
         items: The encoded items, if they may have to be sent again.
         numbers: The number of each item.
     """
 
-    __slots__ = ("holds", "items", "numbers")
-
-    def __init__(self, holds: Sequence[Hold], items: Sequence[bytes], numbers: Sequence[int]) -> None:
-        self.holds = holds
-        self.items = items
-        self.numbers = numbers
-
-    def done(self) -> None:
-        """Accept all items."""
-        if isinstance(self.holds, HoldRun):
-            self.holds.done()
-        elif self.holds.count(NO_HOLD) < len(self.holds):
-            for hold in self.holds:
-                hold.done()
-
-    def fail(self, error: BaseException) -> None:
-        """Fail all items."""
-        for hold in self.holds:
-            hold.fail(error)
-
-    def release(self) -> None:
-        """Give all items back."""
-        for hold in self.holds:
-            hold.release()
+    claims: Claims
+    items: Sequence[bytes]
+    numbers: Sequence[int]
 
 
 class Packer:
@@ -128,27 +109,27 @@ class Packer:
         return True
 
     def pack(
-        self, packs: Sequence[list[bytes]], holds: Sequence[Hold], numbers: Sequence[int], *, are_bodies: bool
-    ) -> tuple[list[bytes], list[Hold]]:
-        """Return the message and the hold of each pack; a single item is an ordinary message.
+        self, packs: Sequence[list[bytes]], claims: list[Claims], numbers: Sequence[int], *, are_bodies: bool
+    ) -> tuple[list[bytes], list[Hold | Pack]]:
+        """Return the message of each pack, and what is kept for it; a single item is an ordinary message with its hold.
 
         Args:
             packs: The items of each.
-            holds: The holds of all their items.
+            claims: The claims on all their items, in runs.
             numbers: The numbers of all their items.
             are_bodies: Whether the items are not encoded yet: each is the body of its message.
         """
         encode = encode_bodies if are_bodies else encode_pack
         messages: list[bytes] = []
-        shared: list[Hold] = []
+        kept: list[Hold | Pack] = []
         at = 0
         for items in packs:
             size = len(items)
             if size == 1:
                 messages.append(encode_item(items[0]) if are_bodies else items[0])
-                shared.append(holds[at])
+                kept.append(next(cut_off(claims, 1).each()))
             else:
                 messages.append(encode(items))
-                shared.append(PackHold(holds[at : at + size], items if self._keeps else (), numbers[at : at + size]))
+                kept.append(Pack(cut_off(claims, size), items if self._keeps else (), numbers[at : at + size]))
             at += size
-        return messages, shared
+        return messages, kept

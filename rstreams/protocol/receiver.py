@@ -19,8 +19,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from rstreams._core.claims import Settles
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import UNBOUNDED, demand_error
-from rstreams._core.gathering import Gathering, Holds
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
@@ -34,7 +35,7 @@ from rstreams.errors import (
 )
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.credit_flow import CreditFlow
-from rstreams.protocol.delivery import END, FailureStrategy, MakesRoom
+from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.driver import Driver, Intake
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
@@ -96,7 +97,7 @@ class LinkSubscription(ReceiverState[T]):
         answers_drain: bool = True,
         label: str = "link",
         oldest: Callable[[], str] = str,
-        settles: MakesRoom | None = None,
+        settles: Settles | None = None,
         on_handed_over: Callable[[bytes], None] | None = None,
     ) -> None:
         """Prepare the subscription; `bind` gives it its link.
@@ -129,12 +130,13 @@ class LinkSubscription(ReceiverState[T]):
         self._life: ReceiverLife = Life(RECEIVING, ReceiverPhase.ATTACHING)
         self._subscriber = subscriber
         self._signals = Signals(subscriber, self._life, on_raised, self._wake)
-        self._outcomes = IncomingOutcomes(self.ledger, on_failure, give_up=self._fail, wake=self._wake, settles=settles)
+        self._outcomes = IncomingOutcomes(self.ledger, on_failure, give_up=self._fail, wake=self._wake)
         self._items = IncomingItems(
             subscriber,
             self.ledger,
             self._life,
             self._outcomes,
+            settles or self._outcomes,
             decode=decode,
             decodes_body=decodes_body,
             on_failure=on_failure,
@@ -176,11 +178,11 @@ class LinkSubscription(ReceiverState[T]):
         self.ledger.pack = 1
         return self._link
 
-    def gather(self, *, loose: bool) -> Gathering | None:
-        """Return claims on the items; see `rstreams._core.gathering`."""
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
+        """Return claims on the items; see `rstreams._core.claims_in_order`."""
         if self._settled:
             return None
-        return Holds(self, loose=loose) if self._holds_each else self._items.gather(loose=loose)
+        return ClaimsInOrder(self.hold, loose=loose) if self._holds_each else self._items.gather(loose=loose)
 
     def start(self) -> None:
         """Begin: the link is attached, or it never will be. The first call signals `on_subscribe`."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, Generic, TypeVar
 
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import SLICE
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import (
     Condition,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, TypeVar
 
 from rstreams._codec.decode import malformed
+from rstreams._core.claims import DONE, RELEASED, Claims, Ending, Settles
 from rstreams.abc import Subscriber
 from rstreams.errors import LinkDetached, RStreamsError
-from rstreams.protocol.delivery import ACCEPTED, END, RELEASED, DeliveryHold, FailureStrategy, Outcome
+from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Detach, Lost, Transfer
 from rstreams.protocol.incoming_body import BODY_BYTES, IncomingBody, Splitter
 from rstreams.protocol.receiver import LinkSubscription
@@ -24,7 +25,7 @@ bound too often.
 """
 
 
-class StreamedSubscription(LinkSubscription[T]):
+class StreamedSubscription(LinkSubscription[T], Settles):
     """A subscription to messages whose bodies are read while they come, one message at a time.
 
     A message is handed over when its body begins. When the pipeline is done with it, unread bytes of its body are
@@ -73,16 +74,16 @@ class StreamedSubscription(LinkSubscription[T]):
         self._handed = False  # whether it has been handed over
         self._broken = False  # the received bytes are not a message
         self._void: set[Hashable] = set()  # deliveries whose outcome is not waited for
-        self._pending: tuple[tuple[int, Hashable], Outcome] | None = None  # the outcome to send when all has come
+        self._pending: tuple[int, Hashable, Ending] | None = None  # the outcome to send when all has come
 
     def room_bytes(self) -> int:
         """Return how many bytes of deliveries are taken now."""
         return BODY_BYTES if self.body is None else self.body.room()
 
-    def settle(self, delivery: tuple[int, Hashable], outcome: Outcome) -> None:
+    def settle(self, epoch: int, places: Sequence[Hashable], how: Ending) -> None:
         """Settle one delivery, when all of it has come."""
-        losses, handle = delivery
-        is_coming = self._coming is not None and losses == self.losses
+        (handle,) = places
+        is_coming = self._coming is not None and epoch == self.losses
         if self.body is not None:
             self.body.skip()
         if handle in self._void:
@@ -90,21 +91,13 @@ class StreamedSubscription(LinkSubscription[T]):
             self.ledger.settle(1)
             self._wake()
         elif is_coming and not self.ended:
-            self._pending = delivery, outcome
+            self._pending = epoch, handle, how
         else:
-            self._outcomes.settle(delivery, RELEASED if is_coming and outcome is ACCEPTED else outcome)
+            self._outcomes.settle(epoch, places, RELEASED if is_coming and how is DONE else how)
 
-    def fail(self, delivery: tuple[int, Hashable], payload: bytes, error: BaseException) -> None:
-        """Settle one delivery whose processing failed."""
-        self._outcomes.fail(delivery, payload, error)
-
-    def loosen(self, hold: DeliveryHold) -> None:
+    def loosen(self, claims: Claims) -> None:
         """Note that a delivery may be accepted to make room."""
-        self._outcomes.loosen(hold)
-
-    def tighten(self, hold: DeliveryHold) -> None:
-        """Note that a delivery is about to be settled."""
-        self._outcomes.tighten(hold)
+        self._outcomes.loosen(claims)
 
     def on_transfer(self, frame: Transfer) -> None:
         """Receive a part of a delivery, or complete deliveries."""
@@ -124,13 +117,13 @@ class StreamedSubscription(LinkSubscription[T]):
         self._cut(frame.error)
         super().on_lost(frame)
         if pending is not None:
-            self._outcomes.settle(*pending)
+            epoch, handle, how = pending
+            self._outcomes.settle(epoch, (handle,), how)
 
     def work(self) -> None:
         """Hand over, settle, grant, end; a cancelled subscription does not wait for the rest of a message."""
         if self.ended and self._pending is not None:
-            (delivery, outcome), self._pending = self._pending, None
-            self.settle(delivery, outcome)
+            self._settle_pending()
         super().work()
 
     def _on_part(self, delivery: Hashable, part: bytes, frame: Transfer) -> None:
@@ -181,7 +174,8 @@ class StreamedSubscription(LinkSubscription[T]):
     def _settle_pending(self) -> None:
         pending, self._pending = self._pending, None
         if pending is not None:
-            self.settle(*pending)
+            epoch, handle, how = pending
+            self.settle(epoch, (handle,), how)
 
     def _decode_held(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
         def hold_and_decode(head: bytes) -> T:

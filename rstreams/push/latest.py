@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import take_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, Watched
 from rstreams._core.subscription import checked_error
 from rstreams._stages.member import Member

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.asking_ahead import WINDOW, window_ahead_of
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import SLICE
 from rstreams._core.fast_paths import draws_of, signals_later
-from rstreams._core.gathering import ClaimsInOrder, gather
 from rstreams._core.kept_items import KeptItems, UnmadeRun
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
@@ -99,9 +99,8 @@ class BufferSink(Sink[T]):
             self._follows = self._follows and self._later
             if self._draw is not None:
                 self.draws, self.outstanding = True, 0
-            gathering = gather(subscription, loose=False)
-            if gathering is not None:
-                claims = self._claims = gathering.in_order()
+            claims = self._claims = gather(subscription, loose=False)
+            if claims is not None:
                 self.untold = True
                 if claims.asks:
                     self.tell = self._announce
@@ -193,7 +192,7 @@ class BufferSink(Sink[T]):
         """End the first item, which cannot be made."""
         self._settle(0)
         if self._claims is not None:
-            self._claims.fail(error)
+            self._claims.take().fail(error)
         if self._kept.refuse():
             self.outstanding += 1
             return
@@ -216,7 +215,7 @@ class BufferSink(Sink[T]):
         else:
             self._settle_past()
             if self._claims is not None and self._settled < given:
-                self._claims.fail(error)
+                self._claims.take().fail(error)
         self.cancel()  # first: what is given back must not come again
         self._forget()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.claims import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.sinks.sink import Sink
 

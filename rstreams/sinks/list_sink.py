@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.gathering import Gathering, gather
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import GatherAck, cannot_hold_all
 from rstreams.abc import Subscription
@@ -31,7 +31,7 @@ class ListSink(Sink[T]):
         self.items: list[T] = []
         self._ack = ack
         self._append = self.items.append
-        self._gathering: Gathering | None = None  # the claims, if the items need any
+        self._gathering: ClaimsInOrder | None = None  # the claims, if the items need any
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Receive the subscription, unless all items must be held and the source has more than can be held."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Never
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import demand_error
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.sight import Counts, Scannable, Watched
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber

@@ -7,9 +7,9 @@ from typing import Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._checks.refusals import refuse_object
+from rstreams._core.claims import NO_HOLD
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import add_demand, demand_error, take_demand
-from rstreams._core.gathering import Gathering
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
 from rstreams._core.subscription import ENDED, subscribe_failed
@@ -142,7 +142,7 @@ class _Pull(Scannable, Generic[T]):
     def hold(self) -> Hold:
         return NO_HOLD
 
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:  # noqa: ARG002 - a subscription's own name for it
         return None
 
     @property

@@ -6,8 +6,8 @@ from math import floor
 
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED, add_demand, demand_error, take_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import Counts, Scannable, Watched
 from rstreams._core.subscription import subscribe_failed

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED, demand_error
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.scheduler import bound_scheduler, current_scheduler
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError

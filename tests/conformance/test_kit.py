@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.operators.broadcast import broadcast

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from rstreams._core.holds import HoldRun
+from rstreams._core.claims import Claims
 from rstreams.abc import Subscription
 from rstreams.message import decode_body, encode_item
 from rstreams.node.multicast import MulticastAddress
@@ -40,7 +40,7 @@ class Single:
 class Taking(Single):
     """A subscriber that takes runs."""
 
-    def on_held_run(self, items: list[bytes], holds: HoldRun) -> None:
+    def on_held_run(self, items: list[bytes], holds: Claims) -> None:
         assert len(items) == len(holds)
         self.runs.append(len(items))
         self.got += map(decode_body, items)
@@ -114,7 +114,7 @@ def test_a_subscriber_that_raises_in_a_run_loses_its_subscription_and_the_others
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ProbeSubscriber[bytes]):
-        def on_held_run(self, items: list[bytes], holds: HoldRun) -> None:
+        def on_held_run(self, items: list[bytes], holds: Claims) -> None:
             raise KeyError(len(items), len(holds))
 
     address: Any = MulticastAddress("m")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from rstreams import Message
-from rstreams._core.holds import NO_HOLD, HoldRun
+from rstreams._core.claims import DONE, NO_HOLD, Claims, claims_on
 from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
@@ -29,7 +29,7 @@ class Single:
         self.kind = kind
         self.got: list[tuple[Any, int]] = []
         self.runs: list[int] = []
-        self.held: list[tuple[HoldRun | list[Hold], int]] = []
+        self.held: list[Claims] = []
         self.subscription: Any = None
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -39,7 +39,7 @@ class Single:
     def on_next(self, item: bytes) -> None:
         self._note(item)
         if self.kind != "at once":
-            self.held.append(([self.subscription.hold()], 0))
+            self.held.append(claims_on(self.subscription.hold()))
 
     def _note(self, item: bytes) -> None:
         message = decode_message(item)
@@ -52,18 +52,29 @@ class Single:
         raise AssertionError
 
     def accept(self, count: int) -> None:
-        for _ in range(min(count, len(self.held))):
-            self.take(0).done()
+        while count and self.held:
+            count -= self.held[0].end_some(count, DONE)
+            if not len(self.held[0]):
+                del self.held[0]
 
     def take(self, at: int) -> Hold:
-        run, index = self.held.pop(at)
-        return run[index]
+        for index, run in enumerate(self.held):
+            if at < len(run):
+                before, taken = run.cut(at), run.cut(1)
+                self.held[index : index + 1] = [each for each in (before, run) if len(each)]
+                return taken
+            at -= len(run)
+        raise IndexError
+
+    @property
+    def unsettled(self) -> int:
+        return sum(map(len, self.held))
 
 
 class Taking(Single):
     """A consumer that takes runs, and accepts in runs."""
 
-    def on_held_run(self, items: list[bytes], holds: HoldRun) -> None:
+    def on_held_run(self, items: list[bytes], holds: Claims) -> None:
         assert len(items) == len(holds)
         self.runs.append(len(items))
         for item in items:
@@ -71,20 +82,7 @@ class Taking(Single):
         if self.kind == "at once":
             holds.done()
         else:
-            self.held += [(holds, at) for at in range(len(holds))]
-
-    def accept(self, count: int) -> None:
-        taken, self.held = self.held[:count], self.held[count:]
-        while taken:
-            run, first = taken[0]
-            last = first
-            while last - first + 1 < len(taken) and taken[last - first + 1] == (run, last + 1):
-                last += 1
-            if isinstance(run, HoldRun):
-                run[first : last + 1].done()
-            else:
-                run[first].done()
-            taken = taken[last - first + 1 :]
+            self.held.append(holds)
 
 
 class Link:
@@ -159,7 +157,7 @@ class World:
             self.now += n / 4
             self.queue.expire()
         elif consumer.held:
-            hold = consumer.take(n % len(consumer.held))
+            hold = consumer.take(n % consumer.unsettled)
             if what == "release":
                 hold.release()
             else:
@@ -283,7 +281,7 @@ def test_a_consumer_that_raises_in_a_run_loses_its_subscription_and_the_messages
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ProbeSubscriber[bytes]):
-        def on_held_run(self, items: list[bytes], holds: HoldRun) -> None:
+        def on_held_run(self, items: list[bytes], holds: Claims) -> None:
             raise KeyError(len(items), len(holds))
 
     queue = Queue("q", 300)

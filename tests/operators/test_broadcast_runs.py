@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rstreams import Stream
+from rstreams._core.claims import Claims
 from rstreams._core.fast_paths import SharedRun
-from rstreams._core.holds import HoldRun
 from rstreams.abc import Subscription
 from rstreams.testing import ProbeSubscriber
 
@@ -39,7 +39,7 @@ class Single:
 class Taking(Single):
     """A subscriber that takes runs."""
 
-    def on_held_run(self, items: list[Any], holds: HoldRun) -> None:
+    def on_held_run(self, items: list[Any], holds: Claims) -> None:
         assert len(items) == len(holds)
         self.runs.append(items)
         self.got += items

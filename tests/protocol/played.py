@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.claims import EACH_HOLD, NO_HOLD, Claims
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConnectionLost, RStreamsError
 from rstreams.protocol.delivery import END, FailureStrategy, Outcome
@@ -247,6 +247,12 @@ class PlayedSender:
         """Play the receiver: there is `credit` now."""
         self.driver.wire = credit
         self.driver.receive(Flow(credit, drain))
+
+    def hold_first(self, hold: Hold) -> None:
+        """Have `hold` in the place of the claim on the delivery that was sent first, which is a run by itself."""
+        runs = self.end._deliveries._runs._runs
+        tags, payloads, sizes, _ = runs.popleft()
+        runs.appendleft((tags, payloads, sizes, Claims(EACH_HOLD, 0, (hold,))))
 
     def settle(self, outcome: Outcome, *tags: int) -> None:
         self.driver.receive(Disposition(tags, outcome))

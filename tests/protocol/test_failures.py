@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.sight import Counts
 from rstreams.abc import Hold
 from rstreams.errors import ConfigError, DeliveryFailed, LinkDetached

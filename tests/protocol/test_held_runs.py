@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles, no_claims
+from rstreams._core.claims import RELEASED as GIVEN_BACK
 from rstreams._core.fast_paths import SharedRun
-from rstreams._core.holds import NO_HOLD, HoldRun, NoHolds
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_body, encode_item
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED
 from rstreams.protocol.frames import Disposition, Settlement, Transfer
-from rstreams.protocol.outgoing_holds import WaitingHolds
+from rstreams.protocol.outgoing_holds import WaitingClaims
 from tests.protocol.played import LOST, REJECTED, PlayedSender
 
 
@@ -35,23 +36,18 @@ class Told:
         self.told.append((self.item, "release"))
 
 
-class ToldRun(HoldRun):
-    """Holds on a run of items, which tell how they end; `runs` has those that end together."""
+class ToldRun(Settles):
+    """The source of a run of items, which tells how they end; `runs` has those that are done together."""
 
-    def __init__(self, items: list[Any], told: list[Any], runs: list[list[Any]]) -> None:
-        self.items, self.told, self.runs = items, told, runs
+    def __init__(self, told: list[Any], runs: list[list[Any]]) -> None:
+        self.told, self.runs = told, runs
 
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, at: int | slice) -> Any:  # noqa: ANN401 - of either kind
-        if isinstance(at, slice):
-            return ToldRun(self.items[at], self.told, self.runs)
-        return Told(self.items[at], self.told)
-
-    def done(self) -> None:
-        self.runs.append(self.items)
-        self.told += [(item, "done") for item in self.items]
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:
+        assert epoch == 0
+        if how is DONE:
+            self.runs.append(list(places))
+        word = {DONE: "done", GIVEN_BACK: "release"}.get(how) if isinstance(how, str) else type(how).__name__
+        self.told += [(item, word) for item in places]
 
 
 class Runs:
@@ -78,7 +74,7 @@ class Runs:
         return Told(self.current, self.told)
 
     def send(self, *items: Any) -> None:  # noqa: ANN401 - items
-        self.subscriber.on_held_run(list(items), ToldRun(list(items), self.told, self.runs))
+        self.subscriber.on_held_run(list(items), Claims(ToldRun(self.told, self.runs), 0, list(items)))
 
     def send_one(self, item: Any) -> None:  # noqa: ANN401 - an item
         self.current = item
@@ -248,32 +244,37 @@ def test_the_bound_of_unsettled_items_sends_a_part_of_a_run() -> None:
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.lists(st.integers(1, 8), max_size=12))
 def test_waiting_holds_are_taken_in_their_order(puts: list[int], takes: list[int]) -> None:
-    waiting, expected, told = WaitingHolds(), list[int](), list[Any]()
+    waiting, expected, told = WaitingClaims(), list[int](), list[Any]()
     for size in puts:
         items = [len(expected) + at for at in range(size)]
         if size == 1:
             waiting.append(Told(items[0], told))
         else:
-            waiting.put(ToldRun(items, told, []))
+            waiting.put(Claims(ToldRun(told, []), 0, items))
         expected += items
     taken: list[Any] = []
     for count in takes:
         count = min(count, len(expected) - len(taken))  # noqa: PLW2901
         for run in waiting.take(count):
-            taken += [hold.item for hold in run if isinstance(hold, Told)]
+            taken += [item_of(hold) for hold in run.each()]
         assert len(waiting) == len(expected) - len(taken)
     assert taken == expected[: len(taken)]
-    assert [hold.item for hold in waiting.take_all() if isinstance(hold, Told)] == expected[len(taken) :]
+    assert [item_of(hold) for hold in waiting.take_all()] == expected[len(taken) :]
+
+
+def item_of(hold: Hold) -> Any:  # noqa: ANN401 - an item
+    if isinstance(hold, Told):
+        return hold.item
+    assert isinstance(hold, Claims)
+    (item,) = hold.places
+    return item
 
 
 def test_items_without_holds_are_a_run_of_nothing() -> None:
-    run = NoHolds(5)
-    assert list(run) == [NO_HOLD] * 5
-    assert (len(run[1:3]), len(run[2:]), len(run[7:])) == (2, 3, 0)
-    assert run[0] is NO_HOLD
+    run = no_claims(5)
+    assert (len(run.cut(2)), len(run), len(run.cut(7)), len(run)) == (2, 3, 3, 0)
     run.done()
-    with pytest.raises(IndexError):
-        run[5]
+    assert list(no_claims(5).each()) == [NO_HOLD] * 5
 
 
 def test_a_rejected_item_of_a_run_ends_a_publication() -> None:
@@ -297,7 +298,7 @@ def test_a_run_that_several_links_get_is_encoded_once() -> None:
     for source in sources:
         played = PlayedSender(publisher=source, publish=False, encode=encode_item)
         played.grant(20)
-        source.subscriber.on_held_run(run, NoHolds(3))
+        source.subscriber.on_held_run(run, no_claims(3))
         played.driver.turn()
         frames += [frame for frame in played.driver.sent if isinstance(frame, Transfer)]
     first, second = frames
@@ -309,7 +310,7 @@ def test_what_comes_in_a_shared_run_before_an_item_that_cannot_be_encoded_is_sen
     source = Runs()
     played = PlayedSender(publisher=source, publish=False, encode=encode_item)
     played.grant(20)
-    source.subscriber.on_held_run(SharedRun([b"one", object(), b"three"]), NoHolds(3))
+    source.subscriber.on_held_run(SharedRun([b"one", object(), b"three"]), no_claims(3))
     played.driver.turn()
     (frame,) = (frame for frame in played.driver.sent if isinstance(frame, Transfer))
     assert [decode_body(payload) for payload in frame.payloads] == [b"one"]

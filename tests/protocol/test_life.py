@@ -244,7 +244,7 @@ def stop_sender(played: PlayedSender, phase: SenderPhase) -> None:
     other.grant(1)
     other.source.next(0)
     other.driver.turn()
-    other.end._deliveries.unsettled[0] = Losing()
+    other.hold_first(Losing())
     other.settle(REJECTED, 0)
 
 

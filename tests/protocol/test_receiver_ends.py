@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.claims import NO_HOLD
 from rstreams.errors import (
     BufferOverflow,
     Condition,

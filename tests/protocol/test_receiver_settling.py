@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
+from rstreams._core.claims import RELEASED as GIVEN_BACK
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.errors import DeliveryFailed
-from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, DeliveryHold, ForwardedHold, Outcome, outcome_of
+from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Forwarded, Outcome, outcome_of
 from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement
 from tests.protocol.played import PlayedReceiver
 
@@ -125,61 +128,56 @@ def test_accepted_is_no_error() -> None:
         ACCEPTED.as_error()
 
 
-def test_a_delivery_hold_tells_its_link_each_outcome() -> None:
-    class Log:
-        def __init__(self) -> None:
-            self.told: list[tuple[object, Outcome]] = []
-            self.loose: list[DeliveryHold] = []
+class Log(Settles):
+    """A source that notes what it is told."""
 
-        def settle(self, delivery: object, outcome: Outcome) -> None:
-            self.told.append((delivery, outcome))
+    def __init__(self) -> None:
+        self.told: list[tuple[object, object]] = []
+        self.loose: list[Claims] = []
 
-        def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
-            self.told.append((delivery, Outcome("modified", payload.decode(), str(error))))
+    def settle(self, epoch: int, places: Sequence[object], how: Ending) -> None:
+        assert epoch == 7
+        self.told += [(place, how if isinstance(how, str) else str(how)) for place in places]
 
-        def loosen(self, hold: DeliveryHold) -> None:
-            self.loose.append(hold)
+    def loosen(self, claims: Claims) -> None:
+        self.loose.append(claims)
 
-        def tighten(self, hold: DeliveryHold) -> None:
-            self.loose.remove(hold)
 
+def test_claims_tell_their_source_each_outcome_once() -> None:
     log = Log()
-    DeliveryHold(log, 1).done()
-    DeliveryHold(log, 2).release()
-    DeliveryHold(log, 3, b"encoded").fail(ValueError("no"))
-    assert log.told == [(1, ACCEPTED), (2, RELEASED), (3, Outcome("modified", "encoded", "no"))]
-    hold = DeliveryHold(log, 4)
-    hold.loosen()
-    hold.loosen()
-    assert log.loose == [hold]
-    hold.give_way()
-    assert (log.told[-1], log.loose, hold.gone) == ((4, ACCEPTED), [], True)
+    claims = Claims(log, 7, [1, 2, 3, 4])
+    claims.cut(1).done()
+    claims.cut(1).release()
+    claims.cut(1).fail(ValueError("no"))
+    assert log.told == [(1, "done"), (2, "released"), (3, "no")]
+    claims.loosen()
+    assert log.loose == [claims]
+    assert not claims.gone
+    claims.cut(1).done()  # the source makes room
+    assert claims.gone
+    assert log.told[-1] == (4, "done")
     told = list(log.told)
-    hold.release()
-    hold.fail(ValueError("too late"))
-    hold.done()
-    assert log.told == told  # what is said of it later changes nothing
+    claims.loosen()
+    claims.release()
+    claims.fail(ValueError("too late"))
+    claims.done()
+    assert (log.told, log.loose) == (told, [claims])  # what is said later changes nothing
+    assert claims.hold() is NO_HOLD
+
+
+def raises(error: BaseException) -> None:
+    raise error
 
 
 def test_a_forwarded_delivery_is_accepted_only_if_somebody_else_has_it() -> None:
-    settled: list[tuple[object, Outcome]] = []
-
-    class Log:
-        def settle(self, delivery: object, outcome: Outcome) -> None:
-            settled.append((delivery, outcome))
-
-        def fail(self, delivery: object, payload: bytes, error: BaseException) -> None:
-            raise AssertionError((delivery, payload, error))
-
-    ended: list[BaseException] = []
-    ForwardedHold(Log(), 1, ended.append).done()
-    ForwardedHold(Log(), 2, ended.append).release()
-    ForwardedHold(Log(), 3, ended.append).fail(ValueError("no"))
-    assert ended == []
-    refusal = ValueError("for good")
-    ForwardedHold(Log(), 4, ended.append).end(refusal)
-    assert settled == [(1, ACCEPTED), (2, FAILED), (3, FAILED), (4, FAILED)]
-    assert ended == [refusal]
+    log = Log()
+    forwarded = Forwarded(log, raises)
+    ways: list[Ending] = [DONE, GIVEN_BACK, ValueError("no")]
+    for place, how in enumerate(ways):
+        Claims(forwarded, 7, (place,)).end(how)
+    failed = str(DeliveryFailed("modified", delivery_failed=True))
+    assert log.told == [(0, "done"), (1, failed), (2, failed)]
+    assert outcome_of(DeliveryFailed("modified", delivery_failed=True)) == FAILED
 
 
 def test_a_window_that_has_become_smaller_does_not_hide_the_credit_that_is_left() -> None:

@@ -354,7 +354,7 @@ def test_a_hold_that_sends_when_it_is_released_is_served() -> None:
 
     played.source.next(1)
     played.driver.turn()
-    played.end._deliveries.unsettled[0] = Next()
+    played.hold_first(Next())
     played.settle(ACCEPTED, 0)
     assert played.transferred == [1, 2]
 

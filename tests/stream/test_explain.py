@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from rstreams import Stream, Valve
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber
 from rstreams.push import Latest, Multicast, Replay, Unicast
 from rstreams.runtime.scope import Scope

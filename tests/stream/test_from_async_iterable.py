@@ -6,8 +6,8 @@ import trio
 import trio.testing
 
 from rstreams import sources
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import SLICE, UNBOUNDED
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, DemandError
 from rstreams.runtime.scope import Scope

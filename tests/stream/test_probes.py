@@ -1,7 +1,7 @@
 import pytest
 
+from rstreams._core.claims import claims_on
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import SharedHold
 from rstreams.errors import DemandError
 from rstreams.operators import map as mapped
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -168,7 +168,7 @@ def test_a_recorded_hold_can_be_shared() -> None:
     source.subscribe(probe)
     source.next(1)
 
-    SharedHold(probe.holds).release()
+    claims_on(*probe.holds).release()
 
     assert source.outcomes == ["released"]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstreams import sources
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import ConfigError, DemandError
 from rstreams.testing import ProbeSubscriber

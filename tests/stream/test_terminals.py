@@ -10,8 +10,8 @@ import trio.testing
 
 import rstreams
 from rstreams import Stream, _machine
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import SLICE
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, SpecViolation

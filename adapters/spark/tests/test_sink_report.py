@@ -11,19 +11,19 @@ from rstreams_spark import _sink_report
 from rstreams_spark._rows import RowPublisher, SentRows
 from rstreams_spark._sink_report import SinkReport
 
-from rstreams.abc import HoldRun, Subscription
+from rstreams.abc import Claims, Subscription
 
 
 class Link:
     """A receiver that gives credit, and settles when the test says so."""
 
     def __init__(self) -> None:
-        self.runs: list[HoldRun] = []
+        self.runs: list[Claims] = []
 
     def on_subscribe(self, subscription: Subscription) -> None:
         subscription.request(10)
 
-    def on_held_run(self, _items: list[bytes], holds: HoldRun) -> None:
+    def on_held_run(self, _items: list[bytes], holds: Claims) -> None:
         self.runs.append(holds)
 
     def on_next(self, item: bytes) -> None: ...

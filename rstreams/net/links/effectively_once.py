@@ -17,7 +17,7 @@ them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -28,8 +28,8 @@ from rstreams._codec.decode import Malformed, read_list, read_map, skip_value
 from rstreams._codec.encode import encode_string, encode_symbol
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, PROPERTIES, START, read_section
 from rstreams._codec.types import is_whole
-from rstreams._core.gathering import Gathering, Holds
-from rstreams._core.holds import SharedHold
+from rstreams._core.claims import DONE, Claims, Ending, Settles, end, is_gone, loosen
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
 from rstreams.message import Message, decode_message
@@ -283,12 +283,12 @@ class OnceStage(Stage[T, Any], Generic[T]):
             hand, self._hand = self._hand, None
             self._ended = True  # 2.13: a subscriber that raises counts as having cancelled
             if hand is not None:
-                hand.fail(error)
+                hand.claims.fail(error)
             raise
         self._handing = False
         hand, self._hand = self._hand, None
         if hand is not None:
-            hand.done()
+            hand.claims.done()
         elif key is not None:
             self._know(key, self.losses())
 
@@ -301,11 +301,11 @@ class OnceStage(Stage[T, Any], Generic[T]):
             hand = self._hand = _Hand(self, self._key, self._upstream.hold())
             if self._key is not None:
                 self._in_hand[self._key] = hand
-        return hand.hold()
+        return hand.claims.hold()
 
-    def gather(self, *, loose: bool) -> Gathering | None:
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
         """Return claims on the items: a hold on each."""
-        return Holds(self, loose=loose)
+        return ClaimsInOrder(self.hold, loose=loose)
 
     def settled(self, key: _Key, losses: int, *, accepted: bool) -> None:
         """Note the outcome of a message that was in hand."""
@@ -331,32 +331,48 @@ class OnceStage(Stage[T, Any], Generic[T]):
         self._upstream.request(1)
 
 
-class _Hand(SharedHold):
-    """A message in hand, however often it has come; the last keeper that lets go of it settles it."""
+class _Hand(Settles):
+    """A message in hand, however often it has come.
 
-    __slots__ = ("_key", "_stage", "holds", "losses")
+    Attributes:
+        claims: The claim on it; the end of the last further claim settles it.
+        losses: How often the link had been lost when it came first.
+    """
+
+    __slots__ = ("_holds", "_is_loose", "_key", "_stage", "claims", "losses")
 
     def __init__(self, stage: OnceStage[Any], key: _Key | None, hold: Hold) -> None:
-        self.holds = [hold]
-        super().__init__(self.holds)
+        self.claims = Claims(self, 0, (key,))
         self.losses = stage.losses()
+        self._holds = [hold]
+        self._is_loose = False
         self._stage = stage
         self._key = key
 
     def add(self, hold: Hold) -> None:
         """Hold the message also as it has come now."""
-        self.holds.append(hold)
-        if not self._firm:
-            self._loosen()
+        self._holds.append(hold)
+        if self._is_loose:
+            loosen(hold)
 
-    def _settle(self) -> None:
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one message
+        """Settle the message as it came last; as it came before it is lost with its link, or stored twice."""
         if self._key is not None:
-            accepted = self._error is None and not self._released
-            self._stage.settled(self._key, self.losses, accepted=accepted)
-        for repeated in self.holds[:-1]:
-            repeated.done()  # lost with its link, or stored twice: only the last one may come again
-        del self.holds[:-1]
-        super()._settle()
+            self._stage.settled(self._key, self.losses, accepted=how is DONE)
+        *repeated, last = self._holds
+        for hold in repeated:
+            hold.done()
+        end(last, how)
+
+    def loosen(self, claims: Claims) -> None:  # noqa: ARG002 - they are on one message
+        """Allow the source to settle the message as done."""
+        self._is_loose = True
+        for hold in self._holds:
+            loosen(hold)
+
+    def has_taken(self, places: Sequence[Any]) -> bool:  # noqa: ARG002 - it is one message
+        """Return whether the source has settled it."""
+        return all(map(is_gone, self._holds))
 
 
 def require_dedup_window(dedup_window: int | None, window: int) -> int:

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
+from rstreams._core.claims import Claims
 from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded
 from rstreams.message import encode_item
 from rstreams.net.links.effectively_once import decode_unstamped
@@ -19,7 +20,7 @@ from rstreams.protocol.delivery import (
     ACCEPTED,
     RELEASED,
     FailureStrategy,
-    ForwardedHold,
+    Forwarded,
     described,
     failed,
     outcome_of,
@@ -97,7 +98,7 @@ def strategy_for(
             msg = f"on_failure={on_failure!r:.80}: failed messages would come back at once; it must be another address"
             raise ConfigError(msg)
 
-        def forward(payload: bytes, error: BaseException, hold: ForwardedHold) -> None:
+        def forward(payload: bytes, error: BaseException, hold: Claims) -> None:
             letters = dead_letters(place)
             letters.put(dead_letter(payload, error, address, expose=expose, durable=letters.durable), hold)
 
@@ -140,7 +141,7 @@ def dead_letter(
     return encode_item(replace(message, annotations=noted, durable=message.durable or durable))
 
 
-class DeadLetterQueue(Outlet[ForwardedHold]):
+class DeadLetterQueue(Outlet):
     """Dead letters on their way to one address: a publisher whose items are the messages put in.
 
     It keeps no more than the windows of the streams whose failures it takes: each message is unsettled there until it
@@ -163,7 +164,7 @@ class DeadLetterQueue(Outlet[ForwardedHold]):
         """Have `tell` called whenever a dead letter begins to wait."""
         self._on_wait = tell
 
-    def put(self, encoded: bytes, hold: ForwardedHold) -> None:
+    def put(self, encoded: bytes, hold: Claims) -> None:
         """Send a dead letter; `hold` is let go with its outcome."""
         was_open = self._is_open
         super().put(encoded, hold)
@@ -189,10 +190,9 @@ class DeadLetterQueue(Outlet[ForwardedHold]):
             logger.warning("%s could not be sent, and the failed messages are given back: %s", count, reason)
         refusal = self._refusal(reason)
         for _, hold in waiting:
-            if refusal is None:
-                hold.fail(reason)
-            else:
-                hold.end(refusal)
+            hold.fail(reason)
+            if refusal is not None and isinstance(hold.source, Forwarded):
+                hold.source.give_up(refusal)
 
     def _refusal(self, reason: BaseException) -> BaseException | None:
         """Return the error that ends a stream if `reason` refuses all dead letters; None if the next one may go."""

@@ -3,26 +3,26 @@
 A loop keeps items until it takes them. They become deliveries shortly before that, in the order in which they came.
 Until then the link keeps the claims on them in the runs in which they came.
 
-Most programs decide on one delivery after the other, in their order. Such outcomes cost little: those that accept are
-counted, and the link asks how many there are (`CountedClaims`). Only a delivery that gets its outcome before an older
-one, or another outcome, needs a claim of its own. Then all older deliveries get one, too.
+Most programs decide on one delivery after the other, in their order. Such outcomes cost little: the claims count those
+that accept, and the link asks how many there are. Only a delivery that gets its outcome before an older one, or another
+outcome, needs a claim of its own. Then all older deliveries get one, too.
 
-The items are numbered as they came. The loop is through with the first `_passed` of them, of which some may be
-undecided. The first `_made` are deliveries. The claims of those before `_first` have ended, or have been taken.
+The items are numbered as they came. The first `_made` are deliveries. The claims of those before `_first` have ended,
+or have been taken. The loop has claims as well, on the numbers: it says which items it is through with. That decides
+nothing, unless it fails an item or gives it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
-from rstreams._core.counted_claims import CountedClaims
+from rstreams._core.claims import DONE, NO_HOLD, RELEASED, Claims, Ending, Settles, end
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.fast_paths import unmade_runs_of
-from rstreams._core.gathering import ClaimsInOrder, Gathering, Holds, gather
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.kept_items import UnmadeRun
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
@@ -31,18 +31,39 @@ from rstreams.protocol.delivery import Delivery
 T = TypeVar("T")
 
 
-class ManualLoopStage(Stage[T, Delivery[T]]):
-    """Hands over each item in a `Delivery` to a subscriber that keeps them for a loop."""
+class ManualLoopStage(Stage[T, Delivery[T]], Settles):
+    """Hands over each item in a `Delivery` to a subscriber that keeps them for a loop.
 
-    __slots__ = ("_claims", "_to_loop")
+    Attributes:
+        undecided: The deliveries without an outcome by their numbers, the oldest first, with the time when they came.
+    """
+
+    __slots__ = (
+        "_announced",
+        "_came",
+        "_claims",
+        "_decided",
+        "_first",
+        "_made",
+        "_of_loop",
+        "_taken",
+        "_to_loop",
+        "undecided",
+    )
 
     operator = "deliveries"
 
     def __init__(self, downstream: Subscriber[Delivery[T]]) -> None:
         """Hand over to `downstream`."""
         super().__init__(downstream)
+        self.undecided: dict[int, tuple[Delivery[T], float]] = {}
         self._to_loop = unmade_runs_of(downstream)
-        self._claims: ManualClaims | None = None  # on the items, if they need any
+        self._claims: ClaimsInOrder | None = None  # on the items, if they need any
+        self._of_loop: ClaimsInOrder | None = None  # of the loop, on their numbers
+        self._announced: list[Callable[[], None]] = []
+        self._decided = _ByUser(self)
+        self._came = self._made = self._first = 0
+        self._taken: dict[int, Hold] = {}  # the claims on undecided items before `_first`
 
     def on_next(self, item: T) -> None:
         """Hand over the item."""
@@ -70,6 +91,12 @@ class ManualLoopStage(Stage[T, Delivery[T]]):
     def on_unmade_run(self, run: UnmadeRun) -> None:
         """Hand over many items before they are made."""
         assert self._to_loop is not None, "a loop takes unmade runs"
+        announced, self._announced = self._announced, []
+        for settle in announced:
+            settle()
+        begin, self._came = self._came, self._came + run.left
+        if self._of_loop is not None and run.left:
+            self._of_loop.put(Claims(self, 0, range(begin, self._came)))
         deliveries = map(self._delivery_of, run.items, repeat(trio.current_time()))
         self._to_loop(UnmadeRun(deliveries, run.left, run.refuse))
 
@@ -78,183 +105,121 @@ class ManualLoopStage(Stage[T, Delivery[T]]):
         self.on_unmade_run(UnmadeRun.certain(iter(came), len(came)))
 
     def _delivery_of(self, item: T, came: float) -> Delivery[T]:
-        return Delivery(item, NO_HOLD) if self._claims is None else self._claims.delivery_of(item, came)
-
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - the user makes room
-        """Return the claims on the items."""
-        gathering = gather(self._upstream, loose=False)
-        return None if gathering is None else _Gathered(self, gathering)
-
-    def claim(self, claims: ClaimsInOrder) -> ManualClaims:
-        """Have the user decide when these claims end."""
-        self._claims = ManualClaims(claims)
-        return self._claims
-
-    def oldest(self) -> str:
-        """Say which delivery has waited longest for its outcome, as the end of a sentence."""
-        for delivery, came in () if self._claims is None else self._claims.undecided.values():
-            return longest(delivery.item, came)
-        return ""
-
-
-class _Gathered(Holds):
-    """The claims of a loop, which turns them into claims in order at once."""
-
-    __slots__ = ("_gathering", "_stage")
-
-    def __init__(self, stage: ManualLoopStage[Any], gathering: Gathering) -> None:
-        super().__init__(stage, loose=False)
-        self._stage = stage
-        self._gathering = gathering
-
-    def in_order(self) -> ClaimsInOrder:
-        return self._stage.claim(self._gathering.in_order())
-
-
-class ManualClaims:
-    """The claims on the items of a link; see the text of this module.
-
-    For the loop they are `ClaimsInOrder`: it says which items it is through with, and that decides nothing.
-
-    Attributes:
-        whole_runs: As for `ClaimsInOrder`.
-        undecided: The deliveries without an outcome by their numbers, the oldest first, with the time when they came.
-    """
-
-    asks = True
-
-    __slots__ = ("_claims", "_first", "_made", "_passed", "_taken", "undecided", "whole_runs")
-
-    def __init__(self, claims: ClaimsInOrder) -> None:
-        """End these claims as the user decides."""
-        self.whole_runs = claims.whole_runs
-        self.undecided: dict[int, tuple[Delivery[Any], float]] = {}
-        self._claims = CountedClaims(claims)
-        self._first = 0
-        self._made = 0
-        self._passed = 0
-        self._taken: dict[int, Hold] = {}  # the claims on undecided items before `_first`
-
-    def delivery_of(self, item: Any, came: float) -> Delivery[Any]:  # noqa: ANN401 - what the user's decoder makes
-        """Return the delivery of the next item."""
+        if self._claims is None:
+            return Delivery(item, NO_HOLD)
         number = self._made
         self._made = number + 1
-        delivery = Delivery(item, _Claim(self, number))
+        delivery = Delivery(item, Claims(self._decided, 0, (number,)))
         self.undecided[number] = delivery, came
         return delivery
 
-    def keep(self) -> None:
-        """Keep the item in `on_next`, behind the others."""
-        self._claims.claims.keep()
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:  # noqa: ARG002 - the user makes room
+        """Return the claims of the loop on the items."""
+        self._claims = gather(self._upstream, loose=False)
+        if self._claims is not None:
+            self._of_loop = ClaimsInOrder(self.hold, loose=False, link=self)
+            self._of_loop.whole_runs = True
+        return self._of_loop
 
-    # the loop calls these
+    def oldest(self) -> str:
+        """Say which delivery has waited longest for its outcome, as the end of a sentence."""
+        for delivery, came in self.undecided.values():
+            return longest(delivery.item, came)
+        return ""
+
+    # the claims of the loop call these
+
+    def keep(self, claims: ClaimsInOrder) -> None:
+        """Do nothing: the number is put into the claims of the loop before the item is handed over."""
 
     def announce(self, settle: Callable[[], None]) -> None:
-        """Ask for nothing: only at its end matters which items the loop is through with."""
+        """Ask when more items come: before that it does not matter which ones the loop is through with."""
+        self._announced.append(settle)
 
-    def done(self, items: int) -> None:
-        """Note that the loop is through with so many more items."""
-        self._passed += items
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
+        """Hear from the loop what has become of items: only a failure decides, and that it gives items back."""
+        if how is DONE:
+            return
+        for number in places:
+            if number < self._made:
+                if number in self.undecided:
+                    end_delivery(self.undecided[number][0], how)
+            elif how is RELEASED:  # with all that follow; those before stay with the user
+                assert self._claims is not None, "the loop has claims on them"
+                self._take_before(self._made)
+                self._claims.release()
+                return
+            else:
+                self._made += 1  # it cannot be made
+                end(self._take(number), how)
 
-    def fail(self, error: BaseException) -> None:
-        """Fail the item behind those: the loop ends with it, or it cannot be decoded."""
-        number = self._passed
-        self._passed += 1
-        if number == self._made:
-            self._made += 1
-            self._take(number).fail(error)
-        elif number in self.undecided:
-            self.undecided[number][0].fail(error)
+    # the deliveries call this
 
-    def take(self) -> Hold:
-        """Take the claim on the item behind those, as far as the user leaves it: only a failure decides."""
-        number = self._passed
-        self._passed += 1
-        return HoldBeside(self.undecided[number][0])
-
-    def release(self) -> None:
-        """Give back the items that the loop is not through with. The others stay with the user."""
-        for number in range(self._passed, self._made):
-            self.undecided[number][0].release()
-        self._take_before(self._passed)
-        self._claims.release()
-
-    # deliveries call these
-
-    def accept(self, number: int) -> None:
-        """Accept an item."""
+    def decide(self, number: int, how: Ending) -> None:
+        """End the claim on an item as the user decides."""
+        assert self._claims is not None, "otherwise there is nothing to decide"
         del self.undecided[number]
-        if number == self._first:
+        if number == self._first and how is DONE:
             self._first += 1
-            self._claims.done()
+            self._claims.done(1)
         else:
-            self._take(number).done()
-
-    def give_back(self, number: int, error: BaseException | None) -> None:
-        """Give an item back: as failed with an error, or untouched."""
-        del self.undecided[number]
-        if error is None:
-            self._take(number).release()
-        else:
-            self._take(number).fail(error)
+            end(self._take(number), how)
 
     def _take(self, number: int) -> Hold:
         """Take the claim on an item that has no outcome."""
         self._take_before(number + 1)
         return self._taken.pop(number)
 
-    def _take_before(self, end: int) -> None:
-        for number in range(self._first, end):
+    def _take_before(self, behind: int) -> None:
+        assert self._claims is not None, "otherwise there is nothing to decide"
+        for number in range(self._first, behind):
             self._taken[number] = self._claims.take()
-        self._first = max(self._first, end)
+        self._first = max(self._first, behind)
 
 
-class _Claim:
-    """The hold of a delivery."""
+class _ByUser(Settles):
+    """The source of the claims of deliveries: the user ends them."""
 
-    __slots__ = ("_claims", "_number")
+    __slots__ = ("_stage",)
 
-    def __init__(self, claims: ManualClaims, number: int) -> None:
-        self._claims = claims
-        self._number = number
+    def __init__(self, stage: ManualLoopStage[Any]) -> None:
+        self._stage = stage
 
-    def done(self) -> None:
-        self._claims.accept(self._number)
-
-    def fail(self, error: BaseException) -> None:
-        self._claims.give_back(self._number, error)
-
-    def release(self) -> None:
-        self._claims.give_back(self._number, None)
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
+        """End the claims on items."""
+        for number in places:
+            self._stage.decide(number, how)
 
 
-class HoldBeside:
-    """The hold of a stage on an item that the user settles; the user makes room, even if the hold is loose."""
+class _Beside(Settles):
+    """The source of the claims of stages on deliveries that the user settles: they only fail, or give back."""
 
-    __slots__ = ("_delivery",)
+    __slots__ = ()
 
-    def __init__(self, delivery: Delivery[Any]) -> None:
-        """Leave `delivery` to the user, unless it fails or is given back."""
-        self._delivery = delivery
+    def settle(self, epoch: int, places: Sequence[Delivery[Any]], how: Ending) -> None:  # noqa: ARG002 - likewise
+        """Leave the deliveries to the user, unless they have failed or are given back."""
+        for delivery in places:
+            end_delivery(delivery, how)
 
-    @property
-    def gone(self) -> bool:
-        """Whether the user has decided."""
-        return self._delivery.settled
+    def has_taken(self, places: Sequence[Delivery[Any]]) -> bool:
+        """Return whether the user has decided."""
+        return all(delivery.settled for delivery in places)
 
-    def loosen(self) -> None:
-        """Leave it to the user."""
 
-    def done(self) -> None:
-        """Leave it to the user."""
+_BESIDE: Final = _Beside()
 
-    def fail(self, error: BaseException) -> None:
-        """Fail the delivery."""
-        self._delivery.fail(error)
 
-    def release(self) -> None:
-        """Give the delivery back."""
-        self._delivery.release()
+def claims_beside(delivery: Delivery[Any]) -> Claims:
+    """Return the claim of a stage on a delivery that the user settles; the user makes room, even if it is loose."""
+    return Claims(_BESIDE, 0, (delivery,))
+
+
+def end_delivery(delivery: Delivery[Any], how: Ending) -> None:
+    """Fail a delivery or give it back; leave it to the user if it is done."""
+    if isinstance(how, BaseException):
+        delivery.fail(how)
+    elif how is RELEASED:
+        delivery.release()
 
 
 def longest(item: object, came: float) -> str:

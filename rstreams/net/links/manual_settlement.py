@@ -9,16 +9,17 @@ Directly before a loop, deliveries cost less: see `manual_loop`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import trio
 
+from rstreams._core.claims import Claims, Ending, Settles, end
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.fast_paths import runs_of, unmade_runs_of
-from rstreams._core.gathering import Gathering, Holds
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
-from rstreams.net.links.manual_loop import HoldBeside, ManualLoopStage, longest
+from rstreams.net.links.manual_loop import ManualLoopStage, claims_beside, longest
 from rstreams.protocol.delivery import Delivery
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ def manual_stage(downstream: Subscriber[Delivery[T]]) -> ManualStage[T] | Manual
     return ManualStage(downstream) if unmade_runs_of(downstream) is None else ManualLoopStage(downstream)
 
 
-class ManualStage(Stage[T, Delivery[T]]):
+class ManualStage(Stage[T, Delivery[T]], Settles):
     """Hands over each item in a `Delivery`."""
 
     __slots__ = ("_handing", "_in_hand", "_number")
@@ -82,7 +83,7 @@ class ManualStage(Stage[T, Delivery[T]]):
     def _delivery_of(self, item: T, now: float) -> Delivery[T]:
         number = self._number = self._number + 1
         self._in_hand[number] = item, now
-        self._handing = Delivery(item, _HoldByHand(self._upstream.hold(), self._in_hand, number))
+        self._handing = Delivery(item, Claims(self, 0, ((number, self._upstream.hold()),)))
         return self._handing
 
     def _fail_handed(self, error: BaseException) -> None:
@@ -93,37 +94,20 @@ class ManualStage(Stage[T, Delivery[T]]):
 
     def hold(self) -> Hold:
         """Take a hold on the delivery, which settles it unless all went well."""
-        return self._upstream.hold() if self._handing is None else HoldBeside(self._handing)
+        return self._upstream.hold() if self._handing is None else claims_beside(self._handing)
 
-    def gather(self, *, loose: bool) -> Gathering | None:
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
         """Return claims on the items: a hold on each."""
-        return Holds(self, loose=loose)
+        return ClaimsInOrder(self.hold, loose=loose)
+
+    def settle(self, epoch: int, places: Sequence[tuple[int, Hold]], how: Ending) -> None:  # noqa: ARG002 - see `Settles`
+        """End the holds on items as the user decides."""
+        for number, hold in places:
+            del self._in_hand[number]
+            end(hold, how)
 
     def oldest(self) -> str:
         """Say which delivery has waited longest for its outcome, as the end of a sentence."""
         for item, since in self._in_hand.values():
             return longest(item, since)
         return ""
-
-
-class _HoldByHand:
-    """The hold of a delivery, which is in hand until it is let go."""
-
-    __slots__ = ("_hold", "_in_hand", "_number")
-
-    def __init__(self, hold: Hold, in_hand: dict[int, Any], number: int) -> None:
-        self._hold = hold
-        self._in_hand = in_hand
-        self._number = number
-
-    def done(self) -> None:
-        del self._in_hand[self._number]
-        self._hold.done()
-
-    def fail(self, error: BaseException) -> None:
-        del self._in_hand[self._number]
-        self._hold.fail(error)
-
-    def release(self) -> None:
-        del self._in_hand[self._number]
-        self._hold.release()

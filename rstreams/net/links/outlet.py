@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import Generic, TypeVar
 
+from rstreams._core.claims import NO_HOLD, Claims
 from rstreams._core.demand import add_demand
-from rstreams._core.holds import NO_HOLD, SharedHold, share_hold
 from rstreams.abc import Hold, Subscriber
 
-H = TypeVar("H", bound=Hold)
 
-
-class Outlet(ABC, Generic[H]):
+class Outlet(ABC):
     """The subscription of one subscriber at a time, and the messages that wait for its demand, each with its hold.
 
     A message has arrived when `on_next` has returned and the subscriber has let go of its holds. Then its own hold is
@@ -25,19 +22,19 @@ class Outlet(ABC, Generic[H]):
 
     def __init__(self) -> None:
         """Have no messages, and no subscriber."""
-        self._waiting: deque[tuple[bytes, H]] = deque()
+        self._waiting: deque[tuple[bytes, Claims]] = deque()
         self._is_open = False
         self._subscriber: Subscriber[bytes] | None = None
         self._demand = 0
         self._sending = False
-        self._current: SharedHold = NO_HOLD
+        self._current: Claims = NO_HOLD
 
     @property
     def waiting(self) -> int:
         """How many messages wait."""
         return len(self._waiting)
 
-    def put(self, encoded: bytes, hold: H) -> None:
+    def put(self, encoded: bytes, hold: Claims) -> None:
         """Send a message, now or when it is asked for; `hold` is let go with its outcome."""
         self._waiting.append((encoded, hold))
         if self._is_open:
@@ -73,7 +70,7 @@ class Outlet(ABC, Generic[H]):
     def _open(self) -> None:
         """Have a subscriber subscribe, now or later: there is a message for it."""
 
-    def _idle(self) -> None:
+    def _idle(self) -> None:  # noqa: B027 - most have nothing to do
         """Hear that no message waits."""
 
     def _send(self) -> None:
@@ -84,20 +81,20 @@ class Outlet(ABC, Generic[H]):
             while self._demand and self._waiting and self._subscriber is not None:
                 self._demand -= 1
                 encoded, hold = self._waiting.popleft()
-                shared = self._current = share_hold(hold)
+                self._current = hold
                 try:
                     self._hand_over(self._subscriber, encoded, hold)
                 except BaseException as error:
-                    shared.fail(error)
+                    hold.fail(error)
                     raise
-                shared.done()
+                hold.done()
         finally:
             self._current = NO_HOLD
             self._sending = False
         if not self._waiting:
             self._idle()
 
-    def _hand_over(self, subscriber: Subscriber[bytes], encoded: bytes, hold: H) -> None:  # noqa: ARG002 - for subclasses
+    def _hand_over(self, subscriber: Subscriber[bytes], encoded: bytes, hold: Claims) -> None:  # noqa: ARG002 - for subclasses
         """Send one message to the subscriber."""
         subscriber.on_next(encoded)
 

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from rstreams._core.holds import NO_HOLD
+from rstreams._core.claims import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.sender import Receipt

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
-from rstreams._core.gathering import Gathering
+from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.stage import Stage
@@ -122,7 +122,7 @@ class _Replies(Stage[Reply, T]):
             self._upstream.cancel()
             self.on_complete()
 
-    def gather(self, *, loose: bool) -> Gathering | None:  # noqa: ARG002 - a subscription's own name for it
+    def gather(self, *, loose: bool) -> ClaimsInOrder | None:  # noqa: ARG002 - a subscription's own name for it
         """Claim nothing: replies cannot be given back, and their sender ends when all are settled."""
         return None
 

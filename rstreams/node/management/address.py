@@ -15,8 +15,8 @@ from typing import Final
 
 import trio
 
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import add_demand, take_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError, RStreamsError

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.holds import NO_HOLD
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.testing.verification._environment import Environment
 

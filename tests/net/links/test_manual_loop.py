@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from rstreams import Delivery, Stream
-from rstreams._core.gathering import HoldsInOrder
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
+from rstreams._core.kept_items import UnmadeRun
+from rstreams.abc import Subscription
 from rstreams.message import decode_message
-from rstreams.net.links.manual_loop import HoldBeside, ManualClaims
+from rstreams.net.links.manual_loop import ManualLoopStage
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, until
 
@@ -145,24 +147,34 @@ async def test_what_a_loop_has_not_come_to_is_given_back_in_its_place() -> None:
 Source = ManualPublisher[str]
 
 
-def claimed(source: Source, items: str) -> tuple[ManualClaims, list[Delivery[str]]]:
-    """Return the claims on some items that a source sends, and their deliveries, with which a loop is not through."""
-    made: list[Delivery[str]] = []
+class Loop(ProbeSubscriber[Delivery[str]]):
+    """Takes deliveries like a loop, and is through with them when the test says so."""
 
-    class Keeps(ProbeSubscriber[str]):
-        def on_next(self, item: str) -> None:
-            claims.keep()
-            made.append(claims.delivery_of(item, 0.0))
+    claims: ClaimsInOrder
 
-    source.subscribe(Keeps(len(items)))
-    claims = ManualClaims(HoldsInOrder(source))
+    def on_subscribe(self, subscription: Subscription) -> None:
+        claims = gather(subscription, loose=False)
+        assert claims is not None
+        self.claims = claims
+        super().on_subscribe(subscription)
+
+    def on_unmade_run(self, run: UnmadeRun) -> None:
+        for item in run.items:
+            self.on_next(item)
+
+
+def claimed(source: Source, items: str) -> tuple[ClaimsInOrder, list[Delivery[str]], ManualLoopStage[str]]:
+    """Send some items to a loop; return its claims on them, and their deliveries, with which it is not through."""
+    loop = Loop(len(items))
+    stage = ManualLoopStage(loop)
+    source.subscribe(stage)
     source.next(*items)
-    return claims, made
+    return loop.claims, loop.items, stage
 
 
-def test_outcomes_in_any_order() -> None:
+async def test_outcomes_in_any_order() -> None:
     source = Source()
-    _, (a, b, c, d) = claimed(source, "abcd")
+    _, (a, b, c, d), _ = claimed(source, "abcd")
     c.accept()
     a.reject()
     d.accept()
@@ -170,9 +182,9 @@ def test_outcomes_in_any_order() -> None:
     assert source.outcomes == ["failed", "released", "done", "done"]
 
 
-def test_what_the_loop_is_through_with_stays_with_the_user() -> None:
+async def test_what_the_loop_is_through_with_stays_with_the_user() -> None:
     source = Source()
-    claims, (a, b, c) = claimed(source, "abc")
+    claims, (a, b, c), stage = claimed(source, "abc")
     claims.done(2)
     claims.release()
     assert [each.settled for each in (a, b, c)] == [False, False, True]
@@ -180,30 +192,28 @@ def test_what_the_loop_is_through_with_stays_with_the_user() -> None:
     a.accept()
     c.accept()  # too late
     assert source.outcomes == ["done", "done", "released"]
-    assert not claims.undecided
+    assert not stage.undecided
 
 
-def test_a_loop_that_fails_fails_at_its_item_unless_that_is_decided() -> None:
+async def test_a_loop_that_fails_fails_at_its_item_unless_that_is_decided() -> None:
     source = Source()
     error = LookupError("b")
-    claims, (a, b) = claimed(source, "ab")
+    claims, (a, b), _ = claimed(source, "ab")
     a.accept()
-    claims.fail(error)
-    claims.fail(error)
+    claims.take().fail(error)
+    claims.take().fail(error)
     assert (source.outcomes, source.errors) == (["done", "failed"], [None, error])
     assert b.settled
 
 
-def test_a_claim_that_is_taken_leaves_all_but_a_failure_to_the_user() -> None:
+async def test_a_claim_that_is_taken_leaves_all_but_a_failure_to_the_user() -> None:
     source = Source()
-    claims, (a, b, c) = claimed(source, "abc")
+    claims, (a, b, c), _ = claimed(source, "abc")
     first, second, third = (claims.take() for _ in range(3))
-    assert isinstance(first, HoldBeside)
     first.loosen()
     first.done()
-    assert not first.gone
+    assert not a.settled
     a.accept()
-    assert first.gone
     second.release()
     third.fail(LookupError())
     b.accept()  # too late

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import trio
 
 from rstreams import DeadLetters, Delivery, Stream
 from rstreams._codec import encode_value
+from rstreams._core.claims import Claims, Ending, Settles
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, SpecViolation
 from rstreams.net.links.failures import DeadLetterQueue
-from rstreams.protocol.delivery import FAILED, RELEASED, ForwardedHold, Outcome
+from rstreams.protocol.delivery import FAILED, RELEASED, Forwarded, Outcome, outcome_of
 from rstreams.protocol.life import ReceiverPhase
 from rstreams.protocol.packing import _TOLD_BYTES, OUTCOMES, Pack, without_texts
 from rstreams.testing import ProbeSubscriber
@@ -142,7 +144,7 @@ def test_what_is_told_of_an_item_is_no_larger_than_is_counted_on(index: int) -> 
 
 
 async def test_a_description_that_is_no_text_is_named() -> None:
-    delivery = Delivery("item", ForwardedHold(Settled(), 0, raises))
+    delivery = Delivery("item", Claims(Settled(), 0, (0,)))
     with pytest.raises(ConfigError, match=r"reject\(description=5\)"):
         delivery.reject("app:bad", 5)  # type: ignore[arg-type]
     assert not delivery.settled
@@ -152,17 +154,15 @@ def raises(error: BaseException) -> None:
     raise error
 
 
-class Settled:
-    """Who settles deliveries, as far as holds know."""
+class Settled(Settles):
+    """Notes how claims end."""
 
     def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
+        self.told: list[Ending] = []
 
-    def settle(self, _delivery: object, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-
-    def fail(self, _delivery: object, _payload: bytes, error: BaseException) -> None:
-        raise error
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:
+        assert epoch == 0
+        self.told += [how] * len(places)
 
 
 async def test_a_dead_letter_after_the_drain_is_given_back() -> None:
@@ -172,9 +172,9 @@ async def test_a_dead_letter_after_the_drain_is_given_back() -> None:
 
     settled = Settled()
     letters = DeadLetterQueue("dead", refuse)
-    letters.put(b"", ForwardedHold(settled, 1, raises))
-    letters.put(b"", ForwardedHold(settled, 2, raises))
-    assert settled.outcomes == [FAILED, FAILED]
+    letters.put(b"", Claims(Forwarded(settled, raises), 0, (1,)))
+    letters.put(b"", Claims(Forwarded(settled, raises), 0, (2,)))
+    assert [isinstance(how, DeliveryFailed) and outcome_of(how) for how in settled.told] == [FAILED, FAILED]
 
 
 @pytest.mark.parametrize("word", ["accept", "reject", "release", "modify"])

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from rstreams.abc import Hold
-from rstreams_spark._claims import Claims
+from rstreams.abc import ClaimsInOrder, Hold
 
 
 @dataclass
@@ -67,7 +66,7 @@ class AssignedBatches:
             self._batches.append(_AssignedBatch(self.taken, self.making))
             self.making = 0
 
-    def settle(self, committed: int, claims: Claims, remembered: int) -> None:
+    def settle(self, committed: int, claims: ClaimsInOrder, remembered: int) -> None:
         """Settle the batches of the first `committed` messages; remember the ids of the last `remembered` of these."""
         self.committed = committed
         while self._batches and self._batches[0].end <= committed:

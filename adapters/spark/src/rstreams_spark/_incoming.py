@@ -46,12 +46,11 @@ from collections.abc import Iterable, Iterator
 
 import trio
 
-from rstreams.abc import Subscription
+from rstreams.abc import ClaimsInOrder, Subscription, gather
 from rstreams.errors import Condition, DeliveryFailed, RemoteProtocolError
 from rstreams.message import decode_message
 from rstreams_spark._assigned import AssignedBatches
 from rstreams_spark._bodies import as_text
-from rstreams_spark._claims import Claims, claims_of
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._waiting_rows import MAX_ROWS, TooLarge, WaitingRows
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
@@ -90,7 +89,7 @@ class IncomingRows:
         self._pack = 1  # the most messages in a delivery
         self._reject_unparsable = reject_unparsable
         self._subscription: Subscription | None = None
-        self._claims: Claims | None = None
+        self._claims: ClaimsInOrder | None = None
         self._demand = 0
         self._credit_since = -math.inf  # when the peer, which had no credit, was granted some
         self._waiting = WaitingRows(rows, largest=largest, most_rows=most_rows, most_bytes=most_bytes)
@@ -126,7 +125,7 @@ class IncomingRows:
     def on_subscribe(self, subscription: Subscription) -> None:
         """Take the link on."""
         self._subscription = subscription
-        self._claims = claims_of(subscription)
+        self._claims = gather(subscription, loose=False)
         self._attached.set()
         self._news.set()
 
@@ -275,7 +274,7 @@ class IncomingRows:
         self.losses += 1
         if self._claims is not None and self._subscription is not None:
             self._claims.release()
-            self._claims = claims_of(self._subscription)
+            self._claims = gather(self._subscription, loose=False)
         making = self._assigned.making
         may_come = self._assigned.forget_claims()
         if self._known is not None:

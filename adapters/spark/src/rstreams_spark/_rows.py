@@ -6,10 +6,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, overload
 
-from rstreams.abc import Hold, HoldRun, Subscriber
+from rstreams.abc import DONE, Claims, Ending, Hold, Settles, Subscriber
 
 
-class SentRows(NamedTuple):
+class SentRow(NamedTuple):
+    """A row of a task.
+
+    Attributes:
+        number: Its number in the task.
+        message: It as an encoded message.
+    """
+
+    number: int
+    message: bytes
+
+
+class SentRows(Sequence[SentRow]):
     """Rows of a task.
 
     Attributes:
@@ -17,15 +29,26 @@ class SentRows(NamedTuple):
         messages: Each as an encoded message.
     """
 
-    numbers: Sequence[int]
-    messages: list[bytes]
+    def __init__(self, numbers: Sequence[int], messages: list[bytes]) -> None:
+        self.numbers = numbers
+        self.messages = messages
 
-    def slice(self, first: int, last: int) -> SentRows:
-        """Return some of the rows."""
-        return SentRows(self.numbers[first:last], self.messages[first:last])
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    @overload
+    def __getitem__(self, at: int) -> SentRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> SentRows: ...
+
+    def __getitem__(self, at: int | slice) -> SentRow | SentRows:
+        if isinstance(at, slice):
+            return SentRows(self.numbers[at], self.messages[at])
+        return SentRow(self.numbers[at], self.messages[at])
 
 
-class RowPublisher:
+class RowPublisher(Settles):
     """Publishes rows once, in order, and notes the first that the receiver did not accept.
 
     Demand: Answered from the rows that wait, at once and without recursion.
@@ -62,11 +85,11 @@ class RowPublisher:
         self._finished = False
         self._ended = False
         self._subscriber: Subscriber[bytes] | None = None
-        self._on_held_run: Callable[[list[bytes], HoldRun], None] | None = None
+        self._on_held_run: Callable[[list[bytes], Claims], None] | None = None
 
     def add(self, rows: SentRows) -> None:
         """Send these rows also."""
-        count = len(rows.messages)
+        count = len(rows)
         if not count:
             return
         if self.first is None:
@@ -100,7 +123,7 @@ class RowPublisher:
     def hold(self) -> Hold:
         """Return a hold that notes the outcome of the message being sent."""
         assert self._sending is not None, "a message is being sent"
-        return _RowHold(self, self._sending)
+        return Claims(self, 0, self._sending)
 
     def _emit(self) -> None:
         subscriber = self._subscriber
@@ -116,7 +139,7 @@ class RowPublisher:
                     subscriber.on_next(self._sending.messages[0])
                 else:
                     rows = self._take(self.demand)
-                    self._on_held_run(rows.messages, _RowRun(self, rows))
+                    self._on_held_run(rows.messages, Claims(self, 0, rows))
         finally:
             self._emitting = False
         if sent and not self._waiting:
@@ -128,62 +151,18 @@ class RowPublisher:
     def _take(self, most: int) -> SentRows:
         """Take the next rows, at most so many; there are some."""
         rows, first = self._waiting[0], self._at
-        last = min(first + most, len(rows.messages))
+        last = min(first + most, len(rows))
         self._at = last
-        if last == len(rows.messages):
+        if last == len(rows):
             self._waiting.popleft()
             self._at = 0
         self.demand -= last - first
         self.waiting -= last - first
-        return rows if last - first == len(rows.messages) else rows.slice(first, last)
+        return rows if last - first == len(rows) else rows[first:last]
 
-    def refuse(self, row: SentRows) -> None:
-        """Note a message that was not accepted."""
-        if self.refused is None:
-            self.refused = row.numbers[0], row.messages[0]
-
-
-class _RowHold:
-    __slots__ = ("_publisher", "_row")
-
-    def __init__(self, publisher: RowPublisher, row: SentRows) -> None:
-        self._publisher = publisher
-        self._row = row
-
-    def done(self) -> None:
-        self._publisher.accepted += 1
-
-    def fail(self, error: BaseException) -> None:  # publish() raises it
-        self._publisher.refuse(self._row)
-
-    def release(self) -> None:
-        self._publisher.refuse(self._row)
-
-
-class _RowRun(HoldRun):
-    """The holds of rows that were sent in one call."""
-
-    __slots__ = ("_publisher", "_rows")
-
-    def __init__(self, publisher: RowPublisher, rows: SentRows) -> None:
-        self._publisher = publisher
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows.messages)
-
-    @overload
-    def __getitem__(self, at: int) -> Hold: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> _RowRun: ...
-
-    def __getitem__(self, at: int | slice) -> Hold | _RowRun:
-        if isinstance(at, slice):
-            return _RowRun(self._publisher, SentRows(self._rows.numbers[at], self._rows.messages[at]))
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        return _RowHold(self._publisher, SentRows((self._rows.numbers[at],), [self._rows.messages[at]]))
-
-    def done(self) -> None:
-        self._publisher.accepted += len(self)
+    def settle(self, epoch: int, places: Sequence[SentRow], how: Ending) -> None:
+        """Note the outcome of rows."""
+        if how is DONE:
+            self.accepted += len(places)
+        elif self.refused is None:
+            self.refused = places[0]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rstreams._core.gathering import Holds, gather
-from rstreams._core.holds import NO_HOLD, SharedHold
+from rstreams._core.claims import NO_HOLD, claims_on, is_gone, loosen
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher
 from rstreams.operators.count import count
@@ -65,7 +65,7 @@ def test_a_source_that_needs_no_acknowledgement_costs_nothing() -> None:
 @pytest.mark.parametrize("end", ["done", "failed", "released"])
 def test_claims_on_items_of_any_source(end: str) -> None:
     source = ManualPublisher[int]()
-    claims: list[Holds] = []
+    claims: list[ClaimsInOrder] = []
 
     class Gatherer(ProbeSubscriber[int]):
         def on_next(self, item: int) -> None:
@@ -73,7 +73,7 @@ def test_claims_on_items_of_any_source(end: str) -> None:
             claims[0].keep()
 
     source.subscribe(Gatherer(3))
-    claims.append(Holds(source, loose=True))
+    claims.append(ClaimsInOrder(source.hold, loose=True))
     source.next(1, 2)
     assert (len(claims[0]), claims[0].gone, source.outcomes) == (2, False, [None, None])
     claims[0].loosen()
@@ -103,11 +103,11 @@ class Window:
 
 def test_an_item_is_held_loosely_when_all_who_hold_it_are_loose() -> None:
     below = Window()
-    shared = SharedHold((below,))
+    shared = claims_on(below)
     firm, loose = shared.hold(), shared.hold()
     shared.loosen()
     shared.loosen()
-    loose.loosen()  # type: ignore[attr-defined] # not every hold has it
+    loosen(loose)
     assert not below.loose
     firm.done()
     assert below.loose
@@ -117,7 +117,7 @@ def test_an_item_is_held_loosely_when_all_who_hold_it_are_loose() -> None:
     shared.done()
     loose.release()
     assert below.told == ["released"]
-    assert loose.gone
+    assert is_gone(loose)
 
 
 def test_holds_whose_items_have_gone_are_forgotten() -> None:
@@ -132,7 +132,7 @@ def test_holds_whose_items_have_gone_are_forgotten() -> None:
                 made[-11].gone = True  # there is room for ten
             return made[-1]
 
-    claims = Holds(Source(), loose=True)
+    claims = ClaimsInOrder(Source().hold, loose=True)
     for _ in range(1000):
         claims.keep()
         assert len(claims) <= 64

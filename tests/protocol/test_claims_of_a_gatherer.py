@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rstreams._core.gathering import Gathering, gather
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams.abc import Hold, Subscription
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
 from rstreams.testing import ProbeSubscriber
@@ -25,7 +25,7 @@ class Gatherer(ProbeSubscriber[int]):
     def on_subscribe(self, subscription: Subscription) -> None:
         claims = gather(subscription, loose=self._loose)
         assert claims is not None
-        self.claims: Gathering = claims
+        self.claims: ClaimsInOrder = claims
         super().on_subscribe(subscription)
 
     def on_next(self, item: int) -> None:
@@ -42,7 +42,7 @@ class Gatherer(ProbeSubscriber[int]):
             self.claims.keep()
 
 
-def end(claim: Hold | Gathering, how: str) -> None:
+def end(claim: Hold | ClaimsInOrder, how: str) -> None:
     if how == "done":
         claim.done()
     elif how == "fail":

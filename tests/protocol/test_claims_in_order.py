@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from rstreams._core.gathering import gather
+from rstreams._core.claims_in_order import gather
 from rstreams.abc import Hold
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome, reject
 from rstreams.protocol.frames import Disposition
@@ -231,9 +231,9 @@ def test_the_link_is_woken_once_for_all_consumers_of_its_items() -> None:
     played = PlayedReceiver(request=4, on_item=lambda item: claims[item % 2].keep())
     claims = []
     for _ in range(2):
-        gathering = gather(played.end, loose=False)
-        assert gathering is not None
-        claims.append(gathering.in_order())
+        gathered = gather(played.end, loose=False)
+        assert gathered is not None
+        claims.append(gathered)
     played.transfer(4)
     played.driver.awake = False
     woken = []
