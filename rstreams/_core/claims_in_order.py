@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from rstreams._core.claims import (
     DONE,
@@ -35,9 +35,6 @@ from rstreams._core.claims import (
     loosen,
     no_claims,
 )
-
-if TYPE_CHECKING:  # `rstreams.abc` shows the claims
-    from rstreams.abc import Subscription
 
 _FEW = 64
 """The number of places at which holds are first removed whose items the source has settled."""
@@ -55,6 +52,14 @@ class KeepsPlaces(Protocol):
         ...
 
 
+class HasHolds(Protocol):
+    """A subscription, as far as claims know it."""
+
+    def hold(self) -> Hold:
+        """Take a hold on the item in `on_next`."""
+        ...
+
+
 class Gatherable(Protocol):
     """A subscription that can keep claims on its items for a stage that gathers them."""
 
@@ -66,7 +71,7 @@ class Gatherable(Protocol):
         ...
 
 
-def gather(subscription: Subscription, *, loose: bool) -> ClaimsInOrder | None:
+def gather(subscription: HasHolds, *, loose: bool) -> ClaimsInOrder | None:
     """Return an object that keeps the claims on the items of `subscription`; None if no item needs any."""
     keep: Callable[..., ClaimsInOrder | None] | None = getattr(subscription, "gather", None)  # as `Gatherable` says
     return ClaimsInOrder(subscription.hold, loose=loose) if keep is None else keep(loose=loose)

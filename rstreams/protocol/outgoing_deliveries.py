@@ -30,7 +30,7 @@ from rstreams.protocol.item_numbers import ItemNumbers
 from rstreams.protocol.outgoing_body import OutgoingBody
 from rstreams.protocol.outgoing_holds import SentRuns, claims_on_item
 from rstreams.protocol.outgoing_items import OutgoingItems
-from rstreams.protocol.packer import Pack, Packer
+from rstreams.protocol.packer import Packer, SentPack
 from rstreams.protocol.packing import MAX_PACK_BYTES, told_outcomes
 from rstreams.protocol.unsettled import UnsettledBound
 
@@ -111,7 +111,7 @@ class OutgoingDeliveries:
         self.refused = 0
         self.late = 0
         self.resent = 0
-        self.unsettled: dict[Hashable, Hold | Pack] = {}
+        self.unsettled: dict[Hashable, Hold | SentPack] = {}
         self.body: OutgoingBody | None = None
         self.bound = bound
         self.numbers = numbers
@@ -189,7 +189,7 @@ class OutgoingDeliveries:
                 return 0
         are_bodies = items.are_bodies
         payloads, claims, numbers = items.take(count)
-        kept: list[Hold | Pack] = []
+        kept: list[Hold | SentPack] = []
         if packs:
             payloads, kept = packer.pack(packs, claims, numbers, are_bodies=are_bodies)
             at = 0
@@ -250,13 +250,13 @@ class OutgoingDeliveries:
             self._runs.add((tags[begin:end], kept[begin:end], sizes[begin:end], run))
             begin = end
 
-    def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold | Pack], sizes: list[int]) -> None:
+    def _keep(self, tags: range, payloads: Sequence[bytes], holds: Iterable[Hold | SentPack], sizes: list[int]) -> None:
         """Keep each delivery's hold, and messages that may have to be sent again; a pack keeps its items itself."""
         self.unsettled.update(zip(tags, holds, strict=False))
         self._sizes.update(zip(tags, sizes, strict=True))
         if self._resends:
             sent = zip(tags, payloads, strict=True)
-            self._kept.update((tag, payload) for tag, payload in sent if not isinstance(self.unsettled[tag], Pack))
+            self._kept.update((tag, payload) for tag, payload in sent if not isinstance(self.unsettled[tag], SentPack))
 
     def _know_each(self) -> None:
         """Know each unsettled delivery by its tag."""
@@ -330,7 +330,7 @@ class OutgoingDeliveries:
         if body.tag in self._sizes:
             self._forget_sizes([body.tag], 1)
         hold = self.unsettled.pop(body.tag, NO_HOLD)
-        assert not isinstance(hold, Pack), "an item of a pack has no body that is sent in parts"
+        assert not isinstance(hold, SentPack), "an item of a pack has no body that is sent in parts"
         return hold
 
     # how they are settled
@@ -361,7 +361,7 @@ class OutgoingDeliveries:
         for tag, hold in zip(tags, holds, strict=True):
             if hold is None:
                 self.late += 1
-            elif isinstance(hold, Pack):
+            elif isinstance(hold, SentPack):
                 self._pack_settled(hold, outcome)
             elif not accepted:
                 self._refuse(tag, hold, outcome)
@@ -388,7 +388,7 @@ class OutgoingDeliveries:
             claims.done()
         return tags
 
-    def _accepted(self, holds: list[Hold | Pack | None]) -> None:
+    def _accepted(self, holds: list[Hold | SentPack | None]) -> None:
         """End the holds of items that were accepted; None stands for an item that is not waited for."""
         missing, free = holds.count(None), holds.count(NO_HOLD)
         self.late += missing
@@ -396,7 +396,7 @@ class OutgoingDeliveries:
         if missing + free < len(holds):
             for hold in holds:
                 if hold is not None:
-                    assert not isinstance(hold, Pack), "packs are accepted one by one"
+                    assert not isinstance(hold, SentPack), "packs are accepted one by one"
                     hold.done()
 
     def _streamed_settled(self, tags: Iterable[Hashable]) -> None:
@@ -408,7 +408,7 @@ class OutgoingDeliveries:
             body.cancel()
             self._send(Transfer([body.tag], [b""], aborted=True))
 
-    def _pack_settled(self, pack: Pack, outcome: Outcome) -> None:
+    def _pack_settled(self, pack: SentPack, outcome: Outcome) -> None:
         if outcome.kind == "accepted":
             self.accepted += len(pack.claims)
             pack.claims.done()
@@ -455,7 +455,7 @@ class OutgoingDeliveries:
         numbers: list[int] = []
         tag: Any
         for tag, hold in self.unsettled.items():
-            if isinstance(hold, Pack):
+            if isinstance(hold, SentPack):
                 payloads += hold.items
                 holds += hold.claims.each()
                 numbers += hold.numbers
@@ -482,7 +482,7 @@ class OutgoingDeliveries:
         self._streamed.clear()
         self._sizes.clear()
         self.bound.clear()
-        holds = (kept.claims if isinstance(kept, Pack) else kept for kept in unsettled.values())
+        holds = (kept.claims if isinstance(kept, SentPack) else kept for kept in unsettled.values())
         return [hold for hold in holds if hold is not NO_HOLD]
 
 
@@ -492,6 +492,6 @@ def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
     return Outcome("rejected", Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, f"{place}: {text}" if place else text)
 
 
-def count_items(holds: Iterable[Hold | Pack | None]) -> int:
+def count_items(holds: Iterable[Hold | SentPack | None]) -> int:
     """Return the number of items of these holds; the hold of a pack stands for several, and None for none."""
-    return sum(len(hold.claims) if isinstance(hold, Pack) else 1 for hold in holds if hold is not None)
+    return sum(len(hold.claims) if isinstance(hold, SentPack) else 1 for hold in holds if hold is not None)

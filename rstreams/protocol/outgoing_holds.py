@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
-from rstreams._core.claims import EACH_HOLD, NO_HOLD, Claims, no_claims
+from rstreams._core.claims import EACH_HOLD, NO_HOLD, Claims, Settles, no_claims
 from rstreams.abc import Hold
 
 SentRun: TypeAlias = tuple[range, Sequence[bytes], list[int], Claims]
@@ -74,16 +74,19 @@ class WaitingClaims:
         (claims,) = self.take(1)
         return next(claims.each())
 
-    def remove(self, hold: Hold) -> int:
-        """Take a single hold out; return the place that it had, -1 if it is not there."""
+    def remove(self, source: Settles) -> tuple[int, Hold | None]:
+        """Take out the claim on a single item that has this source; return the place of the item, and the claim."""
         at = 0
         for run in self._runs:
-            if type(run) is list and hold in run:
-                place = run.index(hold)
-                del run[place]
-                return at + place
-            at += len(run)
-        return -1
+            if isinstance(run, Claims):
+                at += len(run)
+                continue
+            for hold in run:
+                if isinstance(hold, Claims) and hold.source is source:
+                    run.remove(hold)
+                    return at, hold
+                at += 1
+        return at, None
 
     def take_all(self) -> list[Hold]:
         """Take out the hold of each item."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
-from rstreams._core.claims import NO_HOLD, Claims, no_claims
+from rstreams._core.claims import NO_HOLD, Claims, Settles, no_claims
 from rstreams._core.fast_paths import SharedRun, draws_of
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
@@ -444,10 +444,10 @@ class OutgoingItems(Scannable, Generic[T]):
         self.numbers.take_back(numbers)
         self._ledger.take_back(len(payloads))
 
-    def withdraw(self, hold: Hold) -> bool:
-        """Forget a held item that has a hold of its own, which is released; return whether it was held."""
-        at = self.holds.remove(hold)
-        if at < 0:
+    def withdraw(self, source: Settles) -> bool:
+        """Forget a held item whose claim has a source of its own, and release it; return whether it was held."""
+        at, hold = self.holds.remove(source)
+        if hold is None:
             return False
         self.count_received()  # before one is missing
         self._heads -= type(self.payloads.pop(at)) is StreamedHead

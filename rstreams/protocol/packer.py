@@ -12,7 +12,7 @@ from rstreams.protocol.outgoing_holds import cut_off
 from rstreams.protocol.packing import FRAME_PACK_BYTES, MAX_PACK_BYTES, encode_bodies, encode_pack, most_pack_bytes
 
 
-class Pack(NamedTuple):
+class SentPack(NamedTuple):
     """The items of a packed delivery, in their order.
 
     Attributes:
@@ -110,7 +110,7 @@ class Packer:
 
     def pack(
         self, packs: Sequence[list[bytes]], claims: list[Claims], numbers: Sequence[int], *, are_bodies: bool
-    ) -> tuple[list[bytes], list[Hold | Pack]]:
+    ) -> tuple[list[bytes], list[Hold | SentPack]]:
         """Return the message of each pack, and what is kept for it; a single item is an ordinary message with its hold.
 
         Args:
@@ -121,7 +121,7 @@ class Packer:
         """
         encode = encode_bodies if are_bodies else encode_pack
         messages: list[bytes] = []
-        kept: list[Hold | Pack] = []
+        kept: list[Hold | SentPack] = []
         at = 0
         for items in packs:
             size = len(items)
@@ -130,6 +130,6 @@ class Packer:
                 kept.append(next(cut_off(claims, 1).each()))
             else:
                 messages.append(encode(items))
-                kept.append(Pack(cut_off(claims, size), items if self._keeps else (), numbers[at : at + size]))
+                kept.append(SentPack(cut_off(claims, size), items if self._keeps else (), numbers[at : at + size]))
             at += size
         return messages, kept

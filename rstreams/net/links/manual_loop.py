@@ -191,7 +191,7 @@ class _ByUser(Settles):
             self._stage.decide(number, how)
 
 
-class _Beside(Settles):
+class _LeftToUser(Settles):
     """The source of the claims of stages on deliveries that the user settles: they only fail, or give back."""
 
     __slots__ = ()
@@ -206,12 +206,12 @@ class _Beside(Settles):
         return all(delivery.settled for delivery in places)
 
 
-_BESIDE: Final = _Beside()
+_LEFT_TO_USER: Final = _LeftToUser()
 
 
 def claims_beside(delivery: Delivery[Any]) -> Claims:
     """Return the claim of a stage on a delivery that the user settles; the user makes room, even if it is loose."""
-    return Claims(_BESIDE, 0, (delivery,))
+    return Claims(_LEFT_TO_USER, 0, (delivery,))
 
 
 def end_delivery(delivery: Delivery[Any], how: Ending) -> None:

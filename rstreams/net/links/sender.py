@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checkable
 
 import trio
 
 from rstreams import _machine
+from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
 from rstreams._core.demand import TURN_S, add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
@@ -16,6 +17,9 @@ from rstreams.message import encode_item
 from rstreams.net.links.bodies import is_streamed
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.home import Home
+
+_ONE: Final = (0,)
+"""The place of the one message of a receipt."""
 
 TURN_CALLS: Final = 128
 """The most calls of `submit` between two at which other tasks run."""
@@ -79,27 +83,15 @@ class Receipt:
             tell(self)
 
 
-class MessageHold(Receipt):
-    """The receipt as the hold that its link lets go of."""
+class SentReceipt(Receipt, Settles):
+    """The receipt as the source of the claim that its link ends."""
 
     __slots__ = ()
 
-    def done(self) -> None:
-        """Accepted."""
-        if not self._settled:
-            self._settle()
-
-    def fail(self, error: BaseException) -> None:
-        """Not accepted, or unknown."""
-        if not self._settled:
-            self._error = error
-            self._settle()
-
-    def release(self) -> None:
-        """Given back."""
-        self.fail(DeliveryFailed("released"))
-
-    def _settle(self) -> None:
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one message
+        """Note the outcome."""
+        if how is not DONE:
+            self._error = how if isinstance(how, BaseException) else DeliveryFailed("released")
         self._settled = True
         if self._awaited is not None:
             self._awaited.set()
@@ -114,8 +106,8 @@ def _nobody(receipt: Receipt) -> None:
 class _GivesBack(Protocol):
     """A link that gives back a message that it has not sent."""
 
-    def withdraw(self, hold: Hold) -> bool:
-        """Forget the message with this hold, which is released; return whether it had not been sent."""
+    def withdraw(self, source: Settles) -> bool:
+        """Forget the message whose claim has this source, and release it; return whether it had not been sent."""
         ...
 
 
@@ -207,7 +199,7 @@ class Sender:
         self._subscriber: Subscriber[Any] | None = None
         self._demand = 0
         self._waiters: deque[Waiter] = deque()
-        self._current = MessageHold()
+        self._current: Hold = NO_HOLD  # on the message that is handed to the link
         self._closed: BaseException | None = None
         self._on_wait: Callable[[], None] | None = None
         self._begin_turn()
@@ -238,7 +230,7 @@ class Sender:
 
     def _take_back(self, receipt: Receipt) -> None:
         """Do not send a message that waits for room at the link, or for the next connection."""
-        if not receipt.settled and isinstance(self._subscriber, _GivesBack) and isinstance(receipt, MessageHold):
+        if not receipt.settled and isinstance(self._subscriber, _GivesBack) and isinstance(receipt, SentReceipt):
             self._subscriber.withdraw(receipt)
 
     async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
@@ -273,11 +265,12 @@ class Sender:
         return item if self._is_encoded else self._encoded(item)
 
     def _sent(self, encoded: object) -> Receipt:
-        receipt = self._current = MessageHold()
+        receipt = SentReceipt()
+        self._current = Claims(receipt, 0, _ONE)
         assert self._subscriber is not None, "there was credit"
         self._subscriber.on_next(encoded)
         if self._settled:
-            receipt.done()
+            receipt.settle(0, _ONE, DONE)
         return receipt
 
     def _begin_turn(self) -> None:

@@ -9,11 +9,12 @@ import trio
 
 import rstreams
 from rstreams import Message
+from rstreams._core.claims import Claims
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
 from rstreams.message import ByteStream, decode_body, encode_item
 from rstreams.net.links.bodies import encoded_once, open_body
-from rstreams.net.links.sender import TURN_CALLS, MessageHold, Receipt, SenderPublisher
+from rstreams.net.links.sender import TURN_CALLS, Receipt, SenderPublisher, SentReceipt
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.sender import LinkSubscriber
@@ -265,6 +266,6 @@ async def test_a_receipt_shows_what_is_known(on: Loop) -> None:
                 await receipt  # pyright: ignore[reportGeneralTypeIssues]
             await receipt.wait()
             assert repr(receipt) == "<rstreams receipt: accepted>"
-    late = MessageHold()
-    late.release()
+    late = SentReceipt()
+    Claims(late, 0, (0,)).release()
     assert repr(late) == "<rstreams receipt: failed: the receiver released an item>"
