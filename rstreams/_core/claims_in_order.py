@@ -189,7 +189,7 @@ class ClaimsInOrder:
         while kept and not len(kept[0]):  # the source has settled these
             kept.popleft()
         kept.append(claims)
-        if self.loose:
+        if self.loose and claims.source is not EACH_HOLD:  # holds become loose as they come
             claims.loosen()
 
     def put_place(self, source: Settles, epoch: int, place: Any) -> None:  # noqa: ANN401 - what the source calls it
@@ -205,11 +205,11 @@ class ClaimsInOrder:
         if hold is NO_HOLD:
             self.put_settled(1)
             return
-        self.put_place(EACH_HOLD, 0, hold)
         if self.loose:
             loosen(hold)
             if len(self) >= self._prune_at:
                 self._prune()
+        self.put_place(EACH_HOLD, 0, hold)
 
     def put_settled(self, n: int) -> None:
         """Keep the places of items that need no outcome, behind the others."""
