@@ -27,7 +27,10 @@ Ending: TypeAlias = BaseException | Literal["done", "released"]
 """How the claim on a place ends: processed, given back unprocessed, or failed with an error."""
 
 DONE: Final = "done"
+"""An item has been processed (accepted)."""
+
 RELEASED: Final = "released"
+"""An item is given back unprocessed (released)."""
 
 
 @runtime_checkable
