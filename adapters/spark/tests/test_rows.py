@@ -13,7 +13,7 @@ ROWS = SentRows(range(10, 13), MESSAGES)
 def test_rows_go_out_as_demand_comes_and_then_complete() -> None:
     room: list[int] = []
     rows, probe = RowPublisher(lambda: room.append(len(probe.items))), ProbeSubscriber[bytes]()
-    rows.add(ROWS.slice(0, 2))
+    rows.add(ROWS[0:2])
     rows.subscribe(probe)
     assert (rows.first, rows.added, rows.waiting) == (10, 2, 2)
     probe.request(1)
@@ -21,7 +21,7 @@ def test_rows_go_out_as_demand_comes_and_then_complete() -> None:
     probe.request(5)
     assert probe.items == MESSAGES[:2]
     assert room == [2]
-    rows.add(ROWS.slice(2, 3))
+    rows.add(ROWS[2:3])
     rows.finish()
     assert probe.items == MESSAGES
     assert (rows.first, rows.added, rows.waiting) == (10, 3, 0)
