@@ -169,10 +169,7 @@ class Forwarded(Settles):
 
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:
         """Accept the delivery, or give it back as failed."""
-        self._source.settle(epoch, places, how if how is DONE else _NOT_FORWARDED)
-
-
-_NOT_FORWARDED: Final = DeliveryFailed("modified", delivery_failed=True)
+        self._source.settle(epoch, places, how if how is DONE else DeliveryFailed("modified", delivery_failed=True))
 
 
 class Delivery(Generic[T]):
