@@ -11,7 +11,6 @@ import trio
 
 from rstreams.abc import Hold
 from rstreams.node.queue import Queue
-from rstreams.protocol.receiver import LinkSubscription
 from rstreams.simulation.weather import OF_PAIRS, Kind
 from rstreams.simulation.workloads._programs import (
     IDLE_S,
@@ -60,7 +59,7 @@ class _Asker:
         self._held: dict[str, Hold] = {}
         self._requested = self._came = 0
         self._there = trio.Event()
-        self._subscription: LinkSubscription[Any]
+        self._subscription: Any  # of a link, which can also be drained
 
     # the subscriber
 

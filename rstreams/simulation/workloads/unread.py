@@ -44,7 +44,7 @@ _SLACK_S: Final = 0.5
 _OF_NODES: Final[Sequence[Kind]] = ("kill", "power")
 
 
-class _Store:
+class _Unread:
     """A queue, the messages for it, and what must become of them."""
 
     def __init__(self, world: World) -> None:
@@ -154,7 +154,7 @@ class _Store:
 
 def workload(world: World) -> None:
     """Set up a producer, and readers that come late."""
-    store, random = _Store(world), world.random
+    store, random = _Unread(world), world.random
     url = world.node("node", store.declare, store=store.durable, idle_timeout_s=IDLE_S)
     store.note_address()
     settlement = random.choice(("at_least_once", "at_least_once", "effectively_once"))
@@ -186,7 +186,7 @@ def workload(world: World) -> None:
     world.start(referee, name="referee")
 
 
-async def _read_from(store: _Store, reader: ConsumerProgram, opens_s: float) -> None:
+async def _read_from(store: _Unread, reader: ConsumerProgram, opens_s: float) -> None:
     await trio.sleep_until(opens_s)
     store.begun_s = min(store.begun_s, store.world.now())
     await reader.run()
