@@ -42,7 +42,6 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         "_announced",
         "_came",
         "_claims",
-        "_decided",
         "_first",
         "_made",
         "_of_loop",
@@ -61,7 +60,6 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         self._claims: ClaimsInOrder | None = None  # on the items, if they need any
         self._of_loop: ClaimsInOrder | None = None  # of the loop, on their numbers
         self._announced: list[Callable[[], None]] = []
-        self._decided = _ByUser(self)
         self._came = self._made = self._first = 0
         self._taken: dict[int, Hold] = {}  # the claims on undecided items before `_first`
 
@@ -96,7 +94,7 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
             settle()
         begin, self._came = self._came, self._came + run.left
         if self._of_loop is not None and run.left:
-            self._of_loop.put(Claims(self, 0, range(begin, self._came)))
+            self._of_loop.put(Claims(_ByLoop(self), 0, range(begin, self._came)))
         deliveries = map(self._delivery_of, run.items, repeat(trio.current_time()))
         self._to_loop(UnmadeRun(deliveries, run.left, run.refuse))
 
@@ -109,7 +107,7 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
             return Delivery(item, NO_HOLD)
         number = self._made
         self._made = number + 1
-        delivery = Delivery(item, Claims(self._decided, 0, (number,)))
+        delivery = Delivery(item, Claims(self, 0, (number,)))
         self.undecided[number] = delivery, came
         return delivery
 
@@ -136,11 +134,11 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         """Ask when more items come: before that it does not matter which ones the loop is through with."""
         self._announced.append(settle)
 
-    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
+    def through_with(self, numbers: Sequence[int], how: Ending) -> None:
         """Hear from the loop what has become of items: only a failure decides, and that it gives items back."""
         if how is DONE:
             return
-        for number in places:
+        for number in numbers:
             if number < self._made:
                 if number in self.undecided:
                     end_delivery(self.undecided[number][0], how)
@@ -153,11 +151,12 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
                 self._made += 1  # it cannot be made
                 end(self._take(number), how)
 
-    # the deliveries call this
+    # as the source of the claims of deliveries
 
-    def decide(self, number: int, how: Ending) -> None:
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
         """End the claim on an item as the user decides."""
         assert self._claims is not None, "otherwise there is nothing to decide"
+        (number,) = places
         del self.undecided[number]
         if number == self._first and how is DONE:
             self._first += 1
@@ -177,8 +176,8 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         self._first = max(self._first, behind)
 
 
-class _ByUser(Settles):
-    """The source of the claims of deliveries: the user ends them."""
+class _ByLoop(Settles):
+    """The source of the claims of a loop on the numbers of items."""
 
     __slots__ = ("_stage",)
 
@@ -186,9 +185,8 @@ class _ByUser(Settles):
         self._stage = stage
 
     def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
-        """End the claims on items."""
-        for number in places:
-            self._stage.decide(number, how)
+        """Tell the stage that the loop is through with items."""
+        self._stage.through_with(places, how)
 
 
 class _LeftToUser(Settles):
