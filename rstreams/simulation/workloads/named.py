@@ -29,7 +29,7 @@ _LATER: Final = Reconnect(at_start=True, first_delay_s=0.4, max_delay_s=0.4)
 """Publishers come back later than subscribers, so that no backlog is full while its subscriber is away."""
 
 
-class _Letter:
+class _Issue:
     """The node's multicast, and the kills of the node."""
 
     def __init__(self, world: World) -> None:
@@ -80,7 +80,7 @@ class _Letter:
 class _Subscriber:
     """Takes items, and ends its subscription now and then, if it is one of those that do."""
 
-    def __init__(self, letter: _Letter, url: str, name: str, pause_s: float) -> None:
+    def __init__(self, letter: _Issue, url: str, name: str, pause_s: float) -> None:
         random = letter.world.random
         self.name = name
         self._letter = letter
@@ -142,7 +142,7 @@ class _Subscriber:
 
 def workload(world: World) -> None:
     """Set up publishers and subscribers, and a referee that waits until all is at rest."""
-    letter, random = _Letter(world), world.random
+    letter, random = _Issue(world), world.random
     url = world.node(_LETTER, letter.declare, store=True, idle_timeout_s=IDLE_S)
     world.note("address", address=_LETTER, copies=True, part=_LETTER, drops=letter.drops)
     for number in range(random.randint(2, 3) if letter.is_crowd else 1):
