@@ -30,7 +30,7 @@ _LATER: Final = Reconnect(at_start=True, first_delay_s=0.4, max_delay_s=0.4)
 
 
 class _Issue:
-    """The node's multicast, and the kills of the node."""
+    """A multicast with named subscriptions, and the kills of its node."""
 
     def __init__(self, world: World) -> None:
         random = world.random
