@@ -202,7 +202,12 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         f"c subscribed; killed c; {TWO}; c got 2; c got 1 attempt=2",
         {},
     ),
-    ("reordered", f"fault; {TWO}; c got 2; c got 1; healed", f"fault; {TWO}; c got 1; c got 2; healed", COPIES),
+    (
+        "reordered",
+        f"c subscribed; fault; {TWO}; c got 2; c got 1; healed",
+        f"c subscribed; fault; {TWO}; c got 1; c got 2; healed",
+        COPIES,
+    ),
     (
         "reordered",
         "p sent 1; p unknown 1; p sent 2; p accepted 2; c got 2; c got 1",
@@ -423,6 +428,19 @@ def test_one_who_began_behind_the_first_copy_of_an_item_may_get_the_second_copy_
     )
     assert check(events(script.replace("p sent 2;", "p sent 2; fault; healed;"), copies=True)) == []
     assert "reordered" in [each.kind for each in check(events(script, copies=True))]
+
+
+def test_a_subscription_that_began_behind_the_first_copy_of_an_item_may_get_the_second_copy_late() -> None:
+    script = "p sent 1; c subscribed; p sent 2; c got 2; c done 2; {}p accepted 1; c got 1; c done 1; p accepted 2; end"
+    assert check(events(script.format("killed node; started node; "), copies=True, part="node")) == []
+    assert [each.kind for each in check(events(script.format(""), copies=True, part="node"))] == ["reordered"]
+
+
+def test_the_second_copy_of_an_item_may_come_late_if_the_first_one_may_have_been_dropped() -> None:
+    script = "c subscribed; p sent 1; p sent 2; c got 2; c done 2; killed node; started node; "
+    script += "p accepted 1; c got 1; c done 1; p accepted 2; end"
+    assert check(events(script, copies=True, part="node", drops=["oldest"])) == []
+    assert [each.kind for each in check(events(script, copies=True, part="node"))] == ["reordered"]
 
 
 def test_what_was_done_is_not_lost_if_one_who_had_it_from_before_a_fault_gives_it_back() -> None:

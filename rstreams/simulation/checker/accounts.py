@@ -154,10 +154,11 @@ class JudgedSubscription:
     def may_come_late(self, item: Item, event: Told, last_fault: int, cause: int) -> bool:
         """Return whether somebody else may have had an item before, and given it back without having looked at it.
 
-        To one who began behind the first copy of an item, the second copy is the first one. Who was killed gets items
-        until the address notices; each is an attempt.
+        To one who began behind the first copy of an item, the second copy is the first one; likewise if the address
+        has dropped the first copy. Who was killed gets items until the address notices; each is an attempt.
         """
-        if self.start is not None and item.may_be_twice(self.address.promise, cause):
+        may_lack_one = self.start is not None or item.first <= self.since or bool(self.address.drops)
+        if may_lack_one and item.may_be_twice(self.address.promise, cause):
             return True
         if self.address.copies and not self.shared:
             return False
