@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, Final, Literal
@@ -154,6 +154,7 @@ class ConsumerProgram:
     noted: str | None = None
     hoards: bool = False
     begins_s: float = 0.0
+    _faults: dict[int | str, int] = field(default_factory=dict)  # how many there had been when an item came
 
     async def run(self) -> None:
         """Take items, for ever."""
@@ -214,7 +215,9 @@ class ConsumerProgram:
             fields["offset"] = message.annotations["x-stream-offset"]
         if message.delivery_count:
             fields["attempt"] = message.delivery_count + 1
-        self.world.note("got", **who, item=self.item_of(message.body), **fields)
+        item = self.item_of(message.body)
+        self._faults[item] = self.world.faults
+        self.world.note("got", **who, item=item, **fields)
 
     def _judge(self, delivery: rstreams.Delivery[rstreams.Message], who: dict[str, object]) -> None:
         verdict, item = self.random.choice(self.verdicts), self.item_of(delivery.item.body)
@@ -226,8 +229,8 @@ class ConsumerProgram:
             case "failed":
                 self.world.note("failed", **who, item=item)
                 delivery.modify(delivery_failed=True)
+                faults = self._faults[item]
                 if self.world.disturbed_until_s <= self.world.now():
-                    faults = self.world.faults
                     self.world.at(self.world.now() + CERTAIN_S, self._confirm, who, item, faults)
             case "rejected":
                 self.world.note("failed", **who, item=item, final=True)
