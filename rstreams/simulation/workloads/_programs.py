@@ -27,6 +27,9 @@ QUIET_S: Final = 2.5
 CERTAIN_S: Final = 0.1
 """After how long the outcome of an item has been stored, if nothing fails."""
 
+CLEARS_S: Final = 0.9
+"""For how long before everything heals consumers hurry; no further fault begins then."""
+
 IDLE_S: Final = 8.0
 """The idle time-out of all connections: a connection that has died is noticed soon."""
 
@@ -191,7 +194,7 @@ class ConsumerProgram:
                         kept.append(delivery)
                         world.note("level", of=f"items that {self.name} has", value=len(kept), most=options["window"])
                         continue
-                    await trio.sleep(self.pause_s * random.random())
+                    await trio.sleep(0.0 if self._clears() else self.pause_s * random.random())
                     self._judge(delivery, who)
                     left = None if left is None else left - 1
                     if left == 0:
@@ -200,6 +203,10 @@ class ConsumerProgram:
         finally:
             world.note("waiting", **who, count=0)
             world.note("unsubscribed", **who)
+
+    def _clears(self) -> bool:
+        """Return whether it hurries: what waits from lost connections shall be done with before everything heals."""
+        return 0.0 < self.world.calms_at_s - self.world.now() < CLEARS_S
 
     async def _judge_kept(self, kept: list[rstreams.Delivery[rstreams.Message]], who: dict[str, object]) -> None:
         """Judge all that is kept, again and again."""
