@@ -17,7 +17,7 @@ from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.subscription import ENDED
-from rstreams._stages.cuts import Boundary, Span
+from rstreams._stages.span_and_boundary import Boundary, Span
 from rstreams._stages.stage import KeepingStage, window_of
 from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
 

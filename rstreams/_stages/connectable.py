@@ -13,7 +13,7 @@ from weakref import ref
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._stages.quorum import Gathered
+from rstreams._stages.enough_subscribers import BegunByEnough
 from rstreams._stages.shared_run import NOBODY, Sharing
 from rstreams.abc import Cancellable, Publisher, Subscriber
 from rstreams.errors import RStreamsError
@@ -91,7 +91,7 @@ class Connectable(Watched, Generic[T]):
         Errors: `ConfigError` at the call if `subscribers` is less than 1.
         """
         require_count("ref_count", "subscribers", subscribers, 1, unit="")
-        return Gathered(self._source, self._make_run, subscribers, again=True)
+        return BegunByEnough(self._source, self._make_run, subscribers, again=True)
 
     def auto_connect(self, subscribers: int = 1) -> Publisher[T]:
         """Return a publisher that calls `connect` when `subscribers` are there, and cancels nothing when they leave.

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from rstreams._core.subscription import ENDED
-from rstreams._stages.cuts import Boundary
 from rstreams._stages.filtering_stage import Dropping
+from rstreams._stages.span_and_boundary import Boundary
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, Waits, Way
-from rstreams._stages.cuts import Boundary, Span
 from rstreams._stages.part import Part
+from rstreams._stages.span_and_boundary import Boundary, Span
 from rstreams._stages.splitter import Splitting
 from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
 from rstreams._core.fast_paths import held_runs_of
 from rstreams.abc import Hold, Subscriber
-from rstreams.node.handover import end_raised
+from rstreams.node.raising_subscriber import end_raised
 from rstreams.node.stored_message import Lasting, Stored
 from rstreams.node.subscription import AddressSubscription
 

@@ -12,7 +12,7 @@ from rstreams._core.claims import DONE, Claims, Ending, Settles
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.node.lifetime import QueueClock, dead_letter
-from rstreams.node.outlet import ProducerOutlet
+from rstreams.node.producer_outlet import ProducerOutlet
 from rstreams.node.stored_message import Stored
 
 RETRY_S: Final = 1.0

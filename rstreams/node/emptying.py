@@ -25,7 +25,7 @@ from rstreams.net.management import MovedLetters
 from rstreams.node.address import Address
 from rstreams.node.failure import TOLD
 from rstreams.node.lifetime import DELIVERY_COUNT
-from rstreams.node.outlet import ProducerOutlet
+from rstreams.node.producer_outlet import ProducerOutlet
 from rstreams.node.statistics import QueueStatistics
 
 AT_ONCE: Final = 256

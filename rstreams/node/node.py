@@ -19,7 +19,7 @@ from rstreams._core.asking_ahead import WINDOW
 from rstreams.errors import Condition, ConfigError, ConnectionLost
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.links.draining import Drained, wait_until
-from rstreams.net.links.home import Home
+from rstreams.net.links.own_run import OwnRun
 from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
     DEFAULT_MAX_FRAME_BYTES,
@@ -201,7 +201,7 @@ class Node(NodeAddresses, AdministeredNode):
             may_publish=self._links.may_publish,
             stored=StoredBytes(stored),
         )
-        operations = Operations(self, self._addresses, self._links.attached, self._access, self._links.leftovers)
+        operations = Operations(self, self._addresses, self._links.attached, self._access, self._links.gone_consumers)
         for name in MANAGEMENT:
             management = self._addresses[name] = ManagementAddress(name, operations.answer)
             management.begin(self._services)
@@ -209,7 +209,7 @@ class Node(NodeAddresses, AdministeredNode):
         self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
         self._scope = NetworkScope()
         self._entered = False
-        self._home: Home | None = None
+        self._own_run: OwnRun | None = None
         self._open = False
         self._exits = AsyncExitStack()
 
@@ -226,9 +226,9 @@ class Node(NodeAddresses, AdministeredNode):
         await self._exits.enter_async_context(self._scope)
         self._exits.push_async_callback(self._close)
         self._exits.callback(ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True))
-        self._home = Home()
+        self._own_run = OwnRun()
         self._start_soon(self._deadlines.run)
-        self._start_soon(self._links.leftovers.run)
+        self._start_soon(self._links.gone_consumers.run)
         self._start_soon(self._links.kept.run)
         self._start_soon(self._storage.run)
         for function, arguments in self._first_tasks:
@@ -315,10 +315,10 @@ class Node(NodeAddresses, AdministeredNode):
         Context: A task of the node's trio run; waits.
         """
         require_seconds("drain_and_close", "timeout_s", timeout_s)
-        if self._home is None:
+        if self._own_run is None:
             msg = "a Node is drained inside its block: async with Node() as node: await node.drain_and_close()"
             raise RuntimeError(msg)
-        error = self._home.elsewhere("drain_and_close()", "the node")
+        error = self._own_run.elsewhere("drain_and_close()", "the node")
         if error is not None:
             raise error
         self._at_work.refuse("drain_and_close()", "this node")

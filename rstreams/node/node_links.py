@@ -27,8 +27,8 @@ from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.node.attached_links import AttachedLinks, end_attached
+from rstreams.node.gone_consumers import GoneConsumers
 from rstreams.node.kept import KeptSubscriber, KeptSubscriptions, SubscriptionName
-from rstreams.node.leftovers import Leftovers
 from rstreams.node.rates import Rates
 from rstreams.node.relay import Relay
 from rstreams.node.stealable import BeginningSubscriber, NamedSubscriber
@@ -75,7 +75,7 @@ class NodeLinks:
     Attributes:
         attached: The links that have not ended.
         kept: The subscriptions that outlive their connections.
-        leftovers: The unsettled messages of consumers that have gone.
+        gone_consumers: The unsettled messages of consumers that have gone.
         closing: Whether new links are refused, except those that carry replies.
         producers: The ends that receive.
         repliers: The ends that receive, for addresses that are open while the node is drained.
@@ -108,7 +108,7 @@ class NodeLinks:
         self._pack_items = pack_items
         self._window_bytes = window_bytes
         self._unsettled = unsettled
-        self.leftovers = Leftovers()
+        self.gone_consumers = GoneConsumers()
         self.kept = KeptSubscriptions(budget)
         self.closing = False
         self.producers: WeakKeyDictionary[LinkSubscription[bytes], None] = WeakKeyDictionary()
@@ -133,7 +133,7 @@ class NodeLinks:
     def at_rest(self) -> bool:
         """Whether all deliveries that were under way when `drain` was called are through."""
         return (
-            not self.leftovers
+            not self.gone_consumers
             and all(producer.at_rest for producer in self.producers)
             and not any(end.in_hand for end in (*self.producers, *self.repliers) if not end.ended)
             and all(end.at_rest for end in self.consumers)
@@ -316,7 +316,7 @@ class NodeLinks:
             max_unsettled_bytes=self._unsettled.size,
             share=driver.share,
             size=supply.size,
-            finish_later=self.leftovers.add,
+            finish_later=self.gone_consumers.add,
             refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
         )
         (self.consumers if supply.sees_through else self.served)[end] = None

@@ -18,12 +18,12 @@ from rstreams.node.consumer import Consumer, Subscribing
 from rstreams.node.dead_letter_outlet import DeadLetterOutlet
 from rstreams.node.emptying import purge
 from rstreams.node.failure import Failure
-from rstreams.node.handover import hand_over
 from rstreams.node.lifetime import QueueClock
 from rstreams.node.measured_producer import MeasuredProducer
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES, MemoryRoom
 from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.producer import Producer
+from rstreams.node.raising_subscriber import hand_over
 from rstreams.node.redelivery import Delayed, RedeliveryDelay, require_max_deliveries
 from rstreams.node.room import Room
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS, DropSeen, Seen

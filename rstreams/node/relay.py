@@ -27,7 +27,7 @@ from rstreams.errors import Condition, DeliveryFailed, ProtocolError
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
-from rstreams.node.outlet import ProducerOutlet
+from rstreams.node.producer_outlet import ProducerOutlet
 from rstreams.node.rates import Metered
 from rstreams.protocol.receiver import LinkSubscription
 

@@ -10,7 +10,7 @@ from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.fast_paths import held_runs_of
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
-from rstreams.node.handover import end_raised, hand_over
+from rstreams.node.raising_subscriber import end_raised, hand_over
 
 
 class AddressSubscription(Scannable, ABC):

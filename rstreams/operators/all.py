@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._checks.functions import require_effect
-from rstreams._stages.early_answer import settled
+from rstreams._stages.yes_or_no import settled
 from rstreams.abc import Publisher
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._stages.enough_subscribers import BegunByEnough
 from rstreams._stages.log import Log
-from rstreams._stages.quorum import Gathered
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -53,4 +53,4 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
     """
     require_count("broadcast", "subscribers", subscribers, 1, unit="")
     require_count("broadcast", "window", window, 1)
-    return Gathered(source, lambda: Log("broadcast", window, together=True), subscribers, again=False)
+    return BegunByEnough(source, lambda: Log("broadcast", window, together=True), subscribers, again=False)

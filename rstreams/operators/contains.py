@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rstreams._stages.early_answer import settled
+from rstreams._stages.yes_or_no import settled
 from rstreams.abc import Publisher
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import TypeVar
 from rstreams._checks.numbers import require_count
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, take_demand
-from rstreams._stages.quorum import Gathered
+from rstreams._stages.enough_subscribers import BegunByEnough
 from rstreams._stages.router import RoutedMember, Routing
 from rstreams.abc import Publisher, Subscriber
 
@@ -57,9 +57,9 @@ def distribute(source: Publisher[T], *, subscribers: int = 1, window: int = 256)
     return distributed(source, subscribers, window)
 
 
-def distributed(source: Publisher[T], subscribers: int, window: int) -> Gathered[T]:
+def distributed(source: Publisher[T], subscribers: int, window: int) -> BegunByEnough[T]:
     """Return the publisher that distributes the items of `source`."""
-    return Gathered(source, lambda: _Distributing[T](window), subscribers, again=False)
+    return BegunByEnough(source, lambda: _Distributing[T](window), subscribers, again=False)
 
 
 class _Distributing(Routing[T, RoutedMember[T]]):

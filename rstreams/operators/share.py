@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._stages.enough_subscribers import BegunByEnough
 from rstreams._stages.log import Log
-from rstreams._stages.quorum import Gathered
 from rstreams.abc import Publisher
 
 T = TypeVar("T")
@@ -48,4 +48,4 @@ def share(source: Publisher[T], *, window: int = 256) -> Publisher[T]:
         [0, 0, 1, 1, 2, 2]
     """
     require_count("share", "window", window, 1)
-    return Gathered(source, lambda: Log("share", window), 1, again=True)
+    return BegunByEnough(source, lambda: Log("share", window), 1, again=True)

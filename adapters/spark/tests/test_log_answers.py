@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pytest
 import trio
 from rstreams_spark._logs import logs, tails
-from rstreams_spark._logs.glance import SeenOffsets, glance
 from rstreams_spark._logs.logs import NoAnswer, Tail
+from rstreams_spark._logs.offsets_at import SeenOffsets, offsets_at
 from rstreams_spark._logs.tails import NodeLogs, RabbitMQStreams
 from rstreams_spark.errors import SourceFailed
 
@@ -42,7 +42,7 @@ class Broker:
         self.errors: dict[str, list[RStreamsError]] = {"management": [], "ends": []}
         self.asked: Counter[str] = Counter()
         monkeypatch.setattr(tails, "rabbitmq_management", self._management)
-        monkeypatch.setattr(logs, "glance", self._glance)
+        monkeypatch.setattr(logs, "offsets_at", self._offsets_at)
 
     @asynccontextmanager
     async def _management(self, _connection: object) -> AsyncIterator[Broker]:
@@ -55,7 +55,7 @@ class Broker:
             return {"type": "stream"}
         raise ManagementRefused(name, 404, "not found")
 
-    async def _glance(self, _connection: object, address: str, start: object, *_: object) -> SeenOffsets:
+    async def _offsets_at(self, _connection: object, address: str, start: object, *_: object) -> SeenOffsets:
         self._fail("ends")
         offset = ENDS[address][0 if start == "first" else 1]
         return SeenOffsets(offset, offset, 1, 100)
@@ -65,9 +65,9 @@ class Broker:
             raise self.errors[question].pop(0)
 
 
-def streams_of(broker: Broker, patience_s: float = 600.0) -> RabbitMQStreams:
+def streams_of(broker: Broker, refused_s: float = 600.0) -> RabbitMQStreams:
     streams = RabbitMQStreams(broker)  # type: ignore[arg-type]
-    streams.patience_s = patience_s
+    streams.refused_s = refused_s
     return streams
 
 
@@ -103,11 +103,11 @@ async def test_an_error_that_stays_is_raised_when_the_time_is_over(
     broker = Broker(monkeypatch)
     broker.errors[question] = [error] * 1_000
     with pytest.raises(type(error)):
-        await streams_of(broker, patience_s=30.0).tails(["parts"])
+        await streams_of(broker, refused_s=30.0).tails(["parts"])
     assert 30 <= trio.current_time() < 40
     broker.errors[question] = [error] * 2
     with pytest.raises(type(error)):
-        await streams_of(broker, patience_s=0.0).tails(["parts"])
+        await streams_of(broker, refused_s=0.0).tails(["parts"])
 
 
 @pytest.mark.parametrize("condition", ["unauthorized-access", "not-allowed", "resource-limit-exceeded"])
@@ -175,7 +175,7 @@ class LateLink:
 async def test_a_link_that_is_attached_after_the_question_was_given_up_ends(autojump_clock: object) -> None:
     link = LateLink()
     with trio.move_on_after(1) as scope:
-        await glance(link, "log", "first", 1, "x-stream-offset")  # type: ignore[arg-type]
+        await offsets_at(link, "log", "first", 1, "x-stream-offset")  # type: ignore[arg-type]
     assert scope.cancelled_caught
     link.subscriber.on_subscribe(link)
     assert link.cancelled

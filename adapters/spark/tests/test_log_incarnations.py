@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from rstreams_spark._logs import logs as logs_module
-from rstreams_spark._logs.glance import SeenOffsets
 from rstreams_spark._logs.logs import Tail
+from rstreams_spark._logs.offsets_at import SeenOffsets
 from rstreams_spark._logs.plan import is_log_offset, made_offset, read_incarnations
 from rstreams_spark._logs.ranges import LogRange
 from rstreams_spark._logs.tails import RabbitMQStreams
@@ -165,13 +165,13 @@ class Streams(RabbitMQStreams):
         self.first = 0
         self.bodies: list[str] = []
         self.asked = 0
-        monkeypatch.setattr(logs_module, "glance", self._glance)
+        monkeypatch.setattr(logs_module, "offsets_at", self._offsets_at)
         monkeypatch.setattr(self, "answered", self._answered)
 
     async def _answered(self, _about: str, ask: Any) -> Any:  # noqa: ANN401 - of any question
         return await ask()
 
-    async def _glance(self, _connection: object, _address: str, start: Any, *_: object) -> SeenOffsets:  # noqa: ANN401 - a place
+    async def _offsets_at(self, _connection: object, _address: str, start: Any, *_: object) -> SeenOffsets:  # noqa: ANN401 - a place
         self.asked += 1
         at = {"first": 0, "last": len(self.bodies) - 1}.get(
             start, start if isinstance(start, str) else start - self.first

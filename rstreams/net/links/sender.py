@@ -16,7 +16,7 @@ from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
 from rstreams.message import encode_item
 from rstreams.net.links.bodies import is_streamed
 from rstreams.net.links.encoding import Encoding
-from rstreams.net.links.home import Home
+from rstreams.net.links.own_run import OwnRun
 
 _ONE: Final = (0,)
 """The place of the one message of a receipt."""
@@ -190,7 +190,7 @@ class Sender:
             message_of: Makes an encoded message of an item, after `encode`.
         """
         self.address = address
-        self._home = Home()
+        self._own_run = OwnRun()
         self._settled = settled
         self._streams = streams
         self._is_encoded = encoded
@@ -259,7 +259,7 @@ class Sender:
         return receipt
 
     def _checked(self, item: object) -> object:
-        error = self._home.elsewhere("send()", f"the sender to {self.address!r}")
+        error = self._own_run.elsewhere("send()", f"the sender to {self.address!r}")
         if error is not None:
             raise error
         return item if self._is_encoded else self._encoded(item)

@@ -50,8 +50,8 @@ from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, Request
 from rstreams.protocol.credit import require_window
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.runtime.context_managers import async_entered
-from rstreams.runtime.places import take_place
 from rstreams.runtime.scope import open_nursery
+from rstreams.runtime.semaphore import take_place
 from rstreams.stream import Stream
 
 T = TypeVar("T")

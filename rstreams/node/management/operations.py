@@ -36,8 +36,8 @@ from rstreams.node.access import Access
 from rstreams.node.address import Address
 from rstreams.node.attached_links import AttachedLink, AttachedLinks, end_attached
 from rstreams.node.emptying import Emptied, move_back
+from rstreams.node.gone_consumers import GoneConsumers
 from rstreams.node.kinds import KINDS, REFERS, AddressKind
-from rstreams.node.leftovers import Leftovers
 from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.node")
@@ -92,7 +92,7 @@ class Operations:
         addresses: Its addresses by name.
         links: The links of its clients.
         access: Decides what clients may do.
-        leftovers: The messages of links that have ended.
+        gone_consumers: The messages of links that have ended.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class Operations:
         addresses: Mapping[str, Address],
         links: AttachedLinks,
         access: Access,
-        leftovers: Leftovers,
+        gone_consumers: GoneConsumers,
     ) -> None:
-        self._leftovers = leftovers
+        self._gone_consumers = gone_consumers
         self._node = node
         self._addresses = addresses
         self._links = links
@@ -295,7 +295,7 @@ class Operations:
         for end, link in self._managed_links(asked.client):
             if str(link.number) == number:
                 end_attached(end, Condition.LINK_DETACH_FORCED, "this link was ended by the management of the node")
-                await self._leftovers.given_back()
+                await self._gone_consumers.given_back()
                 address = self._addresses.get(link.address)
                 if address is not None:
                     await address.written()  # the failed attempts of its messages

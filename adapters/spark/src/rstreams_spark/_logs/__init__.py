@@ -10,7 +10,7 @@ ranges      the rows of a range, in an executor
 link        one link to a partition, which an executor keeps from batch to batch
 jumps       places in a log that no message came from
 rows        the columns partition, offset and timestamp
-glance      a short link, which finds the offsets at one place
+offsets_at      a short link, which finds the offsets at one place
 plan        arithmetic on offsets: shares of a batch, ranges of a batch; it does no input or output
 options     the options of log mode
 bounds      where a read begins and ends, as the options say it

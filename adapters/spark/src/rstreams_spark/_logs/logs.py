@@ -12,8 +12,8 @@ import trio
 from rstreams import Connection
 from rstreams.errors import ConfigError, ConnectionLost, PeerClosed
 from rstreams_spark._logs.bounds import key_of
-from rstreams_spark._logs.glance import SeenOffsets, glance
-from rstreams_spark._logs.patience import Patience
+from rstreams_spark._logs.offsets_at import SeenOffsets, offsets_at
+from rstreams_spark._logs.passing_refusals import PassingRefusals
 from rstreams_spark.errors import SourceFailed
 
 V = TypeVar("V")
@@ -62,13 +62,13 @@ class Logs(ABC):
         offset_annotation: The annotation of a message that has its offset.
         refuses_lost: Whether the peer refuses a link that begins at a message that is gone, instead of beginning later.
         has_replicas: Whether the messages that one link can get may be fewer than the log has, for a moment.
-        patience_s: How many seconds to ask again while the peer refuses for a moment.
+        refused_s: How many seconds to ask again while the peer refuses for a moment.
     """
 
     offset_annotation = "x-stream-offset"
     refuses_lost = False
     has_replicas = False
-    patience_s = 0.0
+    refused_s = 0.0
 
     def __init__(self, connection: Connection) -> None:
         """Ask nothing yet."""
@@ -108,35 +108,35 @@ class Logs(ABC):
 
     async def offset_at(self, tail: Tail, at: datetime) -> int:
         """Return the offset of the first message at a time or later; the end if there is none."""
-        seen = await self.patiently(lambda: self.glance(tail.address, at, 1))
+        seen = await self.while_refused(lambda: self.offsets_at(tail.address, at, 1))
         return tail.end if seen.first is None else max(seen.first, tail.first)
 
-    async def glance(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
+    async def offsets_at(self, address: str, start: str | int | datetime, most: int | None) -> SeenOffsets:
         """Return the offsets of `most` messages from a place on; with None those of all that are there.
 
         Errors: `NoAnswer` if the peer does not answer; `LinkDetached` if it refuses the link.
         """
 
         async def ask() -> SeenOffsets:
-            return await glance(self._connection, address, start, most, self.offset_annotation)
+            return await offsets_at(self._connection, address, start, most, self.offset_annotation)
 
         return await self.answered(repr(address), ask)
 
-    async def patiently(self, ask: Callable[[], Awaitable[V]]) -> V:
+    async def while_refused(self, ask: Callable[[], Awaitable[V]]) -> V:
         """Return what `ask` returns; call it again after a refusal that passes, a lost connection, and no answer.
 
-        Errors: The last error, if it does not pass within `patience_s`.
+        Errors: The last error, if it does not pass within `refused_s`.
         """
-        patience = Patience(self.patience_s)
+        refusals = PassingRefusals(self.refused_s)
         while True:
             try:
                 return await ask()
             except PeerClosed as error:
                 if not self.refuses_for_a_moment(error):
                     raise
-                await patience.wait(error)
+                await refusals.wait(error)
             except (ConnectionLost, NoAnswer) as error:
-                await patience.wait(error)
+                await refusals.wait(error)
 
     async def answered(self, about: str, ask: Callable[[], Awaitable[V]]) -> V:
         """Return what `ask` returns; call it again if the connection was lost before the answer.

@@ -22,7 +22,7 @@ from rstreams_spark._log import say
 from rstreams_spark._logs.jumps import Jump
 from rstreams_spark._logs.link import LinkLost, LinkOptions, LinkPart, LogLink
 from rstreams_spark._logs.logs import Logs, Tail
-from rstreams_spark._logs.patience import Patience
+from rstreams_spark._logs.passing_refusals import PassingRefusals
 from rstreams_spark._logs.rows import link_columns
 from rstreams_spark._logs.tails import logs_of
 from rstreams_spark._options import SourceOptions, hide_credentials
@@ -123,7 +123,7 @@ class _RangeReader:
         self._link: LogLink | None = None
         self._drains = True
         self._end_is_there = False  # whether the peer of this link has told that the log has the end of the range
-        self._patience = Patience(options.max_reconnect_s if options.reconnect else 0.0)
+        self._refusals = PassingRefusals(options.max_reconnect_s if options.reconnect else 0.0)
         self._link_options = LinkOptions(
             link_columns(names), logs.offset_annotation, options.max_message_bytes, options.on_unparsable == "reject"
         )
@@ -143,13 +143,13 @@ class _RangeReader:
         except PeerClosed as error:
             self._drop()
             if self._logs.refuses_for_a_moment(error):
-                await self._patience.wait(error)
+                await self._refusals.wait(error)
                 return []
             gone = error.condition in (Condition.NOT_FOUND.value, MADE_ANEW)
             if not gone or not self._skips_lost(await self._logs.tail(self._tail)):
                 raise
             return []
-        self._patience.renew()
+        self._refusals.renew()
         if part.jumps and not self._logs.refuses_lost:
             self._note_lost(part.jumps, await self._logs.tail(self._tail))
         self._position = max(self._position, link.position)

@@ -53,7 +53,7 @@ class NodeLogs(Logs):
     async def has_lost(self, tail: Tail, at: int) -> bool:
         """Return whether messages are gone: a link to a compacted log may begin before its first message."""
         try:
-            await self.glance(tail.address, at, 1)
+            await self.offsets_at(tail.address, at, 1)
         except LinkDetached as error:
             if error.condition == Condition.NOT_FOUND.value:
                 return True
@@ -118,18 +118,18 @@ class RabbitMQStreams(Logs):
             return kind
 
         try:
-            kind = await self.patiently(lambda: self._managed(ask))
+            kind = await self.while_refused(lambda: self._managed(ask))
         except ManagementRefused:
             return None
         return {"stream": "log", None: None}.get(kind, "queue")
 
     async def tails(self, names: Sequence[str]) -> list[Tail]:
         """Return the partitions of logs, each asked for at the same time."""
-        return await self.patiently(lambda: self._tails(names))
+        return await self.while_refused(lambda: self._tails(names))
 
     async def tail(self, asked: Tail) -> Tail | None:
         """Return one partition as it is now; None if it is not there."""
-        return await self.patiently(lambda: self._ends(asked.log, asked.number, asked.address))
+        return await self.while_refused(lambda: self._ends(asked.log, asked.number, asked.address))
 
     async def _tails(self, names: Sequence[str]) -> list[Tail]:
         asked = [(name, number, each) for name in names for number, each in enumerate(await self._parts(name))]
@@ -152,8 +152,8 @@ class RabbitMQStreams(Logs):
 
     async def _ends(self, name: str, number: int, address: str) -> Tail | None:
         try:
-            first = await self.glance(address, "first", 1)
-            last = await self.glance(address, "last", None)
+            first = await self.offsets_at(address, "first", 1)
+            last = await self.offsets_at(address, "last", None)
         except PeerClosed as error:
             if error.condition == Condition.NOT_FOUND.value:
                 return None
@@ -174,7 +174,7 @@ class RabbitMQStreams(Logs):
             return False
         if not tail.first <= int(offset) < tail.end:
             return False
-        seen = await self.patiently(lambda: self.glance(tail.address, int(offset), 1))
+        seen = await self.while_refused(lambda: self.offsets_at(tail.address, int(offset), 1))
         return seen.first == int(offset) and f"{offset}{_AT}{seen.digest}" != known
 
     async def _parts(self, name: str) -> list[str]:
@@ -221,7 +221,7 @@ def logs_of(connection: Connection, options: SourceOptions) -> Logs | None:
     """Return the logs of a peer; None if it is of a kind that has none."""
     logs = _logs_of(connection, options.log.consumer_group)
     if logs is not None and options.reconnect:
-        logs.patience_s = options.max_reconnect_s
+        logs.refused_s = options.max_reconnect_s
     return logs
 
 

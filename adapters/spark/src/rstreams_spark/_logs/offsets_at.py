@@ -41,7 +41,7 @@ class _Drains(Protocol):
     def drain(self, on_drained: Callable[[], None]) -> None: ...
 
 
-async def glance(
+async def offsets_at(
     connection: Connection, address: str, start: str | int | datetime, most: int | None, annotation: str
 ) -> SeenOffsets:
     """Return the offsets from a place on: of `most` messages, or of all that are there.

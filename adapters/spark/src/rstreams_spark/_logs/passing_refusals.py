@@ -17,7 +17,7 @@ _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
 
 
-class Patience:
+class PassingRefusals:
     """Waits before something is asked for again, longer each time, and only for so long in all.
 
     Context: One trio task.

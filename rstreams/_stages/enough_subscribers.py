@@ -13,7 +13,7 @@ from rstreams.abc import Publisher, Subscriber
 T = TypeVar("T")
 
 
-class Gathered(Watched, Generic[T]):
+class BegunByEnough(Watched, Generic[T]):
     """A publisher whose subscribers share a run; it begins when enough of them are there and ends when all have left.
 
     Args:

@@ -18,7 +18,7 @@ AT_ONCE: Final = 32
 """How many messages of one consumer are given back at once; most consumers have no more."""
 
 
-class Leftovers:
+class GoneConsumers:
     """The messages still to be given back to their addresses, in the order in which their consumers have gone.
 
     Context: The trio run of the node, which runs `run` as a task.

@@ -7,7 +7,7 @@ import trio
 from rstreams.errors import ConfigError
 
 
-class Home:
+class OwnRun:
     """The trio run, and with it the thread, in which an object was made."""
 
     def __init__(self) -> None:
