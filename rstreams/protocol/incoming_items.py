@@ -170,10 +170,12 @@ class IncomingItems(Generic[T]):
         if bound is not None:
             bound.observe(payloads)
         runs: list[Run] = [(deliveries, payloads)]
+        items = len(payloads)
         if ledger.pack > 1:
             runs = unpack(deliveries, payloads, ledger.pack)
+            items = sum(len(run[1]) for run in runs)
         if ledger.grows:
-            ledger.fit(size_of(payloads), sum(len(run[1]) for run in runs))
+            ledger.fit(size_of(payloads), items)
         for run in runs:
             ledger.receive(len(run[1]))
             self.buffer.put(run)

@@ -90,23 +90,19 @@ class Link:
     Attributes:
         name: The link's name, unique between the two containers and the role.
         role: The end that this is.
+        driver: The driver that carries the link and has its numbers.
         state: The present state of the link; see `states`.
     """
 
-    __slots__ = ("_driver", "_endpoint", "name", "role", "state")
+    __slots__ = ("_endpoint", "driver", "name", "role", "state")
 
     def __init__(self, name: str, role: Role, driver: Driver, endpoint: Endpoint) -> None:
         """Make an unattached link."""
         self.name = name
         self.role = role
         self.state = State.UNATTACHED
-        self._driver = driver
+        self.driver = driver
         self._endpoint = endpoint
-
-    @property
-    def driver(self) -> Driver:
-        """The driver that carries the link and has its numbers."""
-        return self._driver
 
     @property
     def place(self) -> str:
@@ -128,7 +124,7 @@ class Link:
             msg = f"link {self.name!r}: a {self.role.value} in state {self.state.name} cannot {event.name}"
             raise LocalProtocolError(Condition.ILLEGAL_STATE.value, msg)
         self.state = after
-        self._driver.send(frame)
+        self.driver.send(frame)
 
     def receive(self, frame: Frame) -> None:
         """Act on a frame of the peer.

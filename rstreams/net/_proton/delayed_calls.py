@@ -35,11 +35,13 @@ class DelayedCalls:
         calls = self._calls
         if not calls and not self._new:
             return math.inf
-        self._count_from(now_s)
+        if self._new:
+            self._count_from(now_s)
         while calls and calls[0][0] <= now_s:
             _, _, function = heapq.heappop(calls)
             function()
-        self._count_from(now_s)  # the calls that these calls have added: there may be no turn before they are due
+        if self._new:
+            self._count_from(now_s)  # the calls that these calls have added: there may be no turn before they are due
         return calls[0][0] if calls else math.inf
 
     def _count_from(self, now_s: float) -> None:

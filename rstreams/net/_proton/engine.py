@@ -251,9 +251,9 @@ class Engine:
         if self._trace_wanted and self.sasl_outcome == lib.PN_SASL_OK:
             self._trace()
         output = self._outgoing.take()
-        if self._turns.has_ended:
+        if self._turns.ended:
             self.links.free_ended()
-        if not self._outgoing.is_full:
+        if self._sessions.closed and not self._outgoing.is_full:
             self._sessions.free_closed()
         if output:
             self._host.outputs += 1
@@ -286,7 +286,8 @@ class Engine:
     def has_work(self) -> bool:
         """Note the events since `dispatch`, and tell whether there is something for it to do."""
         self.note_events()
-        return bool(self._turns or self._turned) or self._outgoing.has_kept
+        turns = self._turns
+        return bool(turns.noted or turns.dirty or self._turned or self._outgoing.kept)
 
     def work_ahead(self, most: int, slice_s: float) -> None:
         """Let the links work that want to, as `dispatch` does.
@@ -297,10 +298,10 @@ class Engine:
 
     def needs_turn(self) -> bool:
         """Tell whether there is something to do after `work_ahead`, without acting on an event."""
-        events = self._note_links()
+        events, turns = self._note_links(), self._turns
         return (
-            bool(events or self._turns or self._turned or self._host.calls.has_new)
-            or self._outgoing.has_kept
+            bool(events or turns.noted or turns.dirty or self._turned or self._host.calls.has_new)
+            or bool(self._outgoing.kept)
             or self.output_is_full
         )
 

@@ -75,7 +75,13 @@ class _Room:
 
 
 class LinkTurns:
-    """The queues of one connection's links."""
+    """The queues of one connection's links.
+
+    Attributes:
+        noted: The links that are to read.
+        dirty: The links and rooms whose ends are to work.
+        ended: The links that have ended on this side since the last `take_ended`.
+    """
 
     def __init__(self, on_wake: Callable[[], None], on_item: Callable[[], None]) -> None:
         """Have no link in any queue.
@@ -86,32 +92,28 @@ class LinkTurns:
         """
         self._on_wake = on_wake
         self._on_item = on_item
-        self._noted: dict[TakesTurns, None] = {}
-        self._dirty: dict[TakesTurns | _Room, None] = {}
+        self.noted: dict[TakesTurns, None] = {}
+        self.dirty: dict[TakesTurns | _Room, None] = {}
         self._waiting: dict[TakesTurns, None] = {}
         self._rooms: dict[Hashable, _Room] = {}  # by session
-        self._ended: list[TakesTurns] = []
+        self.ended: list[TakesTurns] = []
         self._turn = Turn(_machine).begin()
-
-    def __bool__(self) -> bool:
-        """Tell whether a link has something to do now."""
-        return bool(self._noted or self._dirty)
 
     # into the queues, and out of them
 
     def note(self, driver: TakesTurns) -> None:
         """Have the link read its news, in this turn or the next one."""
-        self._noted[driver] = None
+        self.noted[driver] = None
 
     def read_on(self, driver: TakesTurns) -> None:
         """Have the link read, in the next turn, deliveries that it left in the engine."""
-        self._noted[driver] = None
+        self.noted[driver] = None
         self._on_wake()
 
     def wake(self, driver: TakesTurns, *, for_item: bool = False) -> None:
         """Have the link's end work in the next turn; `for_item` tells that a publisher is sending an item on it."""
-        if driver not in self._dirty:
-            self._dirty[driver] = None
+        if driver not in self.dirty:
+            self.dirty[driver] = None
             if for_item:
                 self._on_item()
             else:
@@ -130,11 +132,11 @@ class LinkTurns:
 
     def come_again(self, room: _Room) -> None:
         """Have the links that wait for this room go on in the next turn."""
-        self._dirty[room] = None
+        self.dirty[room] = None
 
     def work(self, driver: TakesTurns) -> None:
         """Let an end work that has waited for room, instead of a turn that it may have in this round."""
-        self._dirty.pop(driver, None)
+        self.dirty.pop(driver, None)
         driver.work()
 
     def wake_waiting(self) -> None:
@@ -144,41 +146,36 @@ class LinkTurns:
         """
         if self._waiting:
             for driver in sorted(self._waiting, key=_sent_at):
-                self._dirty.pop(driver, None)
-                self._dirty[driver] = None
+                self.dirty.pop(driver, None)
+                self.dirty[driver] = None
             self._waiting.clear()
         for room in self._rooms.values():
             if room.drivers:
-                self._dirty[room] = None
+                self.dirty[room] = None
 
     def is_alone(self, driver: TakesTurns) -> bool:
         """Tell whether no other end wants to work, now or when output has gone."""
         in_rooms = (room.drivers for room in self._rooms.values())
-        return all(each is driver or isinstance(each, _Room) for each in chain(self._dirty, self._waiting, *in_rooms))
+        return all(each is driver or isinstance(each, _Room) for each in chain(self.dirty, self._waiting, *in_rooms))
 
     def end(self, driver: TakesTurns) -> None:
         """Have the link freed when its last frame has gone and the peer's has come."""
-        self._ended.append(driver)
+        self.ended.append(driver)
 
     def end_later(self, driver: TakesTurns) -> None:
         """Have the link looked at once more, because it cannot be freed yet."""
-        self._ended.append(driver)
-        self._dirty[driver] = None  # so that there is another turn
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether links have ended on this side since the last `take_ended`."""
-        return bool(self._ended)
+        self.ended.append(driver)
+        self.dirty[driver] = None  # so that there is another turn
 
     def take_ended(self) -> Sequence[TakesTurns]:
         """Return the links that have ended on this side since the last call."""
-        ended, self._ended = self._ended, []
+        ended, self.ended = self.ended, []
         return ended
 
     def forget(self, driver: TakesTurns) -> None:
         """Take a link that is gone out of the queues."""
-        self._noted.pop(driver, None)
-        self._dirty.pop(driver, None)
+        self.noted.pop(driver, None)
+        self.dirty.pop(driver, None)
         self._waiting.pop(driver, None)
         for room in self._rooms.values():
             room.drivers.pop(driver, None)
@@ -187,11 +184,11 @@ class LinkTurns:
         """Forget a session that has ended, and whose links are gone."""
         room = self._rooms.pop(session, None)
         if room is not None:
-            self._dirty.pop(room, None)
+            self.dirty.pop(room, None)
 
     def clear(self) -> None:
         """Take every link out of the queues."""
-        for each in (self._noted, self._dirty, self._waiting, self._rooms, self._ended):
+        for each in (self.noted, self.dirty, self._waiting, self._rooms, self.ended):
             each.clear()
 
     # turns
@@ -209,7 +206,7 @@ class LinkTurns:
         Returns:
             Whether there is more to do at once.
         """
-        noted, dirty = self._noted, self._dirty
+        noted, dirty = self.noted, self.dirty
         if noted:
             self._turn.begin(seconds=slice_s)
             for driver in list(noted) if len(noted) == 1 else sorted(noted, key=_receives):

@@ -375,7 +375,7 @@ class CompiledLoops:
     def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
         """See `Loops`."""
         noted = _compiled.note_events(_address(collector))
-        return [(ffi.cast("pn_link_t *", link), deliveries, flow) for link, deliveries, flow in noted]
+        return noted and [(ffi.cast("pn_link_t *", link), deliveries, flow) for link, deliveries, flow in noted]
 
     def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool]:
         """See `Loops`."""

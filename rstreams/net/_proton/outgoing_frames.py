@@ -81,6 +81,7 @@ class OutgoingFrames:
 
     Attributes:
         parts: The parts of large messages that go into the output.
+        kept: Output that was taken from the engine before it was to be sent.
         is_full: Whether the last output filled the room, and the engine may have more.
         has_window: Whether a session has had a window. Only then the engine writes flows of links without a handle.
 
@@ -95,7 +96,7 @@ class OutgoingFrames:
         self._loops = loops
         self._transport = transport
         self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
-        self._kept = bytearray()  # taken from the engine before it was to be sent
+        self.kept = bytearray()
         self._asked: dict[Pointer, SenderNumbers | None] = {}  # links, and the numbers of those that send
         self._sessions_asked: dict[Pointer, None] = {}
         self._attaching: dict[Pointer, SenderNumbers] = {}  # senders whose attach is to come
@@ -109,16 +110,18 @@ class OutgoingFrames:
 
         The pieces that are not read-only are valid until the next call.
         """
-        if not (self._kept or self._asked or self._sessions_asked or self._mends or self.has_window or self.parts):
+        if not (
+            self.kept or self._asked or self._sessions_asked or self._mends or self.has_window or self.parts.waiting
+        ):
             size = self._pull(self._buffer)
             self.is_full = size == BUFFER_BYTES
             return (self._buffer[:size],) if size else ()
         if self.has_window and not self._mends:
-            self._mends = not (self.is_full or self._kept)
-        size = min(len(self._kept), BUFFER_BYTES)
+            self._mends = not (self.is_full or self.kept)
+        size = min(len(self.kept), BUFFER_BYTES)
         if size:
-            self._buffer[:size] = self._kept[:size]
-            del self._kept[:size]
+            self._buffer[:size] = self.kept[:size]
+            del self.kept[:size]
         size += self._pull(self._buffer[size:])
         if (self._asked or self._sessions_asked) and size < BUFFER_BYTES:
             size = self._answer(size)
@@ -126,18 +129,18 @@ class OutgoingFrames:
         if self._mends:
             size = self._mend_flows(size)
         output = self._buffer[:size]
-        if not self.parts:
+        if not self.parts.waiting:
             return (output,) if size else ()
         pieces, used = self.parts.put_into(output)
         if used < size:
             self._unwalked = 0  # the next output begins with this frame
-        self._kept[:0] = output[used:]
+        self.kept[:0] = output[used:]
         return pieces
 
     @property
     def takes_parts(self) -> bool:
         """Whether a part of a large message may be added: not in the middle of a frame."""
-        return bool(self.parts) or not (self.is_full or self._kept)
+        return bool(self.parts.waiting) or not (self.is_full or self.kept)
 
     def flush(self) -> None:
         """Have the engine write its frames now."""
@@ -149,13 +152,8 @@ class OutgoingFrames:
         size = BUFFER_BYTES
         while size == BUFFER_BYTES:
             size = self._pull(room)
-            self._kept += room[:size]
-        return len(self._kept)
-
-    @property
-    def has_kept(self) -> bool:
-        """Whether kept output waits to go out."""
-        return bool(self._kept)
+            self.kept += room[:size]
+        return len(self.kept)
 
     # states that the peer is to be told
 
@@ -247,7 +245,7 @@ class OutgoingFrames:
                 if told and self._buffer[at + _PERFORMATIVE_AT + 2] != _FLOW[2]:
                     at += told
                     continue
-                self._kept[:0] = self._buffer[at:size]
+                self.kept[:0] = self._buffer[at:size]
                 return at
             elif told > 0:
                 flow = bytes(self._buffer[at : at + told])

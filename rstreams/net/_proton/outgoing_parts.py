@@ -44,6 +44,7 @@ class OutgoingParts:
 
     Attributes:
         size: The bytes of the parts.
+        waiting: The link and the bytes of each part, by its placeholder.
 
     Context: Only the task that owns the connection.
     """
@@ -54,31 +55,27 @@ class OutgoingParts:
         self._loops = loops
         self._secret = _machine.fresh_bytes(_SECRET_BYTES)
         self._numbered = 0
-        self._waiting: dict[bytes, tuple[Pointer, memoryview]] = {}
+        self.waiting: dict[bytes, tuple[Pointer, memoryview]] = {}
         self._skipped = 0  # bytes still to come of the frame that the output so far ends in
-
-    def __bool__(self) -> bool:
-        """Tell whether there are any."""
-        return bool(self._waiting)
 
     def add(self, link: Pointer, part: memoryview) -> bytes:
         """Keep a part; return the placeholder to give to the engine, which must make a frame of it alone."""
-        if not self._waiting:
+        if not self.waiting:
             self._skipped = 0
         self._numbered += 1
         placeholder = self._secret + _pack_number(self._numbered)
-        self._waiting[placeholder] = link, part
+        self.waiting[placeholder] = link, part
         self.size += len(part)
         return placeholder
 
     def forget(self, link: Pointer) -> None:
         """Forget the parts of a link that is gone."""
-        for placeholder in [each for each, (owner, _) in self._waiting.items() if owner == link]:
+        for placeholder in [each for each, (owner, _) in self.waiting.items() if owner == link]:
             self._take(placeholder)
 
     def clear(self) -> None:
         """Forget all parts."""
-        self._waiting.clear()
+        self.waiting.clear()
         self.size = 0
 
     def put_into(self, output: memoryview) -> tuple[list[memoryview], int]:
@@ -115,6 +112,6 @@ class OutgoingParts:
         return pieces, size
 
     def _take(self, placeholder: bytes) -> memoryview:
-        _, part = self._waiting.pop(placeholder, _GONE)
+        _, part = self.waiting.pop(placeholder, _GONE)
         self.size -= len(part)
         return part

@@ -90,7 +90,8 @@ class SendingDriver(LinkDriver):
 
     def credit(self) -> int:
         """See `LinkDriver`."""
-        return int(lib.pn_link_credit(self.pointer)) - self._large.deliveries - self._unfinished
+        credit = int(lib.pn_link_credit(self.pointer)) - self._large.deliveries
+        return credit if self._beside is None else credit - self._unfinished
 
     def queued(self) -> int:
         """See `LinkDriver`."""

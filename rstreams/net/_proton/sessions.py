@@ -41,6 +41,7 @@ class Sessions:
     Attributes:
         peers: How many sessions the peer has begun that have not ended.
         rests: Whether the peer needs time before a channel is used again.
+        closed: Sessions to be freed when their `end` has been written.
 
     Context: Only the task that owns the connection.
     Spec: AMQP 1.0 sections 2.5 and 2.5.6 (session flow control).
@@ -55,7 +56,7 @@ class Sessions:
         self._ours: list[Pointer] = []
         self.peers = 0
         self._resting: list[Pointer] = []  # the peer has ended them, and this side has not yet
-        self._closed: list[Pointer] = []  # to be freed when their `end` has been written
+        self.closed: list[Pointer] = []
         self.rests = False
 
     def __len__(self) -> int:
@@ -71,7 +72,7 @@ class Sessions:
     @property
     def _has_channel(self) -> bool:
         """Whether the engine has a channel for one more session; without one it would never write anything again."""
-        used = len(self._ours) + self.peers + len(self._resting) + len(self._closed)
+        used = len(self._ours) + self.peers + len(self._resting) + len(self.closed)
         return used <= int(lib.pn_transport_get_channel_max(self._transport))
 
     def _free_channels(self) -> int:
@@ -170,7 +171,7 @@ class Sessions:
         if self._resting:
             session = self._resting.pop(0)
             lib.pn_session_close(session)
-            self._closed.append(session)
+            self.closed.append(session)
 
     def close_all(self) -> None:
         """Answer each `end` that has not been answered."""
@@ -179,7 +180,7 @@ class Sessions:
 
     def free_closed(self) -> None:
         """Free the sessions whose `end` has been written."""
-        if self._closed:
-            closed, self._closed = self._closed, []
+        if self.closed:
+            closed, self.closed = self.closed, []
             for session in closed:
                 lib.pn_session_free(session)

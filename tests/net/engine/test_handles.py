@@ -84,10 +84,10 @@ def test_a_flow_without_a_link_is_mended_wherever_the_output_was_cut(
         pass
     outgoing = engine._outgoing
     outgoing.has_window = True
-    outgoing._kept += b"".join(sent)
+    outgoing.kept += b"".join(sent)
     outgoing._mends = True
     got = b""
-    while outgoing.has_kept:
+    while outgoing.kept:
         got += b"".join(bytes(each) for each in outgoing.take())
     assert got == b"".join(of_its_session if each is gone else each for each in sent)
     engine.free()
