@@ -23,6 +23,7 @@ KEYS = "p sent 1 key=a; p accepted 1; p sent 2 key=a; p accepted 2"
 COPIES: dict[str, Any] = {"copies": True}
 LETTERS: dict[str, Any] = {"dead_letters": "d", "attempts": 2}
 DEAD = "address address=d"
+MOVED_ON = "moved 1 to=d; moved 1 to=e address=d; b got 1 address=e; b done 1 address=e; b got 1 address=e"
 
 CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     # lost
@@ -146,6 +147,12 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         "doubled",
         f"{SENT}; c got 1 offset=0; d got 1 offset=0",
         f"{SENT}; c got 1 offset=0; d resumed 0; d got 1 offset=0",
+        {},
+    ),
+    (  # an item that may be stored twice may be moved on twice, too
+        "doubled",
+        f"{DEAD}; address address=e; {GOT}; {MOVED_ON}",
+        f"{DEAD}; address address=e; p sent 1; fault; healed; p accepted 1; c got 1; {MOVED_ON}",
         {},
     ),
     (

@@ -417,7 +417,8 @@ class Checker:
             self._find("unexpected", f"Item {name!r} was moved from {address}, and was never there.")
             return
         self._leaves(address, item, None)
-        self._enters(self._address({"address": event["to"]}), item, self._cause(address) >= item.first)
+        risky = item.risky or self._cause(address) >= item.first
+        self._enters(self._address({"address": event["to"]}), item, risky)
 
     def _leaves(self, address: JudgedAddress, item: Item, one: JudgedSubscription | None) -> None:
         """Note that an item has left an address, or one subscription of it."""

@@ -67,6 +67,7 @@ class _Depot:
             dead_letters="letters",
             max_deliveries=self.attempts,
             redelivery_delay_s=self.delay_s,
+            max_redelivery_delay_s=2.0,  # an item that fails eight times would wait longer than the referee
         )
         self.queues = {"again": again, "letters": letters, "jobs": jobs}
 
