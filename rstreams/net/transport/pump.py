@@ -324,7 +324,7 @@ class Pump:
         except Exception as error:
             self._failed_ahead = self._failed_ahead or error
         self._turning = False
-        if self._failed_ahead is not None or self._wire.unsent or self.engine.needs_turn():
+        if self._failed_ahead is not None or self._wire.unsent or self._attaching or self.engine.needs_turn():
             self._ring()
 
     def _attach_new(self) -> None:

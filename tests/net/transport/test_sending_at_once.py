@@ -19,6 +19,8 @@ from rstreams.net.transport import bursts
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.wire import SocketWire
 from rstreams.push import EmitResult, Multicast
+from rstreams.runtime.scope import Scope
+from rstreams.testing import ProbeSubscriber
 from tests.net.certificates import client_context, node_context
 from tests.net.over_tcp import pump_of, until
 
@@ -234,6 +236,19 @@ async def test_an_item_emitted_in_a_turn_of_its_own_connection_leaves_at_the_end
             await one.has_got(*range(20))
             nursery.cancel_scope.cancel()
         assert inside == [(True, 0)] * 20
+
+
+async def test_a_link_that_is_attached_while_an_item_is_sent_ahead_is_attached_at_once() -> None:
+    probe: ProbeSubscriber[int] = ProbeSubscriber(1)
+    async with publishing() as one, Scope():
+        await until(lambda: one.pump._sleeps)
+        one.pump._bursts.turned_at = -math.inf
+        assert one.pump.begin_ahead()
+        one.connection.stream("in").subscribe(probe)  # as user code may do in `do_on_request`
+        one.pump.end_ahead()
+        assert not one.pump._sleeps, "otherwise the link waits until something else happens"
+        await until(lambda: probe.subscription is not None)
+        probe.cancel()
 
 
 async def test_a_stream_is_passed_on_from_one_connection_to_another_in_order() -> None:
