@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rstreams._core.claims import Claims
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
@@ -61,8 +62,8 @@ class Taker:
 
 
 class RunTaker(Taker):
-    def on_held_run(self, items: list[Any], holds: Any) -> None:  # noqa: ANN401
-        for item, hold in zip(items, holds, strict=True):
+    def on_held_run(self, items: list[Any], claims: Claims) -> None:
+        for item, hold in zip(items, claims.each(), strict=True):
             self.take(item, hold)
 
 

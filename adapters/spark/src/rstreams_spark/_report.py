@@ -75,7 +75,7 @@ class Report:
         self._count_queued = count_queued
         self._ask_every_s = ask_every_s
         self._queued: int | None = None
-        self._end = 0  # how many messages the stream had when the peer was asked, since the source was started
+        self._end = 0  # how many messages the stream had when the peer answered, since the source was started
         self._losses = 0
         self._lost = False
         self._rate = 0.0
@@ -117,10 +117,10 @@ class Report:
         while True:
             if tells and not self._lost and trio.current_time() >= ask_at:
                 ask_at = trio.current_time() + self._ask_every_s()
-                here = self._counts().here  # the peer counts none of these
                 with trio.move_on_after(_LOOK_EVERY_S):
                     self._queued = await self._count_queued()
-                    self._end = here + (self._queued or 0)
+                    # What the peer had sent when it counted has come before its answer.
+                    self._end = self._counts().here + (self._queued or 0)
                     tells = self._queued is not None or self._lost
             now = trio.current_time()
             if now - begin >= LINE_EVERY_S:
