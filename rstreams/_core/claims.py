@@ -19,6 +19,7 @@ stay as they are.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
@@ -61,11 +62,12 @@ class Hold(Protocol):
         ...
 
 
-class Settles:
+class Settles(ABC):
     """What settles the places of claims; the base of every source of items with an outcome."""
 
     __slots__ = ()
 
+    @abstractmethod
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:
         """Settle places, each of which had no outcome before.
 
@@ -74,9 +76,8 @@ class Settles:
             places: At least one.
             how: The outcome of each.
         """
-        raise NotImplementedError
 
-    def loosen(self, claims: Claims) -> None:
+    def loosen(self, claims: Claims) -> None:  # noqa: B027 - most have no need of room
         """Note that these places may be settled as done to make room, by `claims.cut(n).done()`."""
 
     def has_taken(self, places: Sequence[Any]) -> bool:  # noqa: ARG002 - for those that ask further
@@ -202,7 +203,7 @@ class Claims:
     @property
     def gone(self) -> bool:
         """Whether the items have been settled, perhaps by the source itself; the end of the claims has no effect."""
-        return not len(self) or self.source.has_taken(self._places)
+        return not len(self) or self.source.has_taken(self.places)
 
 
 _FIRM: Final = 0

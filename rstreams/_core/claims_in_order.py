@@ -231,13 +231,15 @@ class ClaimsInOrder:
         self._end_oldest()
 
     def _end_oldest(self) -> None:
-        """End the claims on the items that are done."""
-        left, self._done = self._done, 0
-        kept = self._claims
-        while left:
-            left -= kept[0].end_some(left, DONE)
-            if not len(kept[0]):
-                kept.popleft()
+        """End the claims on the items that are done; the source may call this object meanwhile."""
+        while self._done:
+            oldest = self._claims[0]
+            size = len(oldest)
+            n = min(self._done, size)
+            if n == size:
+                self._claims.popleft()
+            self._done -= n
+            oldest.end_some(n, DONE)
 
     def _prune(self) -> None:
         """Remove the holds whose items the source has settled."""

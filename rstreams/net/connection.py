@@ -474,9 +474,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
 
         1. Subscriptions: their credit is withdrawn, items on their way are handed over, and they complete. New
            subscriptions fail.
-        2. When all these items are settled, or half of the time is over, publishers and senders: `publish` takes no
-           more from its source, waits for the outcomes and returns its result, which is not `complete`. A `Sender`
-           takes no more messages. New publishers fail.
+        2. When these are settled, or half of the time is over: `publish` takes no more from its source, waits for the
+           outcomes and returns a result that is not `complete`. Senders take no more messages. New publishers fail.
         3. The connection is closed.
 
         Args:

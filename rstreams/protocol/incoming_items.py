@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._core.claims import NO_HOLD, Claims, Settles
+from rstreams._core.claims import NO_HOLD, Claims, Settles, no_claims
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.fast_paths import runs_of, unmade_runs_of
 from rstreams._core.kept_items import UnmadeRun
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _MANY: Final = 256
 """The most items handed over without a look at the time, however quick the last ones were."""
 
-_KEPT: Final = Claims(Settles(), 0, ())
+_KEPT: Final = no_claims(0)
 """Stands for the claim on an item that is kept, and not held otherwise."""
 
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT

@@ -380,8 +380,7 @@ class OutgoingDeliveries:
                 self._settle_each(tags[:before], accepted)
                 tags = tags[before:]
                 continue
-            size, claims = runs.take(len(tags))
-            count = len(claims)
+            count, size, claims = runs.take(len(tags))
             self.accepted += count
             self.bound.give(count, count, size)
             tags = tags[count:]

@@ -143,10 +143,10 @@ class SentRuns:
         """Put a run behind the others."""
         self._runs.append(run)
 
-    def take(self, most: int) -> tuple[int, Claims]:
+    def take(self, most: int) -> tuple[int, int, Claims]:
         """Take out up to `most` deliveries of the first run.
 
-        Returns: How many bytes their messages have, and the claims on them.
+        Returns: How many they are, how many bytes their messages have, and the claims on them.
         """
         (_, _, sizes, claims), begin = self._runs[0], self._begin
         size = len(sizes)
@@ -154,9 +154,9 @@ class SentRuns:
         if end >= size:
             del self._runs[0]
             self._begin = 0
-            return sum(sizes[begin:] if begin else sizes), claims
+            return size - begin, sum(sizes[begin:] if begin else sizes), claims
         self._begin = end
-        return sum(sizes[begin:end]), claims.cut(most)
+        return most, sum(sizes[begin:end]), claims.cut(most)
 
     def take_all(self) -> Iterator[SentRun]:
         """Take out all runs."""

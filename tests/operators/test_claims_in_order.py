@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from rstreams._core.claims import NO_HOLD, claims_on, is_gone, loosen
+from rstreams._core.claims import (
+    DONE,
+    EACH_HOLD,
+    NO_HOLD,
+    RELEASED,
+    Claims,
+    Ending,
+    Settles,
+    claims_on,
+    is_gone,
+    loosen,
+)
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher
@@ -140,3 +151,42 @@ def test_holds_whose_items_have_gone_are_forgotten() -> None:
     assert sum(window.told == ["released"] for window in made) <= 64
     assert all(window.told for window in made)
     assert NO_HOLD is not made[0]
+
+
+class Source(Settles):
+    """Notes the outcomes of places, and calls a function at the first one."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, Ending]] = []
+        self.at_first: Callable[[], None] = lambda: None
+
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:
+        assert epoch == 0
+        self.told += [(place, how) for place in places]
+        at_first, self.at_first = self.at_first, lambda: None
+        at_first()
+
+
+@pytest.mark.parametrize("how", ["release", "done", "take"])
+def test_items_that_are_done_are_done_whatever_their_source_does_at_the_first_of_them(how: str) -> None:
+    source = Source()
+    claims = ClaimsInOrder(lambda: NO_HOLD, loose=False)
+    for places in ((1,), (2,), (3, 4)):
+        claims.put(Claims(source, 0, places))
+    source.at_first = {"release": claims.release, "done": claims.done, "take": lambda: claims.take().release()}[how]
+    claims.done(3)
+    left: Ending = DONE if how == "done" else RELEASED
+    assert dict(source.told) == {1: DONE, 2: DONE, 3: DONE, 4: left}
+    assert len(source.told) == 4
+
+
+def test_claims_on_several_holds_are_gone_when_those_that_are_left_are() -> None:
+    first, second = Window(), Window()
+    claims = Claims(EACH_HOLD, 0, (first, second, Window(), Window()))
+    claims.cut(1).done()
+    assert not claims.gone
+    for hold in claims.places:
+        assert isinstance(hold, Window)
+        hold.gone = True
+    assert claims.gone
+    assert not first.gone

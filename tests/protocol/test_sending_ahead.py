@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from rstreams._core.claims import Claims, claims_on
+from rstreams.abc import Hold
 from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.delivery import ACCEPTED
-from rstreams.protocol.frames import Attach, Lost, Role, Settlement, Transfer
+from rstreams.protocol.frames import Attach, Disposition, Lost, Role, Settlement, Transfer
 from rstreams.protocol.unsettled import OVERHEAD_BYTES, Budget, Share
 from rstreams.testing import ManualPublisher
 from tests.protocol.played import LOST, PlayedSender
@@ -34,6 +36,25 @@ def test_it_is_sent_without_a_turn_and_settled_as_any_other() -> None:
     played.settle(ACCEPTED, 0, 1)
     assert played.source.outcomes == ["done", "done"]
     assert (played.end.accepted, played.end.unsettled) == (2, 0)
+
+
+def test_a_publisher_that_ends_the_claim_itself_does_not_stop_its_connection() -> None:
+    given: list[Claims] = []
+
+    class Own(ManualPublisher[int]):
+        def hold(self) -> Hold:
+            given.append(claims_on(super().hold(), super().hold()).cut(1))
+            return given[-1]
+
+    source = Own()
+    played = PlayedSender(publisher=source, publish=False)
+    played.grant(5)
+    played.driver.idle = True
+    source.next(1)
+    assert len(played.driver.sent) == len(given) == 1
+    given[0].done()
+    played.driver.receive(Disposition(range(1), ACCEPTED))
+    assert (played.end.accepted, played.end.unsettled) == (1, 0)
 
 
 def test_sent_settled_it_counts_as_accepted() -> None:

@@ -417,8 +417,7 @@ class Checker:
             self._find("unexpected", f"Item {name!r} was moved from {address}, and was never there.")
             return
         self._leaves(address, item, None)
-        risky = item.risky or self._cause(address) >= item.first
-        self._enters(self._address({"address": event["to"]}), item, risky)
+        self._enters(self._address({"address": event["to"]}), item, self._cause(address) >= item.first)
 
     def _leaves(self, address: JudgedAddress, item: Item, one: JudgedSubscription | None) -> None:
         """Note that an item has left an address, or one subscription of it."""
@@ -433,7 +432,8 @@ class Checker:
                 arrival.state = OVER
 
     def _enters(self, address: JudgedAddress, item: Item, risky: bool) -> Item:  # noqa: FBT001 - a fact
-        """Note that an item has come from another address."""
+        """Note that an item has come from another address; one that may be stored twice there may come twice."""
+        risky = risky or item.risky
         before = address.items.get(item.name)
         if before is not None and not before.over and not (before.risky or risky):
             self._find("doubled", f"Item {item} was moved to {address} at {self._at:.15g}, and was there already.")
@@ -445,10 +445,8 @@ class Checker:
 
     def _dead_letter(self, address: JudgedAddress, known: Item | None, name: Any, by: str) -> Item | None:  # noqa: ANN401
         """Return the item with a name, which may be a dead letter of another address, whose move nobody told."""
-        for source in address.sources:
-            item = source.items.get(name)
-            if item is None:
-                continue
+        for source in (each for each in address.sources if name in each.items):
+            item = source.items[name]
             arrivals = [each.arrivals[name] for each in source.subscriptions.values() if name in each.arrivals]
             failed = sorted((each for each in arrivals if each.state is FAILED), key=lambda each: -each.failed)
             if known is not None and not known.over:
@@ -463,7 +461,7 @@ class Checker:
                 failed[0].state = OVER
             else:
                 self._leaves(source, item, None)
-            return self._enters(address, item, item.risky or cause or source.copies)
+            return self._enters(address, item, cause or source.copies)
         return known
 
     # the end
