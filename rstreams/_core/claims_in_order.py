@@ -41,7 +41,7 @@ _FEW = 64
 
 
 class KeepsPlaces(Protocol):
-    """A subscription that puts places into claims itself: a link."""
+    """What puts the places of its items into claims itself, such as a link, and asks for those that are done."""
 
     def keep(self, claims: ClaimsInOrder) -> None:
         """Put the place of the item in `on_next` into `claims`, when `on_next` returns."""
@@ -83,7 +83,7 @@ class ClaimsInOrder:
     Args:
         hold: Takes a hold on the item in `on_next`.
         loose: Whether the source may settle the oldest as done when there is no room for further ones.
-        link: Puts the places into these claims, if the subscription is a link.
+        keeper: Puts the places into these claims; None: a hold is taken on each item.
 
     Attributes:
         whole_runs: Whether each item of a run is kept without a call of `keep`; see `_core.fast_paths.TakesRuns`.
@@ -97,18 +97,18 @@ class ClaimsInOrder:
         "_done",
         "_ended",
         "_hold",
+        "_keeper",
         "_last",
-        "_link",
         "_prune_at",
         "loose",
         "whole_runs",
     )
 
-    def __init__(self, hold: Callable[[], Hold], *, loose: bool, link: KeepsPlaces | None = None) -> None:
+    def __init__(self, hold: Callable[[], Hold], *, loose: bool, keeper: KeepsPlaces | None = None) -> None:
         self.loose = loose
-        self.whole_runs = link is not None
+        self.whole_runs = keeper is not None
         self._hold = hold
-        self._link = link
+        self._keeper = keeper
         self._claims: deque[Claims] = deque()  # the oldest first
         self._last: list[Any] = []  # the places of the last claims, if single items are put there
         self._done = 0  # of the oldest claims; they have not been ended
@@ -123,23 +123,23 @@ class ClaimsInOrder:
     @property
     def asks(self) -> bool:
         """Whether the source asks how many items are done."""
-        return self._link is not None
+        return self._keeper is not None
 
     # called by the stage that keeps items
 
     def keep(self) -> None:
-        """Keep the item in `on_next`, behind the others; a second call for the same item does nothing on a link."""
-        if self._link is not None:
-            self._link.keep(self)
+        """Keep the item in `on_next`, behind the others; a keeper takes no notice of a second call for the same item."""
+        if self._keeper is not None:
+            self._keeper.keep(self)
         else:
             self.put_hold(self._hold())
 
     def announce(self, settle: Callable[[], None]) -> None:
         """Have the source call `settle` once, when it is about to tell its peer which items are done."""
-        if self._link is None:
+        if self._keeper is None:
             settle()
         else:
-            self._link.announce(settle)
+            self._keeper.announce(settle)
 
     def done(self, n: int | None = None) -> None:
         """Say that the `n` oldest items have been processed; without `n` all, also those that are put in later."""

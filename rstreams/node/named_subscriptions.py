@@ -262,7 +262,7 @@ class NamedSubscription(Settles):
 
     def gather(self, *, loose: bool) -> ClaimsInOrder:
         """Return the claims on the messages, each of which is a place here."""
-        self._claims = ClaimsInOrder(self.hold, loose=loose, link=self)
+        self._claims = ClaimsInOrder(self.hold, loose=loose, keeper=self)
         return self._claims
 
     def keep(self, claims: ClaimsInOrder) -> None:

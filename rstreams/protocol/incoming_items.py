@@ -367,7 +367,7 @@ class IncomingItems(Generic[T]):
 
     def gather(self, *, loose: bool) -> ClaimsInOrder:
         """Return claims on the items to come; none of them can be forwarded when it fails."""
-        self._kept = ClaimsInOrder(self.hold, loose=loose, link=self)
+        self._kept = ClaimsInOrder(self.hold, loose=loose, keeper=self)
         return self._kept
 
     def keep(self, claims: ClaimsInOrder) -> None:

@@ -115,7 +115,7 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         """Return the claims of the loop on the items."""
         self._claims = gather(self._upstream, loose=False)
         if self._claims is not None:
-            self._of_loop = ClaimsInOrder(self.hold, loose=False, link=self)
+            self._of_loop = ClaimsInOrder(self.hold, loose=False, keeper=self)
             self._of_loop.whole_runs = True
         return self._of_loop
 
