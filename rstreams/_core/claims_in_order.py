@@ -128,7 +128,7 @@ class ClaimsInOrder:
     # called by the stage that keeps items
 
     def keep(self) -> None:
-        """Keep the item in `on_next`, behind the others; a keeper takes no notice of a second call for the same item."""
+        """Keep the item in `on_next`, behind the others; a keeper ignores a second call for the same item."""
         if self._keeper is not None:
             self._keeper.keep(self)
         else:
