@@ -264,6 +264,15 @@ def lines_of(files: dict[str, bytes]) -> Lines:
     )
 
 
+def _revision(name: str) -> str:
+    try:
+        _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except subprocess.CalledProcessError:
+        msg = f"{name!r:.80}: there is no such revision"
+        raise argparse.ArgumentTypeError(msg) from None
+    return name
+
+
 def _git(*arguments: str) -> bytes:
     return subprocess.run(["git", *arguments], check=True, stdout=subprocess.PIPE).stdout  # noqa: S607 - the PATH's git
 
@@ -323,7 +332,9 @@ def main() -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(prog="way", description="Counts what rstreams does for one item.")
     parser.add_argument("--list", choices=WALKS, help="print the calls of this walk")
-    parser.add_argument("--since", metavar="REVISION", help="print the lines of code beside those of this revision")
+    parser.add_argument(
+        "--since", metavar="REVISION", type=_revision, help="print the lines of code beside those of this revision"
+    )
     parser.add_argument("--walks", action="store_true", help="print the walks as JSON, and no more")
     parser.add_argument("--json", type=Path, default=_RESULT, metavar="FILE")
     options = parser.parse_args()

@@ -61,3 +61,11 @@ def test_the_simulation_and_other_files_are_not_counted() -> None:
         "rstreams/four.pyi": SOURCE,
     }
     assert WAY["lines_of"](files) == WAY["Lines"](engine=1, product=SOURCE.count(b"\n") + 1, code=6)
+
+
+@pytest.mark.slow  # it starts a process
+def test_a_revision_that_is_not_there_is_named() -> None:
+    command = [sys.executable, "tools/way.py", "--since", "no-such-revision"]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--since: 'no-such-revision': there is no such revision" in done.stderr
