@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
-from rstreams_spark._intake import BatchLost
+from rstreams_spark._intake import BatchLost, BatchPart
 from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 from adapters.spark.tests.played_link import BROKEN, Queue, bodies, collect, collect_queued, linked, numbered
@@ -377,6 +377,55 @@ async def test_a_batch_ahead_that_is_lost_waits_for_its_messages_again(
     intake.ask()
     assert bodies(await intake.collect_ahead(4, 0.0)) == [b"0", b"1"]
     assert bodies(await intake.collect_ahead(2, 0.0, goes_on=True)) == [b"2"]
+
+
+@pytest.mark.parametrize("again", [0, 1, 2, 4])
+@pytest.mark.parametrize("way", ["collect", "collect_ahead", "asked", "collect_queued", "collect_queued_ahead"])
+async def test_a_loss_while_the_next_part_is_awaited_begins_the_batch_anew(
+    way: str, again: int, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    """However many of its messages have come again when the wait for the next part ends."""
+    link, intake = linked(6, most_rows=2)
+    await collect(intake, 0, 6, 0.0)
+
+    async def part(*, goes_on: bool) -> object:
+        match way:
+            case "collect":
+                return await intake.collect(0, 4, 0.5, goes_on=goes_on)
+            case "collect_queued":
+                return await intake.collect_queued(0, 4, 0.5, goes_on=goes_on)
+            case "collect_queued_ahead":
+                return await intake.collect_queued_ahead(4, 0.5, goes_on=goes_on)
+            case _:
+                return await intake.collect_ahead(4, 0.5, goes_on=goes_on)
+
+    intake.plan_ahead()
+    link.next(*numbered(0, 3))
+    part_of_two = await part(goes_on=False)
+    assert isinstance(part_of_two, BatchPart)
+    assert bodies(part_of_two) == [b"0", b"1"]
+
+    async def lose() -> None:
+        await trio.sleep(0.1)
+        intake.on_away()
+        intake.on_back()
+        await trio.sleep(0.1)
+        link.next(*numbered(0, again))
+
+        def answer() -> None:
+            link.drains.pop()()
+
+        link.on_drain = answer
+        while link.drains:
+            answer()
+        await trio.sleep(0.5)
+        intake.ask()
+
+    if way == "asked":
+        intake.ask()
+    nursery.start_soon(lose)
+    with trio.fail_after(60.0), pytest.raises(BatchLost):
+        await part(goes_on=True)
 
 
 @pytest.mark.slow

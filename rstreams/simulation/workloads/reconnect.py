@@ -185,6 +185,11 @@ class _Receiver:
     got: set[str] = field(default_factory=set)
     in_hand: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def most_unsettled(self) -> int:
+        """The most items that the queue may count as unsettled: a pack is, until its last item has been settled."""
+        return self.window * self.packs if self.way == "hand" else self.window + self.packs - 1
+
     async def run(self) -> None:
         """Receive, for ever."""
         while True:
@@ -282,7 +287,7 @@ class _Receiver:
             self.world.note("done", by=self.name, address="work", item=item)
 
 
-def _look(world: World, queue: Queue, windows: int) -> None:
+def _look(world: World, queue: Queue, most: int) -> None:
     """Compare the numbers of the queue."""
     told = queue.statistics()
     gone = told.accepted + told.rejected + told.exhausted + told.expired + told.dropped
@@ -296,8 +301,8 @@ def _look(world: World, queue: Queue, windows: int) -> None:
     if there + told.leaving + told.credit > told.capacity:
         msg = f"the queue has promised more places than it has: {told}"
         raise BrokenPromiseError(msg)
-    if world.faults == 0 and told.unsettled + told.demand > windows:
-        msg = f"consumers with windows of {windows} items in all have more: {told}"
+    if world.faults == 0 and told.unsettled + told.demand > most:
+        msg = f"the windows of the consumers let {most} items be unsettled and granted, and there are more: {told}"
         raise BrokenPromiseError(msg)
 
 
@@ -336,9 +341,9 @@ def workload(world: World) -> None:
 
     async def referee() -> None:
         stay = all(receiver.leaves == "stays" for receiver in receivers)  # else they have items over an earlier link
-        windows = sum(receiver.window for receiver in receivers) if stay else _MANY
+        most = sum(receiver.most_unsettled for receiver in receivers) if stay else _MANY
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch, world, queues, windows)
+            nursery.start_soon(_watch, world, queues, most)
             for sender in senders:
                 await sender.through.wait()
             await at_rest(world, lambda: queues[0].statistics().ready == queues[0].statistics().unsettled == 0)
@@ -348,8 +353,8 @@ def workload(world: World) -> None:
     world.start(referee, name="referee")
 
 
-async def _watch(world: World, queues: list[Queue], windows: int) -> None:
+async def _watch(world: World, queues: list[Queue], most: int) -> None:
     while True:
         for queue in queues:
-            _look(world, queue, windows)
+            _look(world, queue, most)
         await trio.sleep(0.05)

@@ -185,7 +185,6 @@ class RowIntake(IncomingRows):
         enough = most if self._enough is None else min(most, max(0, self._enough - self._assigned.making))
         with trio.move_on_at(self._batch_until) as scope:
             await self._until(enough)
-            self._raise_if_restarted(goes_on=goes_on)
         in_time = not scope.cancelled_caught
         return self._take(most, goes_on=goes_on, whole_only=in_time and not self._has(enough))
 
@@ -325,6 +324,7 @@ class RowIntake(IncomingRows):
     def _take(self, most: int, *, goes_on: bool = False, whole_only: bool = False) -> BatchPart:
         """Take up to `most` waiting rows; with `whole_only` only whole record batches, if there are some."""
         self._raise_if_lost()
+        self._raise_if_restarted(goes_on=goes_on)  # a loss may have come at any time of the wait
         ends = not (whole_only and self._waiting.has_whole)
         taken: list[pa.RecordBatch] = []
         for rows in self._waiting.take(most, whole_only=not ends):

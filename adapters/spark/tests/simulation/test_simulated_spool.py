@@ -24,3 +24,7 @@ def test_the_source_keeps_its_promises(part: int) -> None:
             smallest = shrink(result, workload)
             pytest.fail("\n".join((f"seed {seed}", *smallest.plan, *smallest.findings)), pytrace=False)
     assert run(NAME, workload, part, FAULTS).digest == run(NAME, workload, part, FAULTS).digest
+
+
+def test_a_loss_between_two_parts_of_a_batch_does_not_double_a_message() -> None:
+    assert run(NAME, workload, 205).findings == []
