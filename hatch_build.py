@@ -1,7 +1,6 @@
-"""Builds the optional C extensions of the network: with hatchling, or in place with `python hatch_build.py`.
+"""Builds the modules in C: with hatchling, or in place with `python hatch_build.py`.
 
-Without a compiler, without Python's headers, or with `RSTREAMS_PURE=1` set, the wheel is a pure one that does all
-in Python, more slowly; a build never fails for the extension's sake.
+Without a compiler or Python's headers the build fails with one line that says what is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -23,7 +22,6 @@ MODULES = (
     "rstreams/_codec/_decode",
     "rstreams/_codec/_encode",
     "rstreams/_codec/_values",
-    "rstreams/net/_proton/_frame_walk",
     "rstreams/net/_proton/_loops",
     "rstreams/runtime/_items",
 )
@@ -40,35 +38,27 @@ class LoopsHook(BuildHookInterface):  # type: ignore[type-arg] # hatchling's own
             return
         root = Path(self.root)
         if version == "editable":
-            self._tell(build(root, root))
+            build(root, root)
             return
         self._folder = tempfile.TemporaryDirectory()
         to = Path(self._folder.name)
-        failure = build(root, to)
-        self._tell(failure)
-        if failure is None:
-            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-            build_data["pure_python"] = False
-            build_data["tag"] = f"{ABI}-{platform}"
-            for module in MODULES:
-                build_data["force_include"][str(to / f"{module}.abi3.so")] = f"{module}.abi3.so"
+        build(root, to)
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"{ABI}-{platform}"
+        for module in MODULES:
+            build_data["force_include"][str(to / f"{module}.abi3.so")] = f"{module}.abi3.so"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's
         """Remove what was built on the way."""
         if hasattr(self, "_folder"):
             self._folder.cleanup()
 
-    def _tell(self, failure: str | None) -> None:
-        if failure is not None:
-            self.app.display_warning(f"rstreams: without its C extension, so slower on the network: {failure}")
 
-
-def build(root: Path, to: Path) -> str | None:
-    """Compile the extensions into the folder `to`; return why there are none, if so."""
-    if os.environ.get("RSTREAMS_PURE") == "1":
-        return "RSTREAMS_PURE=1 is set"
+def build(root: Path, to: Path) -> None:
+    """Compile the modules into the folder `to`; end the program with one line if that cannot be done."""
     if sys.implementation.name != "cpython" or os.name != "posix" or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return "it is for CPython with the GIL on POSIX systems"
+        fail("they are for CPython with the GIL on POSIX systems")
     link = shlex.split(sysconfig.get_config_var("LDSHARED") or "cc -shared")
     compiler = os.environ.get("CC")
     if compiler:
@@ -83,15 +73,19 @@ def build(root: Path, to: Path) -> str | None:
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
         except OSError as error:
-            return str(error)
+            fail(str(error))
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or [f"{command[0]} ended with {done.returncode}"]
-            return next((line for line in lines if "error" in line), lines[-1])
+            fail(next((line for line in lines if "error" in line), lines[-1]))
         partial.replace(built)
-    return None
+
+
+def fail(why: str) -> NoReturn:
+    """End the program with one line."""
+    needed = "a C compiler and Python's headers (Debian: apt-get install gcc libc6-dev python3-dev)"
+    sys.exit(f"rstreams: its modules in C cannot be built, which need {needed}: {why}")
 
 
 if __name__ == "__main__":
     here = Path(__file__).parent
-    problem = build(here, here)
-    sys.exit(problem and f"no C extension: {problem}")
+    build(here, here)

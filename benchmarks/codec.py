@@ -8,7 +8,7 @@ durable flag and a body of 1 KB. `dict` is a message whose body is a small dict,
 Only proton makes AMQP messages, too. The others encode the same content in their own formats: msgpack encodes a dict,
 msgspec a `Struct`, pickle our `Message`. Before anything is measured, each candidate decodes what it has encoded.
 
-The rows of `python` show the codec as it is without a C compiler, see `RSTREAMS_PURE` in docs/guides/performance.md.
+The rows of `python` show the functions in Python, which the codec calls for rare and malformed values.
 """
 
 from __future__ import annotations

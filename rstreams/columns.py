@@ -7,15 +7,21 @@ To make a `Message` of each message costs more than to receive or send it.
 - `encode_rows` does the reverse: it makes encoded messages of columns. `Connection.publish` sends them with
   `encoded=True`.
 
-They are in C where that was built, otherwise in Python. `RSTREAMS_PURE=1` in the environment chooses Python.
-
 Spec: AMQP 1.0 section 3.2; Arrow columnar format 1.0.
 """
 
 from __future__ import annotations
 
-from rstreams._codec.columns import FieldColumns, FilledColumn, encode_rows, field_columns
-from rstreams._codec.columns_in_python import ANNOTATION, FORMS_OF, ColumnForm, Part
+from rstreams._codec.columns import (
+    ANNOTATION,
+    FORMS_OF,
+    ColumnForm,
+    FieldColumns,
+    FilledColumn,
+    Part,
+    encode_rows,
+    field_columns,
+)
 
 __all__ = [
     "ANNOTATION",

@@ -144,8 +144,7 @@ install_extra() {
     [[ $1 != dev ]] || prepare_tests
 }
 
-prepare_tests() { # the modules in C, which a build may leave out and the tests want, and the tool of the guide to security
-    [[ ${RSTREAMS_PURE:-} == 1 ]] || "$venv/bin/python" hatch_build.py || die "the tests need the modules in C, or RSTREAMS_PURE=1"
+prepare_tests() { # the tool of the guide to security
     has_openssl || { have_apt && apt_install openssl; } || die "the tests need openssl; run: sudo apt-get install openssl"
 }
 

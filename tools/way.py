@@ -1,6 +1,6 @@
 """Counts what rstreams does for one item: calls, files, classes, and steps from one room to another.
 
-    python tools/way.py                      the three walks; with C and, in a second process, without
+    python tools/way.py                      the three walks
     python tools/way.py --list item          each call of a walk, in its order
     python tools/way.py --since REVISION     also the lines of code, beside those of another revision
     python tools/way.py --json FILE
@@ -303,25 +303,12 @@ def _figures(whole: Walk, room: str) -> dict[str, Any]:
     }
 
 
-def _without_c() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, __file__, "--walks"],
-        check=True,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "RSTREAMS_PURE": "1"},
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def _print(walks: dict[str, dict[str, Any]], pure: dict[str, dict[str, Any]]) -> None:
+def _print(walks: dict[str, dict[str, Any]]) -> None:
     print("until it has arrived; C calls; until nothing moves")
     print(f"{'walk':10}{'calls':>7}{'files':>7}{'classes':>9}{'C calls':>9}{'calls':>9}{'C calls':>9}")
-    for title, rows in (("with C", walks), ("without C", pure)):
-        print(title)
-        for name, row in rows.items():
-            first = f"{name:10}{row['calls']:7}{row['files']:7}{row['classes']:9}{row['c_calls']:9}"
-            print(f"{first}{row['calls_until_quiet']:9}{row['c_calls_until_quiet']:9}")
+    for name, row in walks.items():
+        first = f"{name:10}{row['calls']:7}{row['files']:7}{row['classes']:9}{row['c_calls']:9}"
+        print(f"{first}{row['calls_until_quiet']:9}{row['c_calls_until_quiet']:9}")
     for name, walk in walks.items():
         print(f"\nfrom room to room, {name}:")
         for rooms, times in walk["crossings"].items():
@@ -346,8 +333,7 @@ def main() -> int:
     if options.walks:
         json.dump(found, sys.stdout)
         return 0
-    pure = _without_c()
-    _print(found, pure)
+    _print(found)
     sizes = {"here": lines_of(files_here())}
     if options.since:
         sizes[options.since] = lines_of(files_of(options.since))
@@ -355,7 +341,7 @@ def main() -> int:
     for name, size in sizes.items():
         print(f"{name:20}{size.engine:12}{size.product:10}{size.code:12}")
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    report = {"walks": found, "without C": pure, "lines": {name: asdict(size) for name, size in sizes.items()}}
+    report = {"walks": found, "lines": {name: asdict(size) for name, size in sizes.items()}}
     options.json.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     return 0
 

@@ -1,5 +1,4 @@
-/* Fields of encoded messages as columns, and columns as encoded messages: see columns.py. columns_in_python.py has the
-   same in Python.
+/* Fields of encoded messages as columns, and columns as encoded messages: see columns.py.
 
    C reads messages of simple values. It returns any other message, and any malformed one, to its caller, who decodes it
    in Python and puts its values in by `append`. C writes rows of simple values, and leaves any other row to its caller. */

@@ -1,4 +1,4 @@
-/* Data sections of a message, many at a time: see data_sections.py, which has the same in Python.
+/* Data sections of a message, many at a time: see data_sections.py.
 
    No state is kept between calls. The functions here call back into Python only to free objects that they have made. */
 

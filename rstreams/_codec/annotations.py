@@ -8,4 +8,4 @@ from typing import Final
 from rstreams._codec.decode import FUNCTIONS
 
 with_annotations: Final[Callable[..., bytes]] = FUNCTIONS.with_annotations
-"""As `forwarding_in_python.with_annotations`; in C where that was built."""
+"""As `forwarding_in_python.with_annotations`."""

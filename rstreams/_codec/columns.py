@@ -1,12 +1,12 @@
-"""Columns of encoded messages, and messages of columns: in C where that was built; see `rstreams.columns`."""
+"""Columns of encoded messages, and messages of columns, in C; see `rstreams.columns`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rstreams._codec.c_modules import load
-from rstreams._codec.columns_in_python import ANNOTATION, FORMS_OF, ColumnForm, ColumnsInPython, Part, forms_of
 from rstreams._codec.data_sections import Sections
 from rstreams._codec.message_fields import HEADER_FIELDS, PROPERTIES_FIELDS
 from rstreams.errors import ConfigError
@@ -19,6 +19,57 @@ _KNOWN: Final = tuple([(form, limit) for _, form, limit, _ in section] for secti
 _PARTS: Final = {"body": 2, "body_type": 3, "properties": 4, "annotations": 5}
 _AN_ANNOTATION: Final = 6
 """The sources of `_columns.c` that are not fields of a list."""
+
+
+class ColumnForm(IntEnum):
+    """The form of a column's values; `_columns.c` has the same numbers."""
+
+    BYTES = 0
+    TEXT = 1
+    TIME = 2
+    """Microseconds since 1970, in 64 bits."""
+    INT32 = 3
+    INT64 = 4
+    FLAG = 5
+    MAP = 6
+    """From text to text or null."""
+
+
+_TEXTS: Final = (
+    "id",
+    "subject",
+    "content_type",
+    "content_encoding",
+    "address",
+    "reply_to",
+    "correlation_id",
+    "group_id",
+    "reply_to_group_id",
+    "body_type",
+)
+FORMS_OF: Final[dict[str, tuple[ColumnForm, ...]]] = {
+    "body": (ColumnForm.BYTES,),
+    "user_id": (ColumnForm.BYTES,),
+    **dict.fromkeys(_TEXTS, (ColumnForm.TEXT,)),
+    **dict.fromkeys(("creation_time", "expiry_time"), (ColumnForm.TIME,)),
+    **dict.fromkeys(("durable", "first_acquirer"), (ColumnForm.FLAG,)),
+    **dict.fromkeys(("priority", "delivery_count", "group_sequence"), (ColumnForm.INT32, ColumnForm.INT64)),
+    "ttl_s": (ColumnForm.INT64,),
+    **dict.fromkeys(("properties", "annotations"), (ColumnForm.MAP,)),
+}
+"""The forms that a field may have."""
+
+ANNOTATION: Final = "annotation:"
+"""The field of a single annotation that is a whole number begins with this; its key follows."""
+
+
+def forms_of(field: str) -> tuple[ColumnForm, ...]:
+    """Return the forms that a field, or a single annotation, may have."""
+    return (ColumnForm.INT64,) if field.startswith(ANNOTATION) else FORMS_OF.get(field, ())
+
+
+Part: TypeAlias = tuple[int, int, list[Any], list[Any]]
+"""An Arrow array: its length, its nulls, its buffers, and for a map the arrays of its keys and its values."""
 
 
 class FieldColumns(Protocol):
@@ -69,8 +120,6 @@ def field_columns(fields: Sequence[tuple[str, ColumnForm]]) -> FieldColumns:
             allowed = ", ".join(f"{known} as {each.name}" for known in FORMS_OF for each in FORMS_OF[known])
             msg = f"field_columns: {name!r} as {form!r} must be one of {allowed}, {ANNOTATION}KEY as INT64"
             raise ConfigError(msg)
-    if _compiled is None:
-        return ColumnsInPython([form for _, form in fields])
     made: FieldColumns = _compiled.make(*_KNOWN, [_described(name, form) for name, form in fields], Sections)
     return made
 
@@ -100,7 +149,7 @@ def encode_rows(
     """Return the encoded message of each row; None for a row that the caller has to encode.
 
     That is a row with a value that no message can have, with a text that is not UTF-8, or with another body type than
-    `binary` and `string`; and without the module in C every row. Null means that a message does not have the field.
+    `binary` and `string`. Null means that a message does not have the field.
     A body of bytes becomes a section of data, and a text an AMQP value.
 
     Args:
@@ -122,8 +171,6 @@ def encode_rows(
         if names.count(column.field) > 1:
             msg = f"encode_rows: {column.field!r} is given twice"
             raise ConfigError(msg)
-    if _compiled is None:
-        return [None] * rows
     described = [(*_described(column.field, column.form), column.part) for column in columns]
     encoded: list[bytes | None] = _compiled.encode(*_KNOWN, described, rows, durable, id_prefix, first_id)
     return encoded

@@ -1,4 +1,4 @@
-"""The codec for messages in C, bound to the types that are in use; rstreams.message has the same in Python."""
+"""The codec for messages in C, bound to the types in use; it leaves rare and malformed values to rstreams.message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Codec(NamedTuple):
 
 
 def codec_for(message: type, in_python: Codec) -> Codec:
-    """Return the functions in C for messages of the class `message`; `in_python` where there are none.
+    """Return the functions in C for messages of the class `message`.
 
     `message` also gets a quicker `__init__`.
 
@@ -36,14 +36,9 @@ def codec_for(message: type, in_python: Codec) -> Codec:
         in_python: The same functions in Python. Those in C call them for rare and malformed values.
     """
     decoder, encoder = load("_decode", _INTERFACE), load("_encode", _INTERFACE)
-    if VALUES is None or decoder is None or encoder is None:
-        return in_python
     known = fields(message)
     names = [each.name for each in known]
-    try:
-        slot_of: dict[str, int] = dict(zip(names, VALUES.slots(message, names), strict=True))
-    except AttributeError:
-        return in_python  # an interpreter that keeps slots elsewhere
+    slot_of: dict[str, int] = dict(zip(names, VALUES.slots(message, names), strict=True))
     header, properties = HEADER_FIELDS.described(), PROPERTIES_FIELDS.described()
     places = (slot_of["body"], slot_of["annotations"], slot_of["properties"])
     made: Any = message.__init__  # type: ignore[misc]

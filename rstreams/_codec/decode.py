@@ -1,6 +1,6 @@
-"""AMQP to Python values, from a peer that is not trusted: in C where that was built, otherwise in Python.
+"""AMQP to Python values, from a peer that is not trusted: in C, which leaves rare and malformed values to Python.
 
-`RSTREAMS_PURE=1` in the environment chooses Python. `decode_in_python` documents the functions.
+`decode_in_python` documents the functions.
 """
 
 from __future__ import annotations
@@ -55,20 +55,12 @@ IN_PYTHON: Final = Functions(
 )
 
 
-def _bind() -> tuple[Any, Functions]:
-    """Return the module in C, bound, and its functions; None and those in Python if there is none."""
-    values = load("_values", 3)
-    if values is None:
-        return None, IN_PYTHON
-    try:
-        slots = tuple(values.slots(UUID, ["int", "is_safe"]))
-    except AttributeError:
-        return None, IN_PYTHON  # an interpreter that keeps slots elsewhere
-    types = (Symbol, UUID, SafeUUID.unknown, datetime, UTC, NARROW_TYPES)
-    return values, Functions(*values.bind(types, slots, read_value, IN_PYTHON, MAX_DEPTH))
+VALUES: Final[Any] = load("_values", 3)
 
+_SLOTS: Final = tuple(VALUES.slots(UUID, ["int", "is_safe"]))
+_TYPES: Final = (Symbol, UUID, SafeUUID.unknown, datetime, UTC, NARROW_TYPES)
 
-VALUES, FUNCTIONS = _bind()
+FUNCTIONS: Final = Functions(*VALUES.bind(_TYPES, _SLOTS, read_value, IN_PYTHON, MAX_DEPTH))
 
 read_list: Final = FUNCTIONS.read_list
 read_map: Final = FUNCTIONS.read_map

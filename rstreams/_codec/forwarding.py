@@ -31,10 +31,10 @@ _TO: Final = 2
 
 
 lifetime_of: Final[Callable[[bytes], tuple[float, datetime | None]]] = FUNCTIONS.lifetime_of
-"""As `forwarding_in_python.lifetime_of`; in C where that was built."""
+"""As `forwarding_in_python.lifetime_of`."""
 
 may_expire: Final[Callable[[Sequence[bytes]], bool]] = FUNCTIONS.may_expire
-"""As `forwarding_in_python.may_expire`. In C, where that was built, it looks into the sections, and is quick."""
+"""As `forwarding_in_python.may_expire`, but it looks into the sections: False for more messages."""
 
 
 def without_delivery_annotations(encoded: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The sections of a message, see `sections_in_python`; their starts are found in C if that was built."""
+"""The sections of a message, see `sections_in_python`; their starts are found in C."""
 
 from __future__ import annotations
 

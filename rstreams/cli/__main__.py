@@ -11,7 +11,6 @@ from rstreams import RStreamsError, __version__
 from rstreams.cli import node
 from rstreams.cli.parser import Parser
 from rstreams.errors import ConfigError, StoreError
-from rstreams.net._proton import LOOPS
 
 COMMANDS: Final = (node,)
 """The modules of the subcommands: each has `add_to(commands)`, which sets `run` to the function of the command; it
@@ -52,7 +51,7 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         description="Reactive Streams whose signals are AMQP 1.0 link frames.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"rstreams {__version__} (network loops in {LOOPS})")
+    parser.add_argument("--version", action="version", version=f"rstreams {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)

@@ -20,14 +20,8 @@ import pytest
 from rstreams import message as codec
 from rstreams.errors import ConfigError, RemoteProtocolError
 from rstreams.message import ByteStream, Described, Message, Symbol
-from tests.compiled import compiled
 
 python, in_c = codec._IN_PYTHON, codec._codec
-
-
-@pytest.fixture(autouse=True)
-def only_with_the_codec_in_c() -> None:
-    compiled(None if in_c is python else in_c)
 
 
 class Calls(Mapping[str, int]):

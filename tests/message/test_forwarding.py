@@ -112,7 +112,6 @@ def test_messages_that_can_expire_are_found_among_others(functions: Functions) -
     assert functions.may_expire([b""])
 
 
-@pytest.mark.skipif(FUNCTIONS is IN_PYTHON, reason="in Python every message with properties is looked at")
 def test_fields_before_and_behind_the_lifetime_do_not_matter_in_c() -> None:
     message = Message(b"x", id="i", subject="s", priority=3, durable=True, group_id="g", annotations={"x-opt-a": 1})
     assert not FUNCTIONS.may_expire([encode_item(message)] * 3)

@@ -15,7 +15,6 @@ from rstreams import message as codec
 from rstreams.message import Message
 
 python, in_c = codec._IN_PYTHON, codec._codec
-only_in_c = pytest.mark.skipif(in_c is python, reason="the codec in C is not there")
 
 
 def test_the_quick_init_is_the_one_of_a_dataclass() -> None:
@@ -61,7 +60,6 @@ def test_classes_below_message() -> None:
     assert (WithInit(7).body, WithInit(7).id) == (b"7", 7)
 
 
-@only_in_c
 def test_the_quick_init_takes_only_messages() -> None:
     with pytest.raises(TypeError):
         Message.__init__(object(), b"x")  # type: ignore[arg-type]
@@ -89,13 +87,11 @@ print("each its own")
 """
 
 
-@only_in_c
 def test_a_module_that_is_imported_again_has_its_own_classes() -> None:
     done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, check=False)
     assert done.stdout == "each its own\n", done.stderr
 
 
-@only_in_c
 def test_another_interpreter_has_its_own_classes() -> None:
     pytest.importorskip("_xxsubinterpreters")
     program = """

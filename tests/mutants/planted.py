@@ -6,7 +6,6 @@ Each file `NN_name.toml` beside this one is such a fault:
     area      the promise that it breaks; no two faults have the same one
     loses     what a user would lose
     expect    what the checker is expected to find
-    pure      whether the same code exists in C, so that the fault shows only with RSTREAMS_PURE=1
     change    the file, whole lines of it that occur there once, and the lines that take their place
 
 They were written before the workloads of the simulation, from the product's code alone. A fault is no crash and no
@@ -21,6 +20,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from hatch_build import build
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -42,6 +43,11 @@ class Change:
     file: str
     old: str
     new: str
+
+    @property
+    def in_c(self) -> bool:
+        """Whether the file is compiled."""
+        return self.file.endswith((".c", ".h"))
 
     def of(self, text: str) -> str:
         """Return the text of the file with the fault.
@@ -65,7 +71,6 @@ class Mutant:
     area: str
     loses: str
     expect: str
-    pure: bool
     changes: tuple[Change, ...]
 
     def apply(self, folder: Path) -> None:
@@ -80,6 +85,8 @@ class Mutant:
             path.write_text(text, "utf-8")
             for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
                 compiled.unlink()
+        if any(change.in_c for change in self.changes):
+            build(folder, folder)
 
 
 def mutants() -> list[Mutant]:
@@ -106,4 +113,4 @@ def _read(path: Path) -> Mutant:
     told = tomllib.loads(path.read_text("utf-8"))
     number, _, name = path.stem.partition("_")
     changes = tuple(Change(**each) for each in told.pop("change"))
-    return Mutant(number, name, pure=told.pop("pure", False), changes=changes, **told)
+    return Mutant(number, name, changes=changes, **told)

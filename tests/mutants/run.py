@@ -92,16 +92,13 @@ class Simulation:
             try:
                 if mutant is not None:
                     mutant.apply(folder)
-                pure = mutant is not None and mutant.pure
-                outcome = self._run(folder, Path(name) / "found.json", pure=pure, alone=mutant is None)
+                outcome = self._run(folder, Path(name) / "found.json", alone=mutant is None)
             except NotThere as error:
                 outcome = {"kind": "error", "finding": str(error).splitlines()[0]}
         return Outcome(**outcome, took_s=round(time.monotonic() - began, 1))
 
-    def _run(self, folder: Path, found: Path, *, pure: bool, alone: bool) -> dict[str, Any]:
+    def _run(self, folder: Path, found: Path, *, alone: bool) -> dict[str, Any]:
         environ = {**os.environ, "PYTHONPATH": str(folder)}
-        if pure:
-            environ["RSTREAMS_PURE"] = "1"
         jobs = _AT_A_TIME if alone else 1
         numbers = ["--seeds", str(self._seeds), "--jobs", str(jobs)]
         command = [*self._command, *numbers, "--until-failure", "--json", str(found)]

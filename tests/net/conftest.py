@@ -1,4 +1,4 @@
-"""The loops over the engine are written twice, in C and in Python: what is at stake in them is tested over both."""
+"""The loops over the engine are tested together with their oracle, which is in Python."""
 
 from __future__ import annotations
 
@@ -6,26 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from rstreams.net._proton import host_connection, loops
+from rstreams.net._proton import host_connection
+from rstreams.net._proton.loops import Loops
 from rstreams.protocol.outgoing_items import OutgoingItems
-from tests.compiled import compiled
+from tests.oracles.loops import PythonLoops
 
-BOTH_WAYS = {
-    "test_differential",
-    "test_engine_limits",
-    "test_flow_answers",
-    "test_hostile_peers",
-    "test_loops",
-    "test_message_formats",
-    "test_messages_beside",
-    "test_odd_frames",
-    "test_random_frames",
-    "test_refused_frames",
-    "test_scripted_ends",
-    "test_scripted_faults",
-    "test_scripted_peer",
-    "test_session_storms",
-}
+BOTH_WAYS = {"test_differential", "test_loops", "test_random_frames"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -36,11 +22,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def language(request: pytest.FixtureRequest) -> Iterator[str]:
     """Have every engine made here use the loops written in one language."""
-    wanted = getattr(request, "param", loops.LOOPS)
-    if wanted == "C":
-        compiled(loops._compiled)
+    wanted = getattr(request, "param", "C")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(host_connection, "choose_loops", loops.CompiledLoops if wanted == "C" else loops.PythonLoops)
+        patched.setattr(host_connection, "Loops", Loops if wanted == "C" else PythonLoops)
         yield wanted
 
 

@@ -12,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rstreams._codec import data_sections
-from rstreams._codec import data_sections_in_python as in_python
 from rstreams.message import encode_item
 from rstreams.store.entries import join
-from tests.compiled import compiled
+from tests.oracles import data_sections as in_python
 
 bodies = st.one_of(st.binary(max_size=9), st.sampled_from([b"x" * size for size in (254, 255, 256, 300)]))
 
 
 @pytest.fixture(params=["C", "Python"], scope="module")
 def language(request: pytest.FixtureRequest) -> Any:  # noqa: ANN401 - a module without types
-    return in_python if request.param == "Python" else compiled(data_sections._compiled)
+    return in_python if request.param == "Python" else data_sections._compiled
 
 
 @given(start=st.binary(max_size=9), items=st.lists(st.binary(max_size=300), max_size=70))
@@ -50,7 +49,7 @@ def test_the_sections_of_messages_come_one_after_the_other(
 
 def test_sections_in_c_are_of_messages_in_bytes() -> None:
     with pytest.raises(TypeError):
-        compiled(data_sections._compiled).Sections((b"", "text"), 0, 1)
+        data_sections._compiled.Sections((b"", "text"), 0, 1)
 
 
 @given(items=st.lists(st.binary(max_size=300), max_size=9))

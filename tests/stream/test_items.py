@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import trio
 
+from rstreams._codec.c_modules import load
 from rstreams.runtime import items as items_module
 from rstreams.runtime.items import ItemsInPython
-from tests.compiled import compiled
 from tests.garbage import only_new_objects
 
 
@@ -58,7 +58,7 @@ def opened(base: type[Any], *batches: list[Any]) -> Any:  # noqa: ANN401 - a cla
 def base(request: pytest.FixtureRequest) -> type[Any]:
     if request.param == "python":
         return ItemsInPython
-    in_c: type[Any] = compiled(items_module._compiled).Items
+    in_c: type[Any] = load("_items", items_module._INTERFACE, "rstreams.runtime").Items
     return in_c
 
 

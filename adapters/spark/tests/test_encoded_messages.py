@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rstreams_spark._messages import BadRow, encoded_messages, messages_of
 
-from rstreams._codec import columns as codec
 from rstreams.columns import ColumnForm, FilledColumn, encode_rows
 from rstreams.errors import ConfigError
 from rstreams.message import decode_message, encode_item
@@ -90,7 +89,6 @@ def test_both_ways_make_the_same_messages(rows: pa.RecordBatch, prefix: str | No
     assert found == expected
 
 
-@pytest.mark.skipif(codec._compiled is None, reason="without C every row is left to Python")
 def test_simple_rows_are_not_left_to_python() -> None:
     at = datetime(2010, 7, 4, 12, 0, 0, 250_000, UTC).timestamp()
     parts: dict[str, tuple[ColumnForm, pa.Array]] = {
@@ -144,7 +142,6 @@ def offsets(*values: int) -> bytes:
     return b"".join(value.to_bytes(4, "little", signed=True) for value in values)
 
 
-@pytest.mark.skipif(codec._compiled is None, reason="Python does not read the buffers")
 @pytest.mark.parametrize(
     ("field", "form", "part"),
     [

@@ -1,8 +1,8 @@
 """The engine: Qpid Proton's C functions. The only package that imports proton.
 
-The hot path (delivery, send, recv, advance, settle, the collector, bytes in and out) is in `loops`, which calls the C
-functions for many messages at a time: in C where the extension was built, otherwise through `cproton_ffi.lib`. The
-calls that make and free things go through `cproton`, whose wrappers convert strings.
+The hot path (delivery, send, recv, advance, settle, the collector, bytes in and out) is in `loops`: C that calls the
+engine's functions for many messages at a time. The calls that make and free things go through `cproton`, whose wrappers
+convert strings.
 
 Facts about the engine (0.40) on which this package depends:
 
@@ -17,13 +17,11 @@ from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.incoming_frames import SLOW_FRAMES
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_end import LinkEnd
-from rstreams.net._proton.loops import LOOPS
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
 from rstreams.net._proton.unfinished import Unfinished, UnfinishedTotal
 
 __all__ = [
     "BUFFER_BYTES",
-    "LOOPS",
     "SLOW_FRAMES",
     "Engine",
     "EngineEvents",

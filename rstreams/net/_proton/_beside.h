@@ -260,8 +260,7 @@ static bool take_more(struct beside *beside, void *transport)
 
 static uint32_t size_of_frame(const char *at)
 {
-    const unsigned char *bytes = (const unsigned char *)at;
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    return read_u32((const unsigned char *)at);
 }
 
 static void tell_size(char *frame, size_t size)

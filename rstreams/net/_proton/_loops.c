@@ -1,7 +1,6 @@
 /* The loops over the engine that run once a message, many messages a call.
 
-   Optional: `loops.py` has the same functions in Python and takes those where this module was not built. It does not
-   link to the engine: `bind` gives it the addresses of the engine's functions in the loaded cproton_ffi.
+   It does not link to the engine: `bind` gives it the addresses of the engine's functions in the loaded cproton_ffi.
 
    The caller holds the GIL and owns the connection; no function here calls back into Python. A link, a delivery or a
    collector is an int, its address: only the engine's own pointers may be passed in, and only while they are alive. */
@@ -138,6 +137,7 @@ static bool is_bound(void)
     return pn.delivery != NULL;
 }
 
+#include "_frame_walk.h"
 #include "_beside.h"
 #include "_arriving.h"
 
@@ -385,11 +385,12 @@ static PyMethodDef methods[] = {
     {"settle", settle, METH_VARARGS, settle_doc},
     {"settle_accepted", settle_accepted, METH_VARARGS, settle_accepted_doc},
     {"waiting", waiting, METH_VARARGS, waiting_doc},
+    {"walk", walk, METH_VARARGS, walk_doc},
     {NULL, NULL, 0, NULL},
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 8 };
+enum { INTERFACE = 9 };
 
 static int add_constants(PyObject *module)
 {

@@ -12,7 +12,7 @@ from rstreams.errors import Condition
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
-from rstreams.net._proton.loops import choose_loops
+from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.session_windows import ShutSessions
@@ -82,7 +82,7 @@ class HostConnection:
         self._connection = connection
         self._transport = transport
         self._on_wake = on_wake
-        self.loops = choose_loops()
+        self.loops = Loops()
         self.limits = limits
         self.outgoing = OutgoingFrames(self.loops, transport, output)
         self.turns = LinkTurns(on_wake, on_item)

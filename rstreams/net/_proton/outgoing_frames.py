@@ -252,7 +252,7 @@ class OutgoingFrames:
                 mended = of_session(flow) if _handle_of(flow) == _NO_HANDLE else flow
                 if mended is not flow:
                     rest = bytes(self._buffer[at + told : size])
-                    size -= told - len(mended)
+                    size -= len(flow) - len(mended)
                     self._buffer[at:size] = mended + rest
                 at += len(mended)
         self._unwalked = at - size

@@ -74,7 +74,7 @@ def cut_with_offsets(stored: bytes, count: int, first: int) -> list[bytes] | Non
     """Return the messages of a stored run with their offsets, from `first` on.
 
     Args:
-        stored: The run: see `rstreams._codec.data_sections_in_python.cut_numbered`.
+        stored: The run: see `rstreams._codec.data_sections.cut_numbered`.
         count: How many messages it has.
         first: The offset of the first one.
 

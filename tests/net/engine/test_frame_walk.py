@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import struct
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -15,10 +16,10 @@ from hypothesis import strategies as st
 from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams.errors import ConnectionLost
-from rstreams.net._proton import frame_walk, host_connection, loops
+from rstreams.net._proton import host_connection
+from rstreams.net._proton.loops import Loops
 from rstreams.net.transport.pump import RUN
 from rstreams.node import Client
-from tests.compiled import compiled
 from tests.net.engines import Side
 from tests.net.recorded import mutated, recorded
 from tests.net.wire import (
@@ -32,27 +33,27 @@ from tests.net.wire import (
     open_frame,
     transfer_frame,
 )
+from tests.oracles import frame_walk
+from tests.oracles.loops import PythonLoops
 
 PASSING: Final = 1 << 4 | 1 << 5  # transfers and dispositions
 MOST: Final = 65536
+Walk = Callable[..., tuple[int, int]]
 TRANSFER: Final = transfer_frame(0, b"x" * 100)
 
 
 @pytest.fixture(params=["C", "Python"])
-def walk(request: pytest.FixtureRequest) -> frame_walk.Walk:
-    if request.param == "C":
-        compiled(frame_walk._compiled)
-        return frame_walk.walk
-    return frame_walk.walk_in_python
+def walk(request: pytest.FixtureRequest) -> Walk:
+    return Loops.walk if request.param == "C" else frame_walk.walk
 
 
-def test_it_passes_over_what_is_nearly_all_there_is(walk: frame_walk.Walk) -> None:
+def test_it_passes_over_what_is_nearly_all_there_is(walk: Walk) -> None:
     data = TRANSFER + EMPTY_FRAME + disposition_frame(0, 3, NULL) + TRANSFER
     assert walk(data, 0, PASSING, MOST) == (len(data), 0)
     assert walk(memoryview(bytearray(data)), len(TRANSFER), PASSING, MOST) == (len(data), 0)
 
 
-def test_it_stops_at_what_needs_a_look(walk: frame_walk.Walk) -> None:
+def test_it_stops_at_what_needs_a_look(walk: Walk) -> None:
     flow = flow_frame()
     assert walk(TRANSFER + flow + TRANSFER, 0, PASSING, MOST) == (len(TRANSFER), len(flow))
     assert walk(TRANSFER + flow[:11], 0, PASSING, MOST) == (len(TRANSFER), 0), "four bytes are needed to know it"
@@ -61,12 +62,12 @@ def test_it_stops_at_what_needs_a_look(walk: frame_walk.Walk) -> None:
     assert walk(open_frame(), 0, 0xFFFF, MOST) == (len(open_frame()), 0)
 
 
-def test_a_frame_that_passes_may_end_behind_the_data(walk: frame_walk.Walk) -> None:
+def test_a_frame_that_passes_may_end_behind_the_data(walk: Walk) -> None:
     for size in range(23, len(TRANSFER)):
         assert walk(TRANSFER[:size], 0, PASSING, MOST) == (len(TRANSFER), 0)
 
 
-def test_too_little_is_too_little(walk: frame_walk.Walk) -> None:
+def test_too_little_is_too_little(walk: Walk) -> None:
     for size in range(23):
         assert walk(TRANSFER + TRANSFER[:size], 0, PASSING, MOST) == (len(TRANSFER), 0), size
     assert walk(b"", 0, PASSING, MOST) == (0, 0)
@@ -77,11 +78,11 @@ def test_too_little_is_too_little(walk: frame_walk.Walk) -> None:
     "head",
     [b"\0\0\0\x07\x02\0\0\0", b"\0\0\0\x08\x01\0\0\0", b"\0\0\0\x08\x03\0\0\0", b"\0\1\0\1\x02\0\0\0", b"AMQP\0\1\0\0"],
 )
-def test_what_cannot_be_a_frame_is_none(walk: frame_walk.Walk, head: bytes) -> None:
+def test_what_cannot_be_a_frame_is_none(walk: Walk, head: bytes) -> None:
     assert walk(TRANSFER + head, 0, PASSING, MOST) == (len(TRANSFER), -1)
 
 
-def test_an_extended_header_is_skipped(walk: frame_walk.Walk) -> None:
+def test_an_extended_header_is_skipped(walk: Walk) -> None:
     body = bytes(1012) + TRANSFER[8:]
     long = struct.pack(">IBBH", 8 + len(body), 255, 0, 0) + body
     assert walk(long, 0, PASSING, MOST) == (len(long), 0)
@@ -122,7 +123,7 @@ PASSED: Final = {
 
 
 @pytest.mark.parametrize("name", [*LOOKED_AT, *PASSED])
-def test_transfers_of_every_kind(walk: frame_walk.Walk, name: str) -> None:
+def test_transfers_of_every_kind(walk: Walk, name: str) -> None:
     data = LOOKED_AT.get(name) or PASSED[name]
     expected = (0, len(data)) if name in LOOKED_AT else (len(data), 0)
     assert walk(data, 0, PASSING, MOST) == expected
@@ -162,18 +163,17 @@ ANY_FRAME: Final = st.one_of(
 
 @given(st.lists(ANY_FRAME, max_size=6), st.data(), st.integers(0, 0xFFFF), st.sampled_from([8, 64, MOST, 2**32 - 1]))
 def test_both_walk_alike_over_any_bytes(frames: list[bytes], data: st.DataObject, passing: int, most: int) -> None:
-    compiled(frame_walk._compiled)
     whole = b"".join(frames)
     cut = whole[: data.draw(st.integers(0, len(whole)))]
     at = data.draw(st.integers(0, len(cut) + 9))
     for kind in (bytes, bytearray, memoryview):
-        assert frame_walk.walk(kind(cut), at, passing, most) == frame_walk.walk_in_python(kind(cut), at, passing, most)
+        assert Loops.walk(kind(cut), at, passing, most) == frame_walk.walk(kind(cut), at, passing, most)
 
 
 @pytest.mark.parametrize("arguments", [(), (b"",), ("text", 0, 0, 8), (b"", 0, 0), (None, 0, 0, 8)])
 def test_the_module_in_c_takes_nothing_else(arguments: tuple[object, ...]) -> None:
     with pytest.raises((TypeError, OverflowError)):
-        compiled(frame_walk._compiled).walk(*arguments)
+        Loops.walk(*arguments)
 
 
 # whole sessions
@@ -181,10 +181,10 @@ def test_the_module_in_c_takes_nothing_else(arguments: tuple[object, ...]) -> No
 SEEDS: Final = 60
 
 
-def _answers(pieces: list[bytes], choice: type[loops.Loops]) -> tuple[list[bytes], list[tuple[str, str]]]:
+def _answers(pieces: list[bytes], choice: type[Loops | PythonLoops]) -> tuple[list[bytes], list[tuple[str, str]]]:
     """Return what a node's engine says to these pieces, one after another, and why it gave up."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(host_connection, "choose_loops", choice)
+        patched.setattr(host_connection, "Loops", choice)
         side = Side("node", server=True, max_frame_bytes=65536)
         node = Node(container_id="node")
         node.queue("work", capacity=100)
@@ -210,7 +210,6 @@ def _answers(pieces: list[bytes], choice: type[loops.Loops]) -> tuple[list[bytes
 @pytest.mark.slow
 @pytest.mark.parametrize("session", ["publish", "publish packs", "consume", "a refusal"])
 def test_both_make_the_same_of_mutated_sessions(session: str) -> None:
-    compiled(loops._compiled)
     script = [chunk for chunk in recorded(session, "to_peer") if chunk.data]
     start = next(at for at, chunk in enumerate(script) if AMQP_HEADER in chunk.data)  # SASL is not the engine's
     for seed in range(SEEDS):
@@ -222,14 +221,12 @@ def test_both_make_the_same_of_mutated_sessions(session: str) -> None:
             size = choose.choice([1, 7, 60, 1000, 100_000])
             pieces.append(changed[:size])
             changed = changed[size:]
-        in_c, in_python = _answers(pieces, loops.CompiledLoops), _answers(pieces, loops.PythonLoops)
+        in_c, in_python = _answers(pieces, Loops), _answers(pieces, PythonLoops)
         assert in_c == in_python, seed
 
 
-@pytest.mark.parametrize("choice", [loops.CompiledLoops, loops.PythonLoops])
-def test_bytes_one_by_one_are_the_same_as_all_at_once(choice: type[loops.CompiledLoops | loops.PythonLoops]) -> None:
-    if choice is loops.CompiledLoops:
-        compiled(loops._compiled)
+@pytest.mark.parametrize("choice", [Loops, PythonLoops])
+def test_bytes_one_by_one_are_the_same_as_all_at_once(choice: type[Loops | PythonLoops]) -> None:
     whole = AMQP_HEADER + open_frame() + begin_frame(None) + frame(described(0x19))
     said, failures = _answers([whole], choice)
     slowly, failures_slowly = _answers([whole[at : at + 1] for at in range(len(whole))], choice)

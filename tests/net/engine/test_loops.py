@@ -13,10 +13,11 @@ from cproton_ffi import ffi, lib
 
 from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver
-from rstreams.net._proton.loops import as_delivery
+from rstreams.net._proton.loops import Loops, as_delivery
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link
 from tests.net.engines import Engines
+from tests.oracles.loops import PythonLoops
 
 
 class End:
@@ -86,7 +87,8 @@ def pair() -> Iterator[Pair]:
 
 def test_the_loops_are_the_ones_asked_for(pair: Pair, request: pytest.FixtureRequest) -> None:
     asked = request.node.callspec.params["language"]  # this test does not name the fixture, as most do not
-    assert pair.reading.language == pair.sending.language == asked
+    wanted = {"C": Loops, "Python": PythonLoops}[asked]
+    assert type(pair.reading) is type(pair.sending) is wanted
 
 
 def test_messages_of_any_size_arrive_as_they_were_sent(pair: Pair) -> None:

@@ -1,25 +1,20 @@
-"""The module in C: it takes nothing it does not know, and is there to be passed over."""
+"""The module in C takes nothing that it does not know."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cproton_ffi import ffi, lib
 
+from rstreams._codec.c_modules import load
 from rstreams.net._proton import loops
-from tests.compiled import compiled
 from tests.net.engines import Engines
 
-COUNT = 0 if loops._compiled is None else len(loops._compiled.FUNCTIONS)
-
-
-@pytest.fixture(autouse=True)
-def in_c() -> None:
-    compiled(loops._compiled)
+COUNT = len(loops._compiled.FUNCTIONS)
 
 
 @pytest.mark.parametrize("arguments", [(0, 1, 0), ("link", 1, 0), (None, 1, 0), (1.5, 1, 0), (1,), ()])
@@ -79,27 +74,24 @@ def test_kinds_of_events_that_cannot_be_are_refused(kinds: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("functions", "said"),
+    ("name", "declared", "found"),
     [
-        ((("pn_link_recv", "int(*)(struct pn_link_t *, char *, size_t)"),), "built for another engine"),
-        ((("pn_no_such_function", "void(*)(void)"),), "cannot be used"),
+        ("pn_link_recv", "int(*)(struct pn_link_t *, char *, size_t)", r"ssize_t\(\*\)"),
+        ("pn_no_such_function", "void(*)(void)", "None"),
     ],
 )
-def test_a_module_built_for_another_engine_is_left_alone(
-    functions: object, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("DEBUG", "rstreams.net")
-    monkeypatch.setattr(loops._compiled, "FUNCTIONS", functions)
-    assert loops._load() is None
-    assert said in caplog.text
+def test_a_module_built_for_another_engine_is_refused(name: str, declared: str, found: str) -> None:
+    with pytest.raises(ImportError, match=rf"^the engine's {name} is {found}.*python-qpid-proton 0\.40$"):
+        loops.bind(SimpleNamespace(FUNCTIONS=((name, declared),)))
 
 
-def test_a_module_of_another_version_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(loops._compiled, "INTERFACE", 0)
-    assert loops._load() is None
-    assert "another version of rstreams" in caplog.text
+@pytest.mark.parametrize(
+    ("name", "interface", "said"),
+    [("_no_such_module", 1, "_no_such_module is missing, which is in C"), ("_values", 0, "of another version")],
+)
+def test_a_module_that_is_missing_or_of_another_version_is_told(name: str, interface: int, said: str) -> None:
+    with pytest.raises(ImportError, match=said):
+        load(name, interface)
 
 
 def test_nothing_runs_before_the_functions_are_known() -> None:
@@ -124,11 +116,3 @@ for call in (
         raise AssertionError(call)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=50)
-
-
-def test_the_environment_can_ask_for_python() -> None:
-    environ = {**os.environ, "RSTREAMS_PURE": "1"}
-    program = "from rstreams.net._proton import loops; print(loops.choose_loops().language)"
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environ, check=True, capture_output=True, text=True, timeout=50)
-    assert done.stdout == "Python\n"

@@ -1,4 +1,4 @@
-"""Messages that come beside the engine, in C: the loops read what those in Python read, whatever the peer sends."""
+"""Messages that come beside the engine: the loops read what their oracle reads, whatever the peer sends."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cproton_ffi import lib
 
 from rstreams._codec.encode import NULL, encode_sized, encode_uint
 from rstreams.errors import ConnectionLost
-from rstreams.net._proton import LinkDriver, host_connection, loops
+from rstreams.net._proton import LinkDriver, host_connection
+from rstreams.net._proton.loops import Loops
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link, ReceivingLink
 from rstreams.protocol.states import State
-from tests.compiled import compiled
 from tests.net.engines import Alone
 from tests.net.recorded import Chunk, mutated
 from tests.net.wire import (
@@ -37,16 +37,12 @@ from tests.net.wire import (
     open_frame,
     transfer_frame,
 )
+from tests.oracles.loops import PythonLoops
 
 PLACEHOLDER = 16
 SMALLEST = 128
 OPENING = AMQP_HEADER + open_frame() + begin_frame(None)
 DEFAULT, NONE = encode_uint(0), NULL
-
-
-@pytest.fixture(autouse=True)
-def in_c() -> None:
-    compiled(loops._compiled)
 
 
 class Keeping:
@@ -76,9 +72,9 @@ class Keeping:
 class Receiving:
     """A server's engine whose links receive."""
 
-    def __init__(self, made: type[loops.PythonLoops | loops.CompiledLoops]) -> None:
+    def __init__(self, made: type[PythonLoops | Loops]) -> None:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(host_connection, "choose_loops", made)
+            patched.setattr(host_connection, "Loops", made)
             self.alone = Alone()
         self.kept: list[object] = []
         self.drivers: list[LinkDriver] = []
@@ -116,7 +112,7 @@ class Receiving:
 
 def both(opening: bytes, data: bytes, step: int = sys.maxsize) -> list[object]:
     """Feed the same to both, what follows the opening in pieces; return what came, which is the same."""
-    in_c, in_python = Receiving(loops.CompiledLoops), Receiving(loops.PythonLoops)
+    in_c, in_python = Receiving(Loops), Receiving(PythonLoops)
     for each in (in_c, in_python):
         each.feed(opening)
         each.feed(data, step)
@@ -155,14 +151,14 @@ def test_messages_come_as_they_were_sent_however_the_bytes_are_cut(step: int, *,
 
 
 def test_the_engine_has_a_placeholder_of_a_message_that_comes_in_one_transfer() -> None:
-    receiving = Receiving(loops.CompiledLoops)
+    receiving = Receiving(Loops)
     receiving.feed(attached())
     sizes = (SMALLEST - 1, SMALLEST, 5000, 60_000)
     assert list(receiving.unread(transfers(sizes))) == [SMALLEST - 1, PLACEHOLDER, PLACEHOLDER, PLACEHOLDER]
 
 
 def test_the_engine_has_all_bytes_of_a_session_with_a_window() -> None:
-    receiving = Receiving(loops.CompiledLoops)
+    receiving = Receiving(Loops)
     engine = receiving.alone.side.engine
     engine._limits = replace(engine._limits, window_bytes=1_000_000)
     receiving.feed(attached())
@@ -171,7 +167,7 @@ def test_the_engine_has_all_bytes_of_a_session_with_a_window() -> None:
 
 def test_the_engine_has_all_bytes_where_frames_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RSTREAMS_TRACE", "frames")
-    receiving = Receiving(loops.CompiledLoops)
+    receiving = Receiving(Loops)
     receiving.feed(attached())
     assert list(receiving.unread(transfers((5000,)))) == [5000]
 
@@ -275,7 +271,7 @@ def test_nothing_behind_a_close_comes() -> None:
 
 
 def test_bytes_that_look_like_a_placeholder_are_a_message() -> None:
-    receiving = Receiving(loops.CompiledLoops)
+    receiving = Receiving(Loops)
     own = receiving.alone.side.engine._host.loops
     assert own.message_of(bytes(PLACEHOLDER)) == bytes(PLACEHOLDER)
     with pytest.raises(TypeError):
@@ -285,13 +281,13 @@ def test_bytes_that_look_like_a_placeholder_are_a_message() -> None:
 @pytest.mark.slow
 def test_messages_are_let_go_when_they_are_read_with_their_link_and_with_their_connection() -> None:
     def take_read() -> None:
-        receiving = Receiving(loops.CompiledLoops)
+        receiving = Receiving(Loops)
         receiving.feed(attached() + transfers([600] * 900))
         receiving.kept.clear()
         lost(receiving)
 
     def end_unread() -> None:
-        receiving = Receiving(loops.CompiledLoops)
+        receiving = Receiving(Loops)
         receiving.feed(attached())
         receiving.alone.side.engine.feed(transfers([600] * 900))
         receiving.alone.side.engine._host.loops.forget(receiving.drivers[0].pointer)
@@ -299,7 +295,7 @@ def test_messages_are_let_go_when_they_are_read_with_their_link_and_with_their_c
         lost(receiving)
 
     def cut_off() -> None:
-        receiving = Receiving(loops.CompiledLoops)
+        receiving = Receiving(Loops)
         receiving.feed(attached())
         receiving.alone.side.engine.feed(transfers([600] * 901)[:-100])
         lost(receiving)

@@ -1,19 +1,13 @@
-/* The walk over AMQP frames in C: see frame_walk.py.
+/* The walk over AMQP frames: it passes over the frequent ones, and stops at a frame that must be read.
 
-   It stands alone: it does not use the engine, keeps no state between calls, and reads only the bytes that it gets. */
+   It does not use the engine, keeps no state between calls, and reads only the bytes that it gets.
 
-#define Py_LIMITED_API 0x030B0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+   Spec: AMQP 1.0 section 2.3 (framing) and 2.7.5 (transfer). */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-enum { TRANSFER = 0x14 };
+enum { A_TRANSFER = 0x14 };
 
 /* A frame passes, or must be read, or there is too little of it to tell. */
-enum kind { PASSES, LOOK, SHORT };
+enum kind { PASSES, LOOK, TOO_SHORT };
 
 static uint32_t read_u32(const unsigned char *at)
 {
@@ -26,7 +20,7 @@ static enum kind skip_uint(const unsigned char **at, const unsigned char *end, c
     if (*at >= end)
         return LOOK;
     if (*at >= had)
-        return SHORT;
+        return TOO_SHORT;
     switch (**at) {
     case 0x40:
     case 0x43:
@@ -49,14 +43,14 @@ static enum kind skip_binary(const unsigned char **at, const unsigned char *end,
     if (*at >= end)
         return LOOK;
     if (*at >= had)
-        return SHORT;
+        return TOO_SHORT;
     size_t head = **at == 0xa0 ? 2 : **at == 0xb0 ? 5 : 1;
     if (head == 1 && **at != 0x40)
         return LOOK;
     if ((size_t)(end - *at) < head)
         return LOOK;
     if ((size_t)(had - *at) < head)
-        return SHORT;
+        return TOO_SHORT;
     size_t size = head == 2 ? (*at)[1] : head == 5 ? read_u32(*at + 1) : 0;
     if ((size_t)(end - *at) - head < size)
         return LOOK;
@@ -76,7 +70,7 @@ static enum kind look_at_format(const unsigned char *at, uint32_t count, const u
     if (at >= end)
         return LOOK;
     if (at >= had)
-        return SHORT;
+        return TOO_SHORT;
     return *at == 0x40 || *at == 0x43 ? PASSES : LOOK; /* another encoding of 0 is recognized in Python */
 }
 
@@ -92,10 +86,10 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
     if (end - at < 4)
         return LOOK;
     if (came - at < 4)
-        return SHORT;
+        return TOO_SHORT;
     if (at[0] != 0 || at[1] != 0x53 || at[2] < 0x10 || at[2] > 0x18 || !(passing >> (at[2] - 0x10) & 1))
         return LOOK;
-    bool is_transfer = at[2] == TRANSFER;
+    bool is_transfer = at[2] == A_TRANSFER;
     uint32_t width = at[3] == 0xc0 ? 1 : at[3] == 0xd0 ? 4 : 0; /* of the size and the count of the list */
     if (width == 0)
         return at[3] == 0x45 ? PASSES : LOOK;
@@ -103,7 +97,7 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
     if ((size_t)(end - at) < 2 * width)
         return LOOK;
     if (came - at < 2 * (ptrdiff_t)width)
-        return SHORT;
+        return TOO_SHORT;
     uint32_t list = width == 1 ? at[0] : read_u32(at), count = width == 1 ? at[1] : read_u32(at + 4);
     if (list < width || list > (size_t)(end - at) - width)
         return LOOK;
@@ -111,7 +105,14 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
     return is_transfer ? look_at_format(at + 2 * width, count, end, came < end ? came : end) : PASSES;
 }
 
-PyDoc_STRVAR(walk_doc, "walk(data, at, passing, most, large=0): see frame_walk.py.");
+PyDoc_STRVAR(walk_doc,
+             "walk(data, at, passing, most, large=0): walk over the frames of one direction of a connection.\n\n"
+             "data: bytes. at: where a frame begins in them. passing: the performatives that are passed over, bit n for the "
+             "one of code 0x10 + n; but no transfer with a message-format other than 0. most: the largest frame that is "
+             "allowed. large: the size from which on no transfer is passed over; 0: any is.\n\n"
+             "Returns the place where it stopped, and why: a number above 0 is the size of a frame that begins there and "
+             "must be read, and may end behind the data; 0: there are too few bytes to tell, or none, and a place behind "
+             "the data is the end of the last frame; -1: no frame can begin there.");
 
 static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -128,7 +129,7 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
             size = -1;
             break;
         }
-        uint32_t passes = large != 0 && told >= large ? passing & ~(1u << (TRANSFER - 0x10)) : passing;
+        uint32_t passes = large != 0 && told >= large ? passing & ~(1u << (A_TRANSFER - 0x10)) : passing;
         enum kind kind = look_at_frame(start + at, told, (size_t)(data.len - at), passes);
         if (kind != PASSES) {
             size = kind == LOOK ? told : 0;
@@ -140,35 +141,4 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
     }
     PyBuffer_Release(&data);
     return Py_BuildValue("nL", at, size);
-}
-
-static PyMethodDef methods[] = {
-    {"walk", walk, METH_VARARGS, walk_doc},
-    {NULL, NULL, 0, NULL},
-};
-
-/* frame_walk.py compares this number; it changes with the arguments or the result of the function. */
-enum { INTERFACE = 2 };
-
-static int add_constants(PyObject *module)
-{
-    return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
-}
-
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, add_constants},
-    {0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "rstreams.net._proton._frame_walk",
-    .m_doc = "The walk over AMQP frames in C: see frame_walk.py.",
-    .m_methods = methods,
-    .m_slots = slots,
-};
-
-PyMODINIT_FUNC PyInit__frame_walk(void)
-{
-    return PyModuleDef_Init(&definition);
 }

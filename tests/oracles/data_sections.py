@@ -1,4 +1,4 @@
-"""Data sections of a message, many at a time, in Python; `_data_sections.c` has the same in C.
+"""Data sections of a message, many at a time, in Python: what `_data_sections.c` does must be the same.
 
 Spec: AMQP 1.0 section 3.2.6.
 """

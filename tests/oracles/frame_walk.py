@@ -1,4 +1,4 @@
-"""The walk over AMQP frames in Python; `_frame_walk.c` has the same in C. See `frame_walk`."""
+"""The walk over AMQP frames in Python: what `_frame_walk.h` does must be the same."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UINT_BYTES: Final = {0x40: 1, 0x43: 1, 0x52: 2, 0x70: 5}
 
 
 def walk(data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0) -> tuple[int, int]:
-    """See `frame_walk.walk`."""
+    """See `_frame_walk.h`."""
     size = len(data)
     transfers_pass = bool(passing >> (_TRANSFER - 0x10) & 1)
     while size - at >= 8:
