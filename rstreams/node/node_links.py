@@ -298,7 +298,7 @@ class NodeLinks:
         name = _name_of(client, driver, frame)
         begins = LinkSubscriber[Any] if supply.begun is None else BeginningSubscriber
         make = KeptSubscriber[Any] if supply.keep_s else NamedSubscriber if supply.named else begins
-        stamps = bool(supply.keep_s) and ONCE in frame.properties and not supply.encoded
+        stamps = bool(supply.keep_s) and ONCE in frame.properties
         encode: Callable[[Any], bytes] = as_is if supply.encoded else encode_item
         end: LinkSubscriber[Any] = make(
             supply.publisher,

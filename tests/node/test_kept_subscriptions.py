@@ -13,6 +13,7 @@ import rstreams
 from rstreams import Node, Reconnect, Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
+from rstreams.message import Message
 from rstreams.node import kept
 from rstreams.testing import FaultyNetwork, ManualPublisher, ProbeSubscriber
 from tests.net.foreign import foreign
@@ -59,6 +60,33 @@ async def test_a_stream_that_is_cut_at_any_frame_comes_whole(performative: Any, 
             assert network.faults["reset"], "it was cut"
             now = node.statistics().served["numbers"]
             assert (now.subscriptions, now.delivered) == (1, ITEMS)
+
+
+def encoded(number: int) -> Message:
+    return Message(str(number).encode(), id=f"of {number}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["before", "inside", "after"])
+@pytest.mark.parametrize("encode", [None, encoded])
+@pytest.mark.parametrize("is_from_offset", [False, True])
+async def test_items_come_once_however_the_stream_is_served(
+    is_from_offset: bool,  # noqa: FBT001
+    encode: Any,  # noqa: ANN401
+    place: Any,  # noqa: ANN401
+) -> None:
+    """Nothing in a plain number tells it from an equal one, and the outcome of an accepted one was lost."""
+    async with Node() as node:
+        if is_from_offset:
+            node.serve("numbers", from_offset=lambda at: Stream.range(at, ITEMS), encode=encode, keep_s=30)
+        else:
+            node.serve("numbers", Stream.range(ITEMS), encode=encode, keep_s=30)
+        listener = await node.listen("127.0.0.1:0")
+        async with FaultyNetwork(listener.url) as network:
+            network.when("disposition", at=place, times=3).reset()
+            items = await received(network, "effectively_once", 2)
+            assert list(map(int, items)) == list(range(ITEMS))
+            assert network.faults["reset"] == 3
 
 
 async def test_an_end_that_did_not_arrive_comes_again() -> None:

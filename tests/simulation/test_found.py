@@ -11,6 +11,7 @@ from rstreams.simulation.running import find, run
 FOUND: Final = [
     ("multicasts", 18, "a named subscription with drop_newest did not count what it turned away as arrived"),
     ("limits", 98, "after a start, messages on their way to the dead letters were missing in the sums of a queue"),
+    ("served", 357, "a kept stream with positions sent numbers twice to a subscriber that asked for each once"),
 ]
 
 
