@@ -422,6 +422,14 @@ def test_who_lost_an_item_without_knowing_and_who_has_it_now_may_both_be_done_wi
     assert check(events(f"{script}; end")) == []
 
 
+def test_what_one_who_lost_an_item_without_knowing_tells_last_does_not_change_what_the_next_one_told() -> None:
+    script = (
+        "a subscribed; b subscribed; p sent 1; p accepted 1; a got 1; fault; healed; b got 1; b failed 1; a done 1; "
+        "b confirmed 1; b got 1 attempt=2; b done 1; end"
+    )
+    assert check(events(script)) == []
+
+
 def test_an_offset_is_committed_though_one_who_had_an_item_from_before_a_fault_gives_it_back() -> None:
     again = "fault; healed; b got 1 offset=0; b released 1; a committed 1"
     script = f"a subscribed; b subscribed; p sent 1; p accepted 1; a got 1 offset=0; a {{}} 1; {again}; end"

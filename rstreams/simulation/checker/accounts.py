@@ -108,6 +108,15 @@ class Arrival:
         self.failed = self.sure_failures = 0
         self.final = self.sure = self.processed = self.done = False
 
+    def tell(self, what: str, *, final: bool) -> None:
+        """Note what the one who has it has told of it: `done`, `failed` or `released`."""
+        self.state = {"done": DONE, "failed": FAILED, "released": RETURNED}[what]
+        self.processed |= what != "released"
+        self.done |= what == "done"
+        if what == "failed":
+            self.failed += 1
+            self.final = final
+
 
 class JudgedSubscription:
     """Who gets the items of an address, alone or with others who share them.

@@ -355,25 +355,21 @@ class Checker:
         elif arrival is not None and by in arrival.others:
             arrival.others = {*arrival.others} - {by}
             self._held[by].discard(arrival)
-            if what != "done" or arrival.state is OVER:
-                return  # somebody else has it, or has told what became of it
-            if arrival.state is HELD:  # that one may still tell, too
-                arrival.others |= {arrival.by}
-                arrival.by = by
+            if what != "done" or arrival.state is not HELD:  # what somebody else tells, or has told since then, counts
+                arrival.done |= what == "done"
+                arrival.processed |= arrival.done
+                return
+            arrival.others |= {arrival.by}  # that one may still tell, too
+            arrival.by = by
         else:
             text = f"{by!r} told {what!r} of item {event['item']!r} of {subscription} at {self._at:.15g}"
             told = arrival is not None and arrival.by == by and arrival.state in (DONE, FAILED, RETURNED)
             why = f"and had told before that he {arrival.state}" if told and arrival else "and does not have it"
             self._find("twice" if told else "unexpected", f"{text}, {why}.")
             return
-        arrival.state = {"done": DONE, "failed": FAILED, "released": RETURNED}[what]
-        arrival.processed = arrival.processed or what != "released"
-        arrival.done = arrival.done or what == "done"
+        arrival.tell(what, final=event.get("final", False))
         if what != "done":
             subscription.returned = self.events
-        if what == "failed":
-            arrival.failed += 1
-            arrival.final = event.get("final", False)
 
     def _on_confirmed(self, event: Told) -> None:
         arrival = self._subscription(event).arrivals.get(event["item"])
