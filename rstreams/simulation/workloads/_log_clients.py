@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ _SAFE_S: Final = 1.5
 """After how long a committed offset is on the disk, if the disk does not fail."""
 
 _BEHIND: Final = 16
-"""How many messages a partition may have above its limit, because several are deleted together."""
+"""How many messages may come while older ones are being deleted."""
 
 
 @dataclass
@@ -48,6 +49,7 @@ class TheLog:
         lives: How many lives its node has had.
         committed: The offsets seen last, by group and partition, each with the life of its node.
         largest: The most messages that a partition has had.
+        together: How many messages of a partition were accepted at a moment, by partition and moment.
         is_up: Whether its node lives.
         seen: How many events of the history have been looked at for that.
     """
@@ -62,6 +64,7 @@ class TheLog:
     lives: int = 0
     committed: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     largest: dict[str, int] = field(default_factory=dict)
+    together: Counter[tuple[str, float]] = field(default_factory=Counter)
     is_up: bool = True
     seen: int = 0
 
@@ -105,12 +108,18 @@ class TheLog:
         """Return the numbers of a partition; None: there is no log yet."""
         return None if self.log is None else self.log.statistics().partitions[self.places.index(place)]
 
-    def look(self, world: World) -> None:
-        """Note the committed offsets that are on the disk by now, and compare numbers that belong together."""
+    def _follow(self, world: World) -> None:
+        """Follow the history: whether the node lives, and what has been accepted together."""
         for event in world.history.events[self.seen :]:
             if event["event"] in ("killed", "started") and event["part"] == "node":
                 self.is_up = event["event"] == "started"
+            elif event["event"] == "accepted":
+                self.together[event["address"], event["at"]] += 1
         self.seen = len(world.history.events)
+
+    def look(self, world: World) -> None:
+        """Note the committed offsets that are on the disk by now, and compare numbers that belong together."""
+        self._follow(world)
         if self.log is None or not self.is_up:
             return
         told = self.log.statistics()
@@ -124,7 +133,9 @@ class TheLog:
                 raise BrokenPromiseError(msg)
             if most is not None and part.messages > self.largest.get(place, 0):
                 self.largest[place] = part.messages
-                world.note("level", of=f"messages of {place}", value=part.messages, most=most + _BEHIND)
+                # what was appended together is deleted together, and each of two producers hears of its own part
+                run = 2 * max((count for (where, _), count in self.together.items() if where == place), default=1)
+                world.note("level", of=f"messages of {place}", value=part.messages, most=most + run + _BEHIND)
         for name, group in told.groups.items():
             for number, offset in enumerate(group.committed):
                 self._look_at_offset(world, name, number, offset)
