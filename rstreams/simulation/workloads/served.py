@@ -199,7 +199,8 @@ class _StreamReader:
     def _judge_end(self, error: LinkDetached | None) -> None:
         service = self.service
         what = f"{self.name} ({self.settlement}) was told the end behind {self.previous}: {error}"
-        is_missed = self.settlement == "effectively_once" and self.position is None and service.keep_s > 0
+        goes_on = service.keep_s > 0 or service.positions
+        is_missed = self.settlement == "effectively_once" and self.position is None and goes_on
         is_late = service.keep_s < _LONG_S or service.lives > self.life
         if is_missed and is_late and error is not None and error.condition == Condition.NOT_FOUND:
             return  # its subscription was kept, and is not any more: it begins again

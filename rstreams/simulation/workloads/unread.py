@@ -76,6 +76,7 @@ class _Unread:
             capacity=self.capacity,
             when_full=self.when_full,
             redelivery_delay_s=self.delay_s,
+            max_redelivery_delay_s=1.5,  # else one that fails again and again waits longer than the end of a run does
         )
 
     def note_address(self) -> None:
