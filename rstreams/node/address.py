@@ -207,7 +207,7 @@ class Address:
     Context: All methods are called in the node's trio run. Only `close` may wait.
     """
 
-    kind: ClassVar[str] = "address"
+    kind: str = "address"
     table: str = "others"
     takes_dead_letters: ClassVar[bool] = False
     open_while_draining: ClassVar[bool] = False

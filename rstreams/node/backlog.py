@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from itertools import chain, islice
 
 from rstreams.node.browser import Browser
 from rstreams.node.consumer import Consumer
+from rstreams.node.redelivery import Delayed
 from rstreams.node.stored_message import Lasting, Stored, is_gone
 
 
@@ -18,15 +19,17 @@ class Backlog:
     Attributes:
         fresh: Messages that no consumer has had, the oldest first: bytes, or a `Lasting` if it can be too old.
         returned: A heap of messages that were given back.
+        delayed: Messages that wait for their next attempt; they are not ready.
         taken: How many messages have been taken from the fresh ones. It is the sequence number of the last of them.
         gone: How many of the waiting messages have left the queue already; they are passed over.
     """
 
-    __slots__ = ("fresh", "gone", "returned", "taken")
+    __slots__ = ("delayed", "fresh", "gone", "returned", "taken")
 
     def __init__(self) -> None:
         self.fresh: deque[bytes | Lasting] = deque()
         self.returned: list[Stored] = []
+        self.delayed = Delayed()
         self.taken = 0
         self.gone = 0
 
@@ -89,18 +92,17 @@ class Backlog:
         self.taken += count
         return [take() for _ in range(count)]
 
-    def after(self, position: int, most: int, now: float, delayed: Iterable[Stored]) -> list[tuple[int, bytes]]:
+    def after(self, position: int, most: int, now: float) -> list[tuple[int, bytes]]:
         """Return the first messages behind a position, each with its own position, for a browser.
 
         Args:
             position: The position.
             most: How many messages at most.
             now: The time; messages that are too old by then are left out.
-            delayed: Messages of the queue that wait for their next attempt; they also have their places.
         """
         found: list[tuple[int, bytes]] = []
         if position < self.taken:
-            old = (each for each in chain(self.returned, delayed) if each.sequence > position)
+            old = (each for each in chain(self.returned, self.delayed) if each.sequence > position)
             alive = (each for each in old if not isinstance(each, Lasting) or each.lives(now))
             found = [(each.sequence, each.as_sent()) for each in heapq.nsmallest(most, alive)]
         start = max(position - self.taken, 0)

@@ -1,9 +1,9 @@
-"""A queue's browsers: each gets copies of the messages in their order, and the messages stay."""
+"""A browser of a queue in memory: it gets copies of the messages in their order, and the messages stay."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from rstreams.abc import Subscriber
 from rstreams.node.subscription import OwnDemand
@@ -12,19 +12,17 @@ _MANY = 64
 
 
 class Shows(Protocol):
-    """The queue behind a browser.
+    """The storage behind a browser.
 
     Attributes:
-        name: The address.
+        browsers: The browsers that have not left.
     """
 
-    name: str
+    browsers: dict[Any, None]
 
-    def _after(self, position: int, most: int) -> Sequence[tuple[int, bytes]]:
+    def after(self, position: int, most: int) -> Sequence[tuple[int, bytes]]:
         """Return the first messages behind a position, each with its own position."""
         ...
-
-    def _leave_browser(self, browser: Browser) -> None: ...
 
 
 class Browser(OwnDemand):
@@ -37,17 +35,17 @@ class Browser(OwnDemand):
         position: The sequence number of the last message that it got.
     """
 
-    __slots__ = ("_queue", "position")
+    __slots__ = ("_storage", "position")
 
     operator = "queue"
 
-    def __init__(self, queue: Shows, subscriber: Subscriber[bytes]) -> None:
-        super().__init__(queue.name, subscriber)
+    def __init__(self, storage: Shows, address: str, subscriber: Subscriber[bytes]) -> None:
+        super().__init__(address, subscriber)
         self.position = 0
-        self._queue = queue
+        self._storage = storage
 
     def _emit_some(self) -> bool:
-        found = self._queue._after(self.position, min(self.demand, _MANY))  # noqa: SLF001 - a part of the queue
+        found = self._storage.after(self.position, min(self.demand, _MANY))
         for position, encoded in found:
             if not self.wants:
                 break
@@ -56,4 +54,4 @@ class Browser(OwnDemand):
         return bool(found)
 
     def _leave(self) -> None:
-        self._queue._leave_browser(self)  # noqa: SLF001
+        del self._storage.browsers[self]

@@ -15,7 +15,7 @@ from rstreams.node.subscription import AddressSubscription
 
 
 class HandsOut(Protocol):
-    """The queue behind a consumer."""
+    """The policy of a queue that hands messages to consumers, such as `Competing`."""
 
     name: str
 
@@ -24,17 +24,29 @@ class HandsOut(Protocol):
         """Whether messages that are here are not handed over yet, because they are being read from the disk."""
         ...
 
-    def _request(self, consumer: Consumer, n: int) -> None: ...
+    def request(self, consumer: Consumer, n: int) -> None:
+        """Add to the demand of a consumer."""
+        ...
 
-    def _suspend(self, consumer: Consumer) -> None: ...
+    def suspend(self, consumer: Consumer) -> None:
+        """Pass over a consumer until `resume`."""
+        ...
 
-    def _resume(self, consumer: Consumer) -> None: ...
+    def resume(self, consumer: Consumer) -> None:
+        """Let a consumer take its turns again."""
+        ...
 
-    def _cancel(self, consumer: Consumer) -> None: ...
+    def cancel(self, consumer: Consumer) -> None:
+        """Hand nothing more to a consumer, which may still settle what it has."""
+        ...
 
-    def _accept(self, consumer: Consumer, messages: Sequence[bytes | Stored]) -> None: ...
+    def accept(self, consumer: Consumer, messages: Sequence[bytes | Stored]) -> None:
+        """Let go of messages that a consumer has accepted."""
+        ...
 
-    def _refuse(self, consumer: Consumer, message: Stored, how: Ending) -> None: ...
+    def refuse(self, consumer: Consumer, message: Stored, how: Ending) -> None:
+        """Take back a message that a consumer has not accepted."""
+        ...
 
 
 class HandedRun(Sequence[Stored]):
@@ -103,10 +115,10 @@ class Consumer(AddressSubscription, Settles):
         self.held: Claims | None = None
 
     def _ask(self, n: int) -> None:
-        self.queue._request(self, n)  # noqa: SLF001 - a part of the queue
+        self.queue.request(self, n)
 
     def _leave(self) -> None:
-        self.queue._cancel(self)  # noqa: SLF001
+        self.queue.cancel(self)
 
     @property
     def comes_later(self) -> bool:
@@ -116,12 +128,12 @@ class Consumer(AddressSubscription, Settles):
     def suspend(self) -> None:
         """Get no messages until `resume`."""
         if not self.ended:
-            self.queue._suspend(self)  # noqa: SLF001
+            self.queue.suspend(self)
 
     def resume(self) -> None:
         """Get messages again."""
         if not self.ended:
-            self.queue._resume(self)  # noqa: SLF001
+            self.queue.resume(self)
 
     def take_run(self, encoded: list[Any], held: Claims) -> None:
         """Hand messages over, many at a time."""
@@ -143,10 +155,10 @@ class Consumer(AddressSubscription, Settles):
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - there are none
         """Have the queue settle messages that the consumer has had."""
         if how is DONE:
-            self.queue._accept(self, places.messages if type(places) is HandedRun else places)  # noqa: SLF001
+            self.queue.accept(self, places.messages if type(places) is HandedRun else places)
         else:
             for message in places:
-                self.queue._refuse(self, message, how)  # noqa: SLF001
+                self.queue.refuse(self, message, how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from rstreams.abc import Subscriber
 from rstreams.errors import StoreError
@@ -11,21 +11,19 @@ from rstreams.store import Chunk, Partition
 
 
 class ShowsStored(Protocol):
-    """The durable queue behind a browser.
+    """The storage behind a browser.
 
     Attributes:
-        name: The address.
+        browsers: The browsers that have not left.
         safe_end: The position behind the last message that is safe.
     """
 
-    name: str
+    browsers: dict[Any, None]
     safe_end: int
 
-    def _shown(self, position: int, encoded: bytes) -> bytes | None:
+    def shown(self, position: int, encoded: bytes) -> bytes | None:
         """Return a message as it is shown; None if it is at a consumer, or gone."""
         ...
-
-    def _leave_disk_browser(self, browser: DurableBrowser) -> None: ...
 
 
 class DurableBrowser(OwnDemand):
@@ -34,13 +32,13 @@ class DurableBrowser(OwnDemand):
     It gets each message that is ready, or waits for its next attempt, when its position gets there.
     """
 
-    __slots__ = ("_partition", "_position", "_queue", "_reading")
+    __slots__ = ("_partition", "_position", "_reading", "_storage")
 
     operator = "durable queue"
 
-    def __init__(self, queue: ShowsStored, partition: Partition, subscriber: Subscriber[bytes]) -> None:
-        super().__init__(queue.name, subscriber)
-        self._queue = queue
+    def __init__(self, storage: ShowsStored, address: str, partition: Partition, subscriber: Subscriber[bytes]) -> None:
+        super().__init__(address, subscriber)
+        self._storage = storage
         self._partition = partition
         self._position = 0
         self._reading = False
@@ -52,7 +50,7 @@ class DurableBrowser(OwnDemand):
 
     def _emit_some(self) -> bool:
         """Read the messages behind the position; they come later."""
-        if not self._reading and self._position < self._queue.safe_end:
+        if not self._reading and self._position < self._storage.safe_end:
             self._reading = True
             self._partition.read(self._position, self._on_read)
         return False
@@ -62,18 +60,18 @@ class DurableBrowser(OwnDemand):
             self._reading = False
             self.fail(answer)
             return
-        queue = self._queue
+        storage = self._storage
         for position, encoded in answer:  # a request in `on_next` reads nothing: `_reading` is true until the end
             if not self.wants:
                 break
             self._position = position + 1
-            shown = queue._shown(position, encoded)  # noqa: SLF001 - a part of the queue
+            shown = storage.shown(position, encoded)
             if shown is not None:
                 self._hand_over(shown)
         else:
-            self._position = answer.following if answer.runs else queue.safe_end
+            self._position = answer.following if answer.runs else storage.safe_end
         self._reading = False
         self.on_ready()
 
     def _leave(self) -> None:
-        self._queue._leave_disk_browser(self)  # noqa: SLF001
+        del self._storage.browsers[self]

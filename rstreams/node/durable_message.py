@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
 from rstreams.node.failure import Failure
-from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.stored_message import Lasting
 
 _SIZE: Final = struct.Struct("<I")
@@ -60,58 +57,3 @@ class Durable(Lasting):
             failure.condition, failure.description = told["condition"], told["description"]
             failure.origin = told["origin"]
             failure.times = [datetime.fromisoformat(each) for each in told["times"]]
-
-
-class Departures(MessageDeadlines):
-    """The messages of a durable queue that are in memory; each one that leaves the queue leaves the store.
-
-    Args:
-        leave: Called with the positions of messages that have left the queue, and their bytes.
-
-    Attributes:
-        present: The messages in memory, by position.
-        size: Their bytes, as they came.
-    """
-
-    __slots__ = ("_leave", "present", "size")
-
-    def __init__(self, leave: Callable[[list[int], int], None]) -> None:
-        super().__init__()
-        self._leave = leave
-        self.present: dict[int, Durable] = {}
-        self.size = 0
-
-    def __bool__(self) -> bool:
-        """Return True: every message of the queue is asked how long it may wait."""
-        return True
-
-    def put(self, message: Durable) -> None:
-        """Remember a message that has come into memory."""
-        self.present[message.position] = message
-        self.size += message.size
-        self._left += 1
-        if message.deadline != math.inf:
-            self._added += 1
-            heapq.heappush(self._heap, (message.deadline, self._added, message))
-
-    def let_go(self, message: Durable) -> None:
-        """Note that a message is on its way to the dead letters; it stays in the store until it has arrived there."""
-        super().forget_all((message,))
-
-    def forget_all(self, messages: Iterable[object]) -> None:
-        """Delete messages that have left the queue."""
-        messages = list(messages)
-        super().forget_all(messages)
-        self._depart(message for message in messages if isinstance(message, Durable))
-
-    def depart(self, message: Durable) -> None:
-        """Delete a message from the store."""
-        self._depart((message,))
-
-    def _depart(self, messages: Iterable[Durable]) -> None:
-        pop = self.present.pop
-        gone = [message for message in messages if pop(message.position, None) is not None]
-        if gone:
-            size = sum([message.size for message in gone])
-            self.size -= size
-            self._leave([message.position for message in gone], size)

@@ -12,7 +12,6 @@ from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
 from rstreams.node.address import NodeServices
-from rstreams.node.durable_producer import DurableProducer
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions
@@ -33,7 +32,7 @@ class _Arrived:
 
     __slots__ = ("begin", "end", "error", "producer", "repeated", "stamps")
 
-    def __init__(self, producer: DurableProducer, begin: int, end: int, repeated: int, stamps: Sequence[Stamp]) -> None:
+    def __init__(self, producer: Producer, begin: int, end: int, repeated: int, stamps: Sequence[Stamp]) -> None:
         self.producer = producer
         self.begin = begin
         self.end = end
@@ -93,10 +92,22 @@ class DurableMulticast(MulticastAddress):
         Errors: `ProtocolError` if the store has failed.
         """
         for named in self.named.all:
-            named.backlog.require_writable()
-        return DurableProducer(self, self.capacity, self.seen if once else None)
+            named.require_writable()
+        return Producer(self, self.capacity, self.seen if once else None)
 
-    def _keep(self, producer: DurableProducer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
+    @property
+    def tells_outcomes(self) -> bool:
+        """Whether an item is accepted later, or refused: it is accepted when all named subscriptions have it safely."""
+        return True
+
+    @property
+    def takes_singly(self) -> bool:
+        """Whether items come one by one: the producer has a claim on each."""
+        return False
+
+    def receive(
+        self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp] = (), repeated: int = 0
+    ) -> None:
         """Pass messages on; `repeated` further ones came before, and may not be safe yet."""
         for stamp in stamps:
             self.seen.note(stamp)
@@ -104,14 +115,14 @@ class DurableMulticast(MulticastAddress):
         end = begin + len(run)
         self._unsafe.append(_Arrived(producer, begin, end, repeated, stamps))
         if run:
-            self._receive(producer, run)
+            self._come(producer, run)
         self._tell_soon()
 
     def _forget_gap(self, producer: str) -> None:
         for named in self.named.all:
             named.forget_gap(producer)
 
-    def _refuse_in_turn(self, producer: DurableProducer, messages: int, error: DeliveryFailed) -> None:
+    def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
         arrived = _Arrived(producer, self._enqueued, self._enqueued, messages, ())
         arrived.error = error

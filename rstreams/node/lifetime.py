@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rstreams import _machine
 from rstreams._codec.annotations import with_annotations
@@ -31,16 +32,19 @@ _DELIVERY_COUNT: Final = 4
 _EXPIRY: Final = 8
 
 
-class QueueClock(NamedTuple):
-    """The source of time of a queue.
+@dataclass(slots=True)
+class QueueClock:
+    """The source of time of a queue; a node gives it its own.
 
     Attributes:
         now: Returns seconds that only go on.
         today: Returns the date and time, which may be set.
+        wake_at: Called with the time at which the queue has something to do, whenever that may be earlier than before.
     """
 
     now: Callable[[], float] = _machine.monotonic
     today: Callable[[], datetime] = _machine.today_utc
+    wake_at: Callable[[float], None] = lambda _: None
 
     def deadline(self, encoded: bytes, age_s: float = 0.0) -> float:
         """Return the time by `now` at which a message that came `age_s` ago is too old; infinity for never."""

@@ -19,15 +19,14 @@ from typing import Final, TypeAlias
 
 from rstreams import _machine
 from rstreams._checks.publishers import require_subscriber
-from rstreams.abc import Subscriber, Subscription
-from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
+from rstreams.abc import Subscriber
+from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.net.links.offsets import GROUP, INCARNATION, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
-from rstreams.node.durable_producer import ClaimingProducer, RunOutcome
 from rstreams.node.incarnations import require_incarnation
 from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_keys import Compaction, Key, Keys
@@ -36,6 +35,7 @@ from rstreams.node.log_reader import LogReader, begin_of, position_of
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.producer import Producer
 from rstreams.node.room import Room
+from rstreams.node.run_outcome import RunOutcome
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen, behind_a_gap, open_gaps
 from rstreams.node.state_lines import log_line
 from rstreams.node.statistics import LogStatistics, PartitionStatistics
@@ -170,7 +170,7 @@ class LogAddress(Address):
 
     def producer_to(self, number: int | None, *, once: bool) -> Subscriber[bytes]:
         """Return the subscriber for one producer link to a partition; None: the messages go where their keys say."""
-        return LogProducer(self, self._room.first_window, number, once=once)
+        return LogProducer(self, self._room.first_window, number, self._links if once else None)
 
     def supply(self, link: LinkRequest) -> Supply:
         """Return the messages for a reader, or for a member of a group."""
@@ -259,25 +259,40 @@ class LogAddress(Address):
         group.forget()
         return True
 
-    # producers call these
+    # producers call these; see `Receives`
 
-    def _join(self, producer: Producer) -> None:
+    @property
+    def tells_outcomes(self) -> bool:
+        """Whether a message is accepted later, or refused; those of a log in memory are safe at once."""
+        return not self.in_memory
+
+    @property
+    def takes_singly(self) -> bool:
+        """Whether messages come one by one: each run is appended as a whole."""
+        return False
+
+    def join(self, producer: Producer) -> None:
+        """Grant a new producer its part of the room."""
         self._room.join(producer)
 
-    def _leave(self, producer: Producer) -> None:
+    def leave(self, producer: Producer) -> None:
+        """Take back what was granted to a producer that has gone."""
         self._room.leave(producer)
 
     def explain(self) -> str:
         """Return how many messages the log has, and which groups read it."""
         return log_line(self.name, self.statistics())
 
-    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
-        assert isinstance(producer, LogProducer), "made by `producer`"
-        self.append(producer, run)
-
-    def append(self, producer: LogProducer, run: Sequence[bytes]) -> None:
+    def receive(
+        self,
+        producer: Producer,
+        run: Sequence[bytes],
+        stamps: Sequence[Stamp] = (),  # noqa: ARG002 - each partition knows its own numbers
+        repeated: int = 0,
+    ) -> None:
         """Append messages of a producer; it hears when all of them are safe, or when some are not there."""
-        if not producer.once and (producer.number is not None or len(self.partitions) == 1):
+        assert isinstance(producer, LogProducer), "made by `producer`; it leaves the numbers to the log"
+        if not producer.numbered and (producer.number is not None or len(self.partitions) == 1):
             self._room.store(producer, len(run))
             self._append_to(producer.number or 0, run, None, RunOutcome(producer, len(run), self.name).part())
             self._room.top_up(producer)
@@ -290,10 +305,11 @@ class LogAddress(Address):
         self._room.store(producer, fresh)
         commit = RunOutcome(producer, len(run), self.name)
         for at, (messages, numbers) in parts.items():
-            self._append_to(at, messages, numbers.stamps if producer.once else None, commit.part())
+            self._append_to(at, messages, numbers.stamps if producer.numbered else None, commit.part())
         commit.part()(None)
         if behind:
-            self._turn_away(producer, behind)
+            stamps_behind = open_gaps(self._links.gaps, behind)
+            self.refuse_in_turn(producer, len(behind), behind_a_gap(stamps_behind[0]))
         if repeated + len(behind) and not producer.ended:
             producer.grant_again(repeated + len(behind))
         self._room.top_up(producer)
@@ -303,7 +319,7 @@ class LogAddress(Address):
         parts: _Parts = {}
         gaps = self._links.gaps
         for place, encoded in enumerate(run):
-            stamp = read_stamp(encoded) if producer.once else None
+            stamp = read_stamp(encoded) if producer.numbered else None
             at = producer.number
             if at is None:
                 at = self._keys.partition_of(encoded, None if stamp is None else stamp[1])
@@ -320,12 +336,10 @@ class LogAddress(Address):
             messages.append(encoded)
         return parts, len(run)
 
-    def _turn_away(self, producer: LogProducer, behind: Sequence[bytes]) -> None:
-        """Refuse messages behind one that was refused, when the outcomes of all earlier ones are told."""
-        stamps = open_gaps(self._links.gaps, behind)
-        commit = RunOutcome(producer, len(behind), self.name, behind_a_gap(stamps[0]))
+    def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages when the outcomes of all earlier ones are told."""
         first = self.partitions[0]
-        first.kept.delete((), commit.part(), sync_s=first.sync_s)
+        first.kept.delete((), RunOutcome(producer, messages, self.name, error).part(), sync_s=first.sync_s)
 
     def _append_to(self, at: int, messages: Sequence[bytes], stamps: Sequence[Stamp] | None, tell: Done) -> None:
         """Append to one partition; `stamps` is None if the messages are not numbered."""
@@ -403,43 +417,29 @@ class LogAddress(Address):
         )
 
 
-class LogProducer(ClaimingProducer):
-    """The end of one producer link.
+class LogProducer(Producer):
+    """The end of one producer link; the log finds out which messages come again, because each partition knows its own.
 
     Args:
         log: The log.
         window: As for `Producer`.
         number: The partition that the messages go to; None: the one of their key.
-        once: Whether messages are numbered, and those that come again are passed over.
+        seen: As for `Producer`.
     """
 
-    __slots__ = ("_log", "number", "once")
+    __slots__ = ("_log", "number")
 
-    def __init__(self, log: LogAddress, window: int, number: int | None, *, once: bool) -> None:
-        super().__init__(log, window)
+    def __init__(self, log: LogAddress, window: int, number: int | None, seen: Seen | None) -> None:
+        super().__init__(log, window, seen)
         self._log = log
         self.number = number
-        self.once = once
-
-    def on_subscribe(self, subscription: Subscription) -> None:
-        """Join the log; messages of a log in memory need no claims, because they are safe at once."""
-        if self._log.in_memory:
-            Producer.on_subscribe(self, subscription)
-        else:
-            super().on_subscribe(subscription)
-
-    def sends_as(self, producer: str, links: Seen) -> None:
-        """Note as which producer it sends; an older link of the same producer gives way."""
-        if producer != self._producer_id:
-            before, self._producer_id = self._producer_id, producer
-            links.sends_as(producer, self, before)
 
     def grant_again(self, messages: int) -> None:
         """Give back the credit of messages that were not appended."""
         self._subscription.request(messages)
 
     def _take(self, run: Sequence[bytes]) -> None:
-        self._log.append(self, run)
+        self._log.receive(self, run)
 
 
 class LogPartitionAddress(Address):

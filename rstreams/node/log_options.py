@@ -13,8 +13,8 @@ from rstreams.node.log import LogAddress, LogPartitionAddress
 from rstreams.node.log_keys import Key
 from rstreams.node.log_partition import Retention
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
+from rstreams.node.node_store import NodeStore
 from rstreams.node.queue_options import Fsync, require_sync
-from rstreams.node.storage import Storage
 from rstreams.store import Store
 
 MAX_PARTITIONS = 4096
@@ -36,14 +36,14 @@ class LogOptions:
     fsync_interval_s: float
     start: Offset
 
-    def make(self, name: str, storage: Storage) -> tuple[LogAddress, list[Address]]:
+    def make(self, name: str, store: NodeStore) -> tuple[LogAddress, list[Address]]:
         """Return the log, and the addresses of its partitions if it has several.
 
         Errors: `ConfigError` that names the log and the option.
         """
         call = f"log {require_address_name('log', name)!r:.80}"
         partitions = require_count(call, "partitions", self.partitions, 1, MAX_PARTITIONS, unit=" partitions")
-        stored = 0 if storage.store is None else partitions_in(storage.store, name)
+        stored = 0 if store.store is None else partitions_in(store.store, name)
         if stored > partitions:
             msg = f"{call}: partitions={partitions}: the store has {stored} partitions of it"
             raise ConfigError(msg)
@@ -58,13 +58,13 @@ class LogOptions:
                 require_count(call, option, value, 1, unit=unit)
         require_seconds(call, "tombstones_s", self.tombstones_s)
         compact = require_flag(call, "compact", self.compact)
-        if storage.store is None and not compact and self.retention_bytes is None and self.retention_items is None:
+        if store.store is None and not compact and self.retention_bytes is None and self.retention_items is None:
             why = "without a store the log is in memory, and needs retention_items or retention_bytes"
             msg = f"{call}: {why}; or use Node(store=PATH)"
             raise ConfigError(msg)
         log = LogAddress(
             name,
-            [self._kept(name, number, storage) for number in range(partitions)],
+            [self._kept(name, number, store) for number in range(partitions)],
             key=self.key,
             retention=Retention(self.retention_s, self.retention_bytes, self.retention_items),
             compact=compact,
@@ -75,8 +75,8 @@ class LogOptions:
         parts: list[Address] = [LogPartitionAddress(log, number) for number in range(partitions)]
         return log, parts if partitions > 1 else []
 
-    def _kept(self, name: str, number: int, storage: Storage) -> AnyPartition:
-        return MemoryPartition() if storage.store is None else storage.store.partition(f"{_prefix(name)}{number}")
+    def _kept(self, name: str, number: int, store: NodeStore) -> AnyPartition:
+        return MemoryPartition() if store.store is None else store.store.partition(f"{_prefix(name)}{number}")
 
 
 def _prefix(name: str) -> str:

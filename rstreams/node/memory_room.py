@@ -122,6 +122,17 @@ class MemoryRoom(Room):
                 self.total.wait(self.serve)
 
 
+class OpenRoom(MemoryRoom):
+    """Places of a queue that promises some to its producers also when it is full."""
+
+    __slots__ = ()
+
+    @property
+    def places(self) -> int:
+        """How many places are promised further, for messages that are stored, dropped or rejected."""
+        return max(self.capacity - self.stored, self.capacity // 4, 1) - self.outstanding
+
+
 class CopiesBytes:
     """The bytes of the items that wait at a multicast; they are counted when items come.
 
@@ -153,6 +164,10 @@ class CopiesBytes:
         self.total.forget(self._on_room)
         self.total.add(-self.size)
         self.size, self.total = 0, StoredBytes()
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether the node has memory for so many bytes more."""
+        return self.total.has_room(self.size, size)
 
     def weigh(self, run: Sequence[bytes]) -> None:
         """Note the size of items that have come."""

@@ -35,10 +35,15 @@ class MessageDeadlines:
     def add(self, encoded: bytes, deadline: float) -> Lasting:
         """Return the message that is too old at `deadline`."""
         message = Lasting(encoded, deadline)
-        self._added += 1
-        self._left += 1
-        heapq.heappush(self._heap, (deadline, self._added, message))
+        self.put(message)
         return message
+
+    def put(self, message: Lasting) -> None:
+        """Remember a message, which may have no deadline."""
+        self._left += 1
+        if message.deadline != math.inf:
+            self._added += 1
+            heapq.heappush(self._heap, (message.deadline, self._added, message))
 
     def take_due(self, now: float) -> Iterator[Lasting]:
         """Take out the messages whose deadline is over."""

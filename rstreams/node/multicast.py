@@ -9,6 +9,7 @@ from typing import Literal
 from rstreams._checks.publishers import require_subscriber
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, LinkDetached
+from rstreams.net.links.effectively_once import Stamp
 from rstreams.node.address import (
     Address,
     LinkRequest,
@@ -19,13 +20,12 @@ from rstreams.node.address import (
     require_capacity,
 )
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES, CopiesBytes
-from rstreams.node.multicast_ends import Copies, MulticastProducer
+from rstreams.node.multicast_ends import Copies
 from rstreams.node.named_subscriptions import BacklogOptions, NamedSubscriptions
 from rstreams.node.producer import Producer
-from rstreams.node.seen_messages import DropSeen, Seen
+from rstreams.node.seen_messages import Seen
 from rstreams.node.state_lines import multicast_line
 from rstreams.node.statistics import MulticastStatistics
-from rstreams.node.stored_bytes import StoredBytes
 
 
 class MulticastAddress(Address):
@@ -154,8 +154,7 @@ class MulticastAddress(Address):
 
         Credit: The subscriber's demand is the link's credit; the class says how much it is.
         """
-        producer = MulticastProducer(self, self.capacity)
-        return DropSeen(self.seen, producer) if once else producer
+        return Producer(self, self.capacity, self.seen if once else None)
 
     def supply(self, link: LinkRequest) -> Supply:
         """Return copies of the items that come in; for a link that never expires, those of a named subscription."""
@@ -225,42 +224,72 @@ class MulticastAddress(Address):
             named=tuple(each.statistics() for each in self.named.all),
         )
 
-    # producers call these
+    # producers call these; see `Receives`
 
-    def _join(self, producer: Producer) -> None:
+    @property
+    def tells_outcomes(self) -> bool:
+        """Whether an item is accepted later, or refused; here it is accepted when it has been passed on."""
+        return False
+
+    @property
+    def takes_singly(self) -> bool:
+        """Whether an item may be held, because nobody is there for it, or refused, because the node has no memory."""
+        return self._holds_items or self._bytes.total.is_tight
+
+    def join(self, producer: Producer) -> None:
+        """Grant a new producer its share."""
         self._producers[producer] = None
         self._waiting += 1
         self._grant()
 
-    def _leave(self, producer: Producer) -> None:
+    def leave(self, producer: Producer) -> None:
+        """Take back what was granted to a producer that has gone."""
         del self._producers[producer]
         self._waiting -= not producer.outstanding
         self._credit -= producer.outstanding
         producer.outstanding = 0
         self._grant()
 
-    @property
-    def memory(self) -> tuple[StoredBytes, int]:
-        """See `InMemory`."""
-        return self._bytes.total, self._bytes.size
+    def receive(
+        self,
+        producer: Producer,
+        run: Sequence[bytes],
+        stamps: Sequence[Stamp] = (),
+        repeated: int = 0,  # noqa: ARG002 - they were accepted before
+    ) -> None:
+        """Pass items on; `repeated` further ones came before. One that the node has no memory for is refused."""
+        size = sum(map(len, run))
+        if self._bytes.total.is_tight and not producer.draws and not self._bytes.has_room(size):
+            for stamp in stamps:
+                self.seen.gaps.open(stamp)
+            self._take_back(producer, len(run))
+            text = f"the node has no memory for a message of {size} bytes more: see total_stored_bytes"
+            producer.refuse(len(run), DeliveryFailed("rejected", Condition.RESOURCE_LIMIT_EXCEEDED.value, text))
+            self._grant()
+            return
+        for stamp in stamps:
+            self.seen.note(stamp)
+        if run:
+            self._come(producer, run)
 
-    def _decline(self, producer: Producer) -> None:
-        """See `InMemory`."""
-        producer.outstanding -= 1
-        self._credit -= 1
+    def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse items: the outcomes of all earlier ones are told."""
+        producer.refuse(messages, error)
+
+    def _take_back(self, producer: Producer, items: int) -> None:
+        """Count items that have come as granted no more."""
+        producer.outstanding -= items
+        self._credit -= items
         self._waiting += not producer.outstanding
-        self._grant()
 
     def _largest(self) -> int:
         """Return the bytes of all items that wait: most subscribers wait for the same ones, and one for all of them."""
-        named = (each.backlog.size for each in self.named.all if not each.durable)
+        named = (each.size for each in self.named.all if not each.durable)
         return sum(map(len, self._kept)) + max((*(each.size for each in self._subscribers), *named), default=0)
 
-    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None:
+    def _come(self, producer: Producer, run: Sequence[bytes]) -> None:
         self._bytes.weigh(run)
-        producer.outstanding -= len(run)
-        self._credit -= len(run)
-        self._waiting += not producer.outstanding
+        self._take_back(producer, len(run))
         self._enqueued += len(run)
         if self._holds_items:
             self._hold_for(producer)

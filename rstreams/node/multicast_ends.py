@@ -1,56 +1,30 @@
-"""The ends of the links of a multicast: of those that send to it, and of those that receive from it."""
+"""The ends of the links that receive from a multicast."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from itertools import islice
 from typing import Literal, Protocol
 
 from rstreams._core.claims import no_claims
 from rstreams.abc import Subscriber
-from rstreams.node.measured_producer import InMemory, MeasuredProducer
 from rstreams.node.memory_room import CopiesBytes
 from rstreams.node.statistics import SubscriberStatistics
 from rstreams.node.subscription import OwnDemand
 
 
-class HasEnds(InMemory, Protocol):
+class HasEnds(Protocol):
     """The multicast behind its ends."""
 
+    name: str
     overflow: Literal["block", "drop_oldest"]
     capacity: int
     _bytes: CopiesBytes
     _dropped: int
-    _holds_items: bool
     _passed: int
 
     def _requested(self) -> None: ...
 
     def _cancel(self, copies: Copies) -> None: ...
-
-
-class MulticastProducer(MeasuredProducer):
-    """The end of one producer link; items that nobody is there for come one by one, and each is held.
-
-    Args:
-        address: The multicast.
-        window: As for `Producer`.
-    """
-
-    __slots__ = ("_multicast",)
-
-    def __init__(self, address: HasEnds, window: int) -> None:
-        super().__init__(address, window)
-        self._multicast = address
-
-    def on_run(self, items: Iterator[bytes]) -> None:
-        """Pass many items to the address; see `TakesRuns`."""
-        if self._multicast._holds_items:  # noqa: SLF001 - a part of the address
-            for item in islice(items, self.outstanding):
-                self.on_next(item)
-        else:
-            super().on_run(items)
 
 
 class Copies(OwnDemand):

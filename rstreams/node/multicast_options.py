@@ -13,8 +13,8 @@ from rstreams.node.durable_multicast import DurableMulticast
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions, DropWhenFull
+from rstreams.node.node_store import NodeStore
 from rstreams.node.queue_options import Fsync, require_sync
-from rstreams.node.storage import Storage
 
 MAX_SUBSCRIPTIONS = 1_000_000
 
@@ -34,7 +34,7 @@ class MulticastOptions:
     fsync: Fsync
     fsync_interval_s: float
 
-    def make(self, name: str, storage: Storage) -> MulticastAddress:
+    def make(self, name: str, store: NodeStore) -> MulticastAddress:
         """Return the multicast.
 
         Errors: `ConfigError` that names the multicast and the option, also if options contradict each other.
@@ -51,7 +51,7 @@ class MulticastOptions:
         sync_s = require_sync(call, self.fsync, self.fsync_interval_s)
         require_count(call, "capacity_bytes", self.capacity_bytes, 1, unit=" bytes")
         durable = require_flag(call, "durable", self.durable)
-        store = storage.require(f"{call}: durable=True") if durable else None
+        kept = store.require(f"{call}: durable=True") if durable else None
         if not durable and self.backlog is None and self.backlog_bytes is None:
             self._refuse(call, "backlog=None: only a durable multicast may keep any number of items")
         if not durable and self.fsync != "always":
@@ -61,7 +61,7 @@ class MulticastOptions:
             size=DEFAULT_CAPACITY_BYTES if self.backlog_bytes is None and not durable else self.backlog_bytes,
             when_full=self.when_full,
             most=self.max_subscriptions,
-            store=store,
+            store=kept,
             sync_s=sync_s,
         )
         make = DurableMulticast if durable else MulticastAddress

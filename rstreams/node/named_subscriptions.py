@@ -1,6 +1,6 @@
 """Named subscriptions of a multicast: each keeps its messages while its subscriber is away.
 
-Theory of operation. A named subscription is a backlog (`named_backlog`) that the multicast fills, and that the links of
+Theory of operation. A named subscription is a backlog, which is a queue that the multicast fills, and that the links of
 one owner empty, one link at a time. The owner is a container with its user; the name is that of the link.
 
     attach with expiry-policy "never"    the subscription of this owner and name begins, or the link gets it; if it is
@@ -32,9 +32,16 @@ from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, DeliveryFailed, LinkDetached, ProtocolError
 from rstreams.net.management import NamedSubscriptionInfo
 from rstreams.node.address import LinkRequest, NodeServices, SubscribedEnd, SubscriptionOwner, Supply
+from rstreams.node.competing import OneAfterTheOther
 from rstreams.node.consumer import Subscribing
-from rstreams.node.named_backlog import NamedBacklog
+from rstreams.node.disk_storage import DEFAULT_IN_MEMORY, DiskStorage
+from rstreams.node.durable_room import DurableRoom
+from rstreams.node.limits import Limits
+from rstreams.node.memory_storage import MemoryStorage
+from rstreams.node.producer import Producer
+from rstreams.node.queue import Queue
 from rstreams.node.stealable import stolen
+from rstreams.node.storage import Storage
 from rstreams.node.written import Begun, Written
 from rstreams.store import Done, Partition, Store
 
@@ -83,6 +90,13 @@ class Filling(Protocol):
     def _on_refused(self, number: int, error: DeliveryFailed) -> None: ...
 
 
+class NamedBacklog(Queue):
+    """The messages of one named subscription that its subscriber has not settled; its links empty it by turns."""
+
+    kind = "subscription of a multicast"
+    told_as = "a subscription of multicast"
+
+
 class NamedSubscription(Settles):
     """One named subscription: it passes the messages of its multicast to its backlog, as far as that asks for them.
 
@@ -114,16 +128,15 @@ class NamedSubscription(Settles):
         self.begun = begun
         self.safe = came
         self.durable = partition is not None
-        self.backlog = NamedBacklog(
-            multicast.name,
-            partition,
-            capacity=options.items,
-            capacity_bytes=options.size,
-            sync_s=options.sync_s,
-            when_full=options.when_full,
-            on_room=self._on_room,
-            blocks=lambda: self._blocks,
-        )
+        self._storage: Storage
+        if partition is None:
+            room = DurableRoom(Limits(), DEFAULT_IN_MEMORY, self._on_room)
+            self._storage = MemoryStorage(options.items, options.size, room=room)
+        else:
+            limits = Limits(options.items, options.size)
+            self._storage = DiskStorage(partition, limits, sync_s=options.sync_s, on_room=self._on_room)
+        self.backlog = NamedBacklog(multicast.name, self._storage, options.when_full, policy=OneAfterTheOther)
+        self._drops = options.when_full
         self._multicast = multicast
         self._end = end
         self._link: SubscribedEnd | None = None
@@ -131,7 +144,8 @@ class NamedSubscription(Settles):
         self._waiting: list[bytes] = []
         self._flowing = False
         self._claims: ClaimsInOrder | None = None  # of the backlog's producer
-        self._producer = self.backlog.filler()
+        window = self._storage.room.first_window
+        self._producer = Producer(self.backlog.intake, window, self._storage.seen)  # what comes again is not stored
         self._producer.on_subscribe(self)
 
     # the links that have it
@@ -143,7 +157,8 @@ class NamedSubscription(Settles):
 
     def taken_by(self, end: SubscribedEnd) -> None:
         """Have a link; the link that had it before loses it."""
-        before, self._link = self._link, end
+        before = self._link
+        self._give_to(end)
         if before is not None:
             before.take_away(stolen())
 
@@ -151,18 +166,25 @@ class NamedSubscription(Settles):
         """Hear that a link has gone, and whether its peer has ended the subscription."""
         if self._link is not end:
             end.answer(None)  # another link has it: it goes on
-        elif for_good:
-            self._link = None
+            return
+        self._give_to(None)
+        if for_good:
             self._end(end.answer)
         else:
-            self._link = None
             self._on_room()  # messages that waited for room are dropped now
+
+    def _give_to(self, link: SubscribedEnd | None) -> None:
+        """Belong to a link, or to none; while a link has it, publishers may wait for room, and nothing is dropped."""
+        self._link = link
+        blocks = link is not None and self._multicast.overflow == "block"
+        self.backlog.intake.when_full = "block" if blocks else self._drops
 
     def close(self, error: LinkDetached, done: Done) -> None:
         """End its link, and forget its messages; `done` is called when they will not come back."""
-        link, self._link = self._link, None
+        link = self._link
+        self._give_to(None)
         self._waiting.clear()
-        self.backlog.end(done)
+        self._storage.drop(done)
         if link is not None:
             link.take_away(error)
 
@@ -175,7 +197,7 @@ class NamedSubscription(Settles):
             user=self.owner.user or "",
             attached=self.attached,
             durable=self.durable,
-            arrived=self.backlog.arrived + len(self._waiting),
+            arrived=self._storage.enqueued + self.backlog.intake.dropped + len(self._waiting),
             waiting=numbers.ready + numbers.unsafe + len(self._waiting),
             unsettled=numbers.unsettled,
             accepted=numbers.accepted,
@@ -186,14 +208,14 @@ class NamedSubscription(Settles):
     @property
     def at_rest(self) -> bool:
         """Whether its subscriber is away, or has settled all messages."""
-        return not self.attached or not (self.backlog.stored or self._waiting)
+        return not self.attached or not (self._storage.room.stored or self._waiting)
 
     # the multicast fills it
 
     def forget_gap(self, producer: str) -> None:
         """Take any number of a producer again, unless messages wait that it sent over the link before."""
         if not self._waiting:
-            self.backlog.seen.gaps.forget(producer)
+            self._storage.seen.gaps.forget(producer)
 
     def offer(self, run: Sequence[bytes]) -> None:
         """Pass messages to the backlog, or keep them until it asks for them."""
@@ -206,18 +228,39 @@ class NamedSubscription(Settles):
     @property
     def room(self) -> int:
         """How many more messages the publishers may send because of this subscription."""
-        room = min(self._demand, self.backlog.space) if self._blocks else self._demand
+        room: float = self._demand
+        if self._blocks:
+            places = self._storage.room
+            room = min(room, max(0, self._storage.limits.places(places.stored, places.size, places.mean)))
         return int(room) - len(self._waiting)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the messages in the backlog."""
+        return self._storage.room.size
+
+    def require_writable(self) -> None:
+        """Check that the backlog takes messages; it takes them also behind those that are damaged.
+
+        Errors: `ProtocolError` if the store has failed.
+        """
+        if self._storage.cannot_write:
+            self.backlog.require_readable()
 
     @property
     def _blocks(self) -> bool:
         """Whether the publishers wait for room in the backlog."""
-        return self.attached and self._multicast.overflow == "block"
+        return self.backlog.intake.when_full == "block"
 
     def _passes_of(self, run: Sequence[bytes]) -> int:
-        """Return how many of the first messages of a run the backlog takes now."""
-        passes = min(self._demand, len(run))
-        return self.backlog.taken_of(run[:passes]) if self._blocks else passes
+        """Return how many of the first messages of a run the backlog takes now; an empty one takes any message."""
+        run = run[: self._demand]
+        if not self._blocks:
+            return len(run)
+        room = self._storage.room
+        fits = self._storage.limits.fitting(run, room.stored, room.size)
+        taken = fits.index(False) if False in fits else len(fits)
+        return taken or (len(run) > 0 and not room.stored)
 
     def _flow(self) -> None:
         """Pass on the messages that wait; a nested call does nothing."""

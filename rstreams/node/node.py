@@ -53,9 +53,9 @@ from rstreams.node.management.address import MANAGEMENT, ManagementAddress
 from rstreams.node.management.operations import Operations
 from rstreams.node.node_addresses import NodeAddresses
 from rstreams.node.node_links import CLOSING, NodeLinks
+from rstreams.node.node_store import NodeStore
 from rstreams.node.rates import Rates
 from rstreams.node.statistics_address import StatisticsAddress
-from rstreams.node.storage import Storage
 from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, StoredBytes
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
@@ -190,14 +190,14 @@ class Node(NodeAddresses, AdministeredNode):
             rates=Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call)),
         )
         self._listeners = []
-        self._storage = Storage(store, secure_delete=secure_delete)
+        self._store = NodeStore(store, secure_delete=secure_delete)
         self._deadlines = Deadlines(self._addresses)
         self._services = NodeServices(
             now=trio.current_time,
             wake_at=self._deadlines.wake_at,
             start_soon=self._start_soon,
             find=self._links.find,
-            store=self._storage.store,
+            store=self._store.store,
             may_publish=self._links.may_publish,
             stored=StoredBytes(stored),
         )
@@ -222,7 +222,7 @@ class Node(NodeAddresses, AdministeredNode):
             msg = "this Node has been entered before; make a new one"
             raise RuntimeError(msg)
         self._entered = self._open = True
-        self._exits.push_async_callback(self._storage.close)
+        self._exits.push_async_callback(self._store.close)
         await self._exits.enter_async_context(self._scope)
         self._exits.push_async_callback(self._close)
         self._exits.callback(ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True))
@@ -230,7 +230,7 @@ class Node(NodeAddresses, AdministeredNode):
         self._start_soon(self._deadlines.run)
         self._start_soon(self._links.gone_consumers.run)
         self._start_soon(self._links.kept.run)
-        self._start_soon(self._storage.run)
+        self._start_soon(self._store.run)
         for function, arguments in self._first_tasks:
             self._start_soon(function, *arguments)
         return self

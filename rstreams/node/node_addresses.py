@@ -11,8 +11,8 @@ from rstreams.message import decode_body
 from rstreams.net.links.encoding import require_encode
 from rstreams.net.request_reply.answers import Answering, Handler
 from rstreams.node.address import Address, NodeServices, require_address_name
-from rstreams.node.durable_intake import WhenFull
-from rstreams.node.durable_queue import DEFAULT_IN_MEMORY
+from rstreams.node.disk_storage import DEFAULT_IN_MEMORY
+from rstreams.node.limits import WhenFull
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY, Key
 from rstreams.node.log_options import LogOptions
@@ -20,13 +20,13 @@ from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.multicast_options import MulticastOptions
 from rstreams.node.named_subscriptions import DropWhenFull
+from rstreams.node.node_store import NodeStore
 from rstreams.node.queue import Queue
 from rstreams.node.queue_options import Fsync, QueueOptions, find_dead_letters
 from rstreams.node.redelivery import RedeliveryDelay
 from rstreams.node.request_address import RequestAddress
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS
 from rstreams.node.served_from import FromOffset, make_served
-from rstreams.node.storage import Storage
 from rstreams.runtime.at_work import AtWork
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class NodeAddresses:
     _expose_errors: bool
     _at_work: AtWork
     _services: NodeServices
-    _storage: Storage
+    _store: NodeStore
 
     def serve(
         self,
@@ -150,7 +150,7 @@ class NodeAddresses:
             expose_errors=self._expose_errors,
             dedup_producers=dedup_producers,
         )
-        return self.add(options.make(name, find_dead_letters(self._addresses, name, dead_letters), self._storage))
+        return self.add(options.make(name, find_dead_letters(self._addresses, name, dead_letters), self._store))
 
     def multicast(
         self,
@@ -208,7 +208,7 @@ class NodeAddresses:
             fsync=fsync,
             fsync_interval_s=fsync_interval_s,
         )
-        return self.add(options.make(name, self._storage))
+        return self.add(options.make(name, self._store))
 
     def log(
         self,
@@ -301,7 +301,7 @@ class NodeAddresses:
         return latest
 
     def _add_log(self, name: str, options: LogOptions) -> LogAddress:
-        log, parts = options.make(name, self._storage)
+        log, parts = options.make(name, self._store)
         for address in (log, *parts):
             self._require_free(address.name)
         for part in parts:

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
+from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
 from rstreams.abc import Hold, Subscription
+from rstreams.errors import DeliveryFailed
+from rstreams.net.links.effectively_once import Stamp, read_stamp
+from rstreams.node.seen_messages import Seen, behind_a_gap, end_stolen, open_gaps
 from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.node")
@@ -25,11 +29,43 @@ class Receives(Protocol):
 
     name: str
 
-    def _join(self, producer: Producer) -> None: ...
+    @property
+    def tells_outcomes(self) -> bool:
+        """Whether it calls `accept` or `refuse` for each message, now or later.
 
-    def _receive(self, producer: Producer, run: Sequence[bytes]) -> None: ...
+        Otherwise a message is accepted when `receive` returns, unless `refuse` is called for it before.
+        """
+        ...
 
-    def _leave(self, producer: Producer) -> None: ...
+    @property
+    def takes_singly(self) -> bool:
+        """Whether it wants messages one by one now, because it may refuse or hold each of them by itself."""
+        ...
+
+    def join(self, producer: Producer) -> None:
+        """Grant a new producer its part of the room."""
+        ...
+
+    def receive(
+        self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp] = (), repeated: int = 0
+    ) -> None:
+        """Take messages that were granted.
+
+        Args:
+            producer: Their producer.
+            run: The messages.
+            stamps: Their numbers, if the producer numbers them.
+            repeated: How many further ones came with them that have come before; they may not be safe yet.
+        """
+        ...
+
+    def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages when the outcomes of all earlier ones of their producer are told."""
+        ...
+
+    def leave(self, producer: Producer) -> None:
+        """Take back what was granted to a producer that has gone."""
+        ...
 
     def explain(self) -> str:
         """Return the state of the address in one line."""
@@ -39,7 +75,13 @@ class Receives(Protocol):
 class Producer(Scannable):
     """The node's end of one producer link: the items that the address requests here become the producer's credit.
 
-    An item is accepted when `on_next` returns: the address has stored it, or has passed it on.
+    If the address tells outcomes, an item is accepted when it says so (`accept`), otherwise when `on_next` returns.
+
+    Args:
+        address: The address.
+        window: The most items it may have outstanding at first.
+        seen: Knows the messages that numbered producers have sent; None if this one does not number them. A message
+            that comes again is accepted when the one that came first is safe.
 
     Attributes:
         outstanding: Items requested and not yet received.
@@ -47,15 +89,29 @@ class Producer(Scannable):
         ended: Whether the link has ended.
     """
 
-    __slots__ = ("_address", "_drawing", "_subscription", "ended", "outstanding", "window")
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_claims",
+        "_drawing",
+        "_producer_id",
+        "_seen",
+        "_subscription",
+        "ended",
+        "outstanding",
+        "window",
+    )
 
-    def __init__(self, address: Receives, window: int) -> None:
+    def __init__(self, address: Receives, window: int, seen: Seen | None = None) -> None:
         self._address = address
+        self._seen = seen
         self._subscription: Subscription = ENDED
+        self._claims: ClaimsInOrder | None = None  # on the messages whose outcome has not been told
+        self._drawing: Drawing[bytes] | None = None  # if the items can be drawn
+        self._producer_id = ""
         self.outstanding = 0
         self.window = window
         self.ended = False
-        self._drawing: Drawing[bytes] | None = None  # if the items can be drawn
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Join the address; a second subscription is cancelled."""
@@ -63,8 +119,10 @@ class Producer(Scannable):
             subscription.cancel()  # 2.5: at most one live subscription
             return
         self._subscription = subscription
-        self._drawing = drawing_from(subscription, self._take)
-        self._address._join(self)  # noqa: SLF001 - the producer is a part of its address
+        if self._address.tells_outcomes:
+            self._claims = gather(subscription, loose=False)
+        self._drawing = drawing_from(subscription, self._take_drawn)
+        self._address.join(self)
 
     def on_next(self, item: bytes) -> None:
         """Pass a message to the address."""
@@ -78,16 +136,31 @@ class Producer(Scannable):
             self._end()
             self._subscription.cancel()
             return
-        self._address._receive(self, (item,))  # noqa: SLF001
+        if self._claims is not None:
+            self._claims.keep()
+        if self._seen is None:  # as `_take` does; this is called for each message that comes alone
+            self._address.receive(self, (item,))
+        else:
+            self._take((item,))
 
     def on_run(self, items: Iterator[bytes]) -> None:
         """Pass many messages to the address; see `TakesRuns`."""
+        claims = self._claims
+        if claims is None and (self._address.takes_singly or (self._seen is not None and self._seen.gaps)):
+            for item in islice(items, self.outstanding):
+                self.on_next(item)
+            return
         run: list[bytes] = []
         try:
-            run.extend(islice(items, self.outstanding))
+            if claims is None or claims.whole_runs:
+                run.extend(islice(items, self.outstanding))
+            else:
+                for item in islice(items, self.outstanding):
+                    run.append(item)
+                    claims.keep()
         finally:  # if the next one cannot be had, those before it are taken nevertheless
             if run and not self.ended:
-                self._address._receive(self, run)  # noqa: SLF001
+                self._take(run)
 
     def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - the reason changes nothing here
         """Leave the address."""
@@ -101,22 +174,25 @@ class Producer(Scannable):
             self._drawing.end(self._end)
 
     @property
+    def numbered(self) -> bool:
+        """Whether its messages are numbered."""
+        return self._seen is not None
+
+    @property
     def draws(self) -> bool:
         """Whether it draws its items as soon as they are requested."""
         return self._drawing is not None
-
-    @property
-    def stores(self) -> bool:
-        """Whether the next message is stored, and not dropped because it was not requested."""
-        return self.outstanding > 0 and not self.ended
 
     def stall(self) -> str:
         """Return why it asks for no more, for `explain` of the stream that is sent."""
         return self._address.explain()
 
-    def hold(self) -> Hold:
-        """Take a hold on the item that is being handed over."""
-        return self._subscription.hold()
+    def give_way(self, producer: str) -> None:
+        """End the link: another one sends as the same producer now."""
+        if not self.ended and end_stolen(self._subscription, producer) is not None:
+            self.on_complete()
+
+    # the address calls these; outcomes are told in the order in which it got the messages
 
     def grant(self, n: int) -> None:
         """Request `n` more items from the producer; they count as outstanding before it can answer."""
@@ -126,14 +202,80 @@ class Producer(Scannable):
         else:
             self._drawing.request(n)
 
-    def _take(self, run: list[bytes]) -> None:
+    def accept(self, messages: int) -> None:
+        """Accept messages."""
+        if self._claims is not None:
+            self._claims.done(messages)
+
+    def refuse(self, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages. A publisher that cannot be told is cancelled."""
+        if self._claims is not None:
+            for _ in range(messages):
+                self._claims.take().fail(error)
+        elif not self._address.tells_outcomes:
+            self._subscription.hold().fail(error)  # it is the message in `on_next`
+        elif not self.ended:
+            self._end()
+            self._subscription.cancel()
+
+    def hold(self) -> Hold:
+        """Take a hold on the message in `on_next`."""
+        return self._subscription.hold()
+
+    # messages
+
+    def _take_drawn(self, run: list[bytes]) -> None:
         """Pass drawn items to the address, in two parts: behind the first one it grants more, and drawing goes on."""
         half = len(run) // 2
         for part in (run[:half], run[half:]) if half else (run,):
-            self._address._receive(self, part)  # noqa: SLF001
+            self._take(part)
+
+    def _take(self, run: Sequence[bytes]) -> None:
+        """Pass messages on, whose claims are kept; those that were stored before are left out."""
+        if self._seen is None:
+            self._address.receive(self, run)
+            return
+        fresh, stamps, end = self._new_ones(self._seen, run)
+        repeated, behind = end - len(fresh), run[end:]
+        if end:
+            self._address.receive(self, fresh, stamps, repeated)
+        if behind:  # the outcomes are in order, also those of other producers on the same link
+            known = open_gaps(self._seen.gaps, behind)
+            self._address.refuse_in_turn(self, len(behind), behind_a_gap(known[0]))
+        if repeated + len(behind) and not self.ended:
+            self._subscription.request(repeated + len(behind))
+
+    def _new_ones(self, seen: Seen, run: Sequence[bytes]) -> tuple[list[bytes], list[Stamp], int]:
+        """Return the messages that have not been stored, their stamps, and where the first one behind a gap is."""
+        fresh: list[bytes] = []
+        stamps: list[Stamp] = []
+        known: dict[str, int] = {}
+        gaps = seen.gaps
+        for at, item in enumerate(run):
+            stamp = read_stamp(item)
+            if stamp is not None:
+                producer, sequence = stamp
+                self.sends_as(producer, seen)
+                if gaps and gaps.is_behind(stamp):
+                    return fresh, stamps, at
+                if seen.has(stamp) or sequence <= known.get(producer, -1):
+                    seen.duplicates += 1
+                    continue
+                if gaps:
+                    gaps.close(stamp)
+                known[producer] = sequence
+                stamps.append(stamp)
+            fresh.append(item)
+        return fresh, stamps, len(run)
+
+    def sends_as(self, producer: str, links: Seen) -> None:
+        """Note as which producer it sends; an older link of the same producer gives way."""
+        if producer != self._producer_id:
+            before, self._producer_id = self._producer_id, producer
+            links.sends_as(producer, self, before)
 
     def _end(self) -> None:
         if not self.ended:
             self.ended = True
             if self._subscription is not ENDED:
-                self._address._leave(self)  # noqa: SLF001
+                self._address.leave(self)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from rstreams._checks.choices import require_choice, require_flag
 from rstreams._checks.numbers import require_count, require_seconds
 from rstreams.errors import ConfigError
 from rstreams.node.address import Address, require_address_name, require_capacity
-from rstreams.node.durable_intake import WhenFull
-from rstreams.node.durable_queue import DEFAULT_IN_MEMORY, DurableQueue
-from rstreams.node.limited_queue import LimitedQueue
+from rstreams.node.disk_storage import DEFAULT_IN_MEMORY, DiskStorage
+from rstreams.node.limits import Limits, WhenFull
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
+from rstreams.node.memory_storage import MemoryStorage
+from rstreams.node.node_store import NodeStore
 from rstreams.node.queue import Queue
-from rstreams.node.redelivery import RedeliveryDelay
+from rstreams.node.redelivery import Attempts, RedeliveryDelay
 from rstreams.node.storage import Storage
 
 Fsync: TypeAlias = Literal["always", "interval", "never"]
@@ -39,7 +40,7 @@ class QueueOptions:
     expose_errors: bool
     dedup_producers: int
 
-    def make(self, name: str, dead_letters: Address | None, storage: Storage) -> Queue:
+    def make(self, name: str, dead_letters: Address | None, store: NodeStore) -> Queue:
         """Return the queue.
 
         Errors: `ConfigError` that names the queue and the option, also if options contradict each other.
@@ -47,43 +48,41 @@ class QueueOptions:
         call = f"queue {require_address_name('queue', name)!r:.80}"
         require_choice(call, "when_full", self.when_full, WhenFull)
         sync_s = require_sync(call, self.fsync, self.fsync_interval_s)
-        shared: dict[str, Any] = {
-            "dead_letters": dead_letters,
-            "max_deliveries": self.max_deliveries,
-            "redelivery": self.redelivery,
-            "expose_errors": self.expose_errors,
-            "dedup_producers": self.dedup_producers,
-        }
         if require_flag(call, "durable", self.durable):
-            if self.capacity is not None:
-                require_count(call, "capacity", self.capacity, 1, unit=" messages, or None")
-            if self.capacity_bytes is not None:
-                require_count(call, "capacity_bytes", self.capacity_bytes, 1, unit=" bytes, or None")
-            if self.when_full != "block" and self.capacity is None and self.capacity_bytes is None:
-                self._refuse(call, f"when_full={self.when_full!r}: the queue is never full without a capacity")
-            return DurableQueue(
-                name,
-                storage.require(f"{call}: durable=True").partition(f"queue/{name}"),
-                capacity=self.capacity,
-                capacity_bytes=self.capacity_bytes,
-                in_memory=require_count(call, "capacity_in_memory", self.capacity_in_memory, 1, unit=" messages"),
-                sync_s=sync_s,
-                when_full=self.when_full,
-                **shared,
-            )
+            stored: Storage = self._on_disk(call, name, store, sync_s)
+        else:
+            stored = self._in_memory(call, name)
+        attempts = Attempts(
+            max_deliveries=self.max_deliveries, redelivery=self.redelivery, expose_errors=self.expose_errors
+        )
+        return Queue(name, stored, self.when_full, dead_letters=dead_letters, attempts=attempts)
+
+    def _on_disk(self, call: str, name: str, store: NodeStore, sync_s: float) -> DiskStorage:
+        if self.capacity is not None:
+            require_count(call, "capacity", self.capacity, 1, unit=" messages, or None")
+        if self.capacity_bytes is not None:
+            require_count(call, "capacity_bytes", self.capacity_bytes, 1, unit=" bytes, or None")
+        if self.when_full != "block" and self.capacity is None and self.capacity_bytes is None:
+            self._refuse(call, f"when_full={self.when_full!r}: the queue is never full without a capacity")
+        return DiskStorage(
+            store.require(f"{call}: durable=True").partition(f"queue/{name}"),
+            Limits(self.capacity, self.capacity_bytes),
+            in_memory=require_count(call, "capacity_in_memory", self.capacity_in_memory, 1, unit=" messages"),
+            sync_s=sync_s,
+            dedup_producers=self.dedup_producers,
+        )
+
+    def _in_memory(self, call: str, name: str) -> MemoryStorage:
         if self.capacity is None:
             self._refuse(call, "capacity=None: only a durable queue may have any number of messages")
         size = DEFAULT_CAPACITY_BYTES if self.capacity_bytes is None else self.capacity_bytes
-        shared["capacity_bytes"] = require_count(call, "capacity_bytes", size, 1, unit=" bytes, or None")
+        require_count(call, "capacity_bytes", size, 1, unit=" bytes, or None")
         if self.capacity_in_memory != DEFAULT_IN_MEMORY:
             why = "all messages of a queue that is not durable are in memory; use capacity"
             self._refuse(call, f"capacity_in_memory={self.capacity_in_memory!r}: {why}")
         if self.fsync != "always":
             self._refuse(call, f"fsync={self.fsync!r}: only a durable queue is synced")
-        if self.when_full == "block":
-            return Queue(name, self.capacity, **shared)
-        require_capacity("queue", name, self.capacity)
-        return LimitedQueue(name, self.capacity, self.when_full, **shared)
+        return MemoryStorage(require_capacity("queue", name, self.capacity), size, self.dedup_producers)
 
     def _refuse(self, call: str, text: str) -> NoReturn:
         msg = f"{call}: {text}"

@@ -53,6 +53,36 @@ class RedeliveryDelay:
         return min(self.max_s, self.first_s * self.factor ** (failures - 1))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """What becomes of a message whose delivery has failed.
+
+    Attributes:
+        max_deliveries: How many attempts to deliver it may fail; None: any number.
+        redelivery: How long it waits before the next one.
+        expose_errors: Whether the dead letters tell the text of an exception that a subscriber in this process raised;
+            otherwise they tell only its type.
+    """
+
+    max_deliveries: int | None = None
+    redelivery: RedeliveryDelay = RedeliveryDelay()
+    expose_errors: bool = False
+
+    def check(self, name: str) -> Attempts:
+        """Return this, if the numbers are allowed.
+
+        Errors: `ConfigError` that names the queue `name` and the option.
+        """
+        if self.max_deliveries is not None:
+            require_count(f"queue {name!r}", "max_deliveries", self.max_deliveries, 1, unit=", or None")
+        self.redelivery.check(name)
+        return self
+
+    def are_over(self, failures: int) -> bool:
+        """Return whether a message has failed too often."""
+        return self.max_deliveries is not None and failures >= self.max_deliveries
+
+
 class Delayed:
     """The messages that wait for their next attempt; a message that leaves the queue before that is forgotten.
 
@@ -98,13 +128,3 @@ class Delayed:
                 if isinstance(message, Lasting):
                     message.delayed = False
         return due
-
-
-def require_max_deliveries(name: str, max_deliveries: int | None) -> float:
-    """Return how many attempts to deliver a message of the queue `name` may fail; infinity for any number.
-
-    Errors: `ConfigError` unless it is None or a whole number of 1 or more.
-    """
-    if max_deliveries is None:
-        return math.inf
-    return require_count(f"queue {name!r}", "max_deliveries", max_deliveries, 1, unit=", or None")

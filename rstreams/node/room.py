@@ -25,6 +25,7 @@ the producer sends.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from rstreams.node.producer import Producer
 from rstreams.node.stored_bytes import StoredBytes
@@ -44,8 +45,10 @@ class Room:
 
     __slots__ = ("_serving", "_waiting", "capacity", "outstanding", "producers", "stored")
 
-    holds_back: bool = True  # whether producers get no credit when it is full
     size: int = 0  # the bytes of the stored messages, in rooms that count them
+    unsafe: int = 0  # stored messages that are on their way to the disk, and their bytes
+    unsafe_size: int = 0
+    mean: float = 0.0  # the mean size of a message, in rooms that keep it
     total: StoredBytes = StoredBytes()  # those of the node, in rooms that count for it
 
     def __init__(self, capacity: int) -> None:
@@ -92,11 +95,10 @@ class Room:
         self.outstanding -= messages
         self.stored += messages
 
-    def decline(self, producer: Producer, messages: int) -> None:
-        """Take back promises for messages that came and are not stored; they are promised anew."""
+    def take_back(self, producer: Producer, messages: int) -> None:
+        """Take back promises for messages that came and are not stored."""
         producer.outstanding -= messages
         self.outstanding -= messages
-        self.top_up(producer)
 
     def top_up(self, producer: Producer) -> None:
         """Grant `producer` more if it has used half of its limit; have it wait if nothing is left."""
@@ -114,6 +116,14 @@ class Room:
     def free(self, messages: int, size: int = 0) -> None:  # noqa: ARG002 - for rooms in bytes
         """Count `messages` as no longer stored; `serve` gives their places out."""
         self.stored -= messages
+
+    def fits_in_node(self, run: Sequence[bytes]) -> list[bool]:
+        """Return for each message of a run whether the node has memory for it."""
+        fits, size = [], 0
+        for message in run:
+            fits.append(self.total.has_room(self.size, size + len(message)))
+            size += len(message) if fits[-1] else 0
+        return fits
 
     def join_node(self, total: StoredBytes) -> None:
         """Count for the memory of a node, if the messages are in memory."""

@@ -17,15 +17,13 @@ is ended with an error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from rstreams._stages.stage import Stage
 from rstreams.abc import Subscription
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
-from rstreams.node.producer import Producer
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.runtime.seldom import log_seldom
 
@@ -154,68 +152,6 @@ class Seen:
         self._links[producer] = link
         if other is not None:
             other.give_way(producer)
-
-
-class DropSeen(Stage[bytes, bytes]):
-    """Passes a producer's messages on to its address; those that are stored there already are accepted and dropped.
-
-    A message behind a refused one is refused too; see the text of this module.
-
-    Demand: Passed up. For a message that is not passed on one more is requested: the producer's credit stays as its
-        address granted.
-    Errors: `amqp:link:stolen` for a link when another one begins to send as the same producer.
-    """
-
-    __slots__ = ("_producer", "_producer_id", "_seen")
-
-    operator = "effectively once"
-
-    def __init__(self, seen: Seen, producer: Producer) -> None:
-        super().__init__(producer)
-        self._seen = seen
-        self._producer = producer
-        self._producer_id = ""
-
-    def on_next(self, item: bytes) -> None:
-        """Pass a message on, or accept it without storing it again."""
-        if not self._ended and self._is_new(item):
-            self._downstream.on_next(item)
-
-    def on_run(self, items: Iterator[bytes]) -> None:
-        """Pass many messages on, as `on_next` does with one; see `TakesRuns`."""
-        self._producer.on_run(filter(self._is_new, items))
-
-    def _is_new(self, item: bytes) -> bool:
-        """Return whether a message is new; for one that is not, another one is requested."""
-        stamp = read_stamp(item)
-        if stamp is None:
-            return True
-        if stamp[0] != self._producer_id:
-            before, self._producer_id = self._producer_id, stamp[0]
-            self._seen.sends_as(stamp[0], self, before)
-        if self._seen.has(stamp):
-            self._seen.duplicates += 1
-            self._upstream.request(1)
-            return False
-        gaps = self._seen.gaps
-        if gaps and gaps.is_behind(stamp):
-            self._upstream.hold().fail(behind_a_gap(stamp))
-            self._upstream.request(1)
-            return False
-        if self._producer.stores:
-            gaps.close(stamp)
-            self._seen.note(stamp)
-        else:
-            gaps.open(stamp)
-        return True
-
-    def give_way(self, producer: str) -> None:
-        """End the link: another one sends as the same producer now."""
-        if self._ended:
-            return
-        error = end_stolen(self._upstream, producer)
-        if error is not None:
-            self.on_error(error)
 
 
 def open_gaps(gaps: Gaps, behind: Sequence[bytes]) -> list[Stamp]:

@@ -1,93 +1,235 @@
-"""A node's store: opened with the node, heard in its trio run, closed behind its addresses."""
+"""Where the messages of a queue are: the seam between what a queue does with messages and how they are kept.
+
+A queue is a policy over a storage. Each of the two knows these things:
+
+    the storage   which messages there are, their positions and bytes, which of them are in memory and wait there
+                  (`backlog`), which are on their way to the disk or only there, and the numbers of their producers
+    the policy    which consumer gets which message and when (`competing`), what becomes of a message that comes back,
+                  and of those that come when there is no room (`limits.WhenFull`)
+
+A message goes this way:
+
+    receive -> storage.append           it is stored, and its producer is told when it is safe
+            -> policy.dispatch          it waits in `backlog`, where the policy takes it from
+            -> policy: a consumer has it; it is given back to `backlog`, or leaves:
+               storage.let_go           it is gone for good: its place is free
+               storage.begin_leaving    it is on its way to the dead letters; `leave` when it has arrived there
+
+`memory_storage` and `disk_storage` are the two storages. A storage knows nothing of consumers. An order of messages by
+priority, a filter, or a group of consumers is a matter of the backlog and of the policy, whatever the storage is.
+"""
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from contextvars import Context, copy_context
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
-import trio
+from rstreams.abc import Subscriber
+from rstreams.errors import DeliveryFailed, StoreError
+from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.address import NodeServices
+from rstreams.node.backlog import Backlog
+from rstreams.node.lifetime import QueueClock
+from rstreams.node.limits import Limits, WhenFull
+from rstreams.node.message_deadlines import MessageDeadlines
+from rstreams.node.producer import Producer
+from rstreams.node.room import Room
+from rstreams.node.seen_messages import Seen
+from rstreams.node.statistics import QueueStatistics
+from rstreams.node.stored_message import Stored, is_gone
+from rstreams.node.subscription import OwnDemand
+from rstreams.store import Done
 
-from rstreams._checks.choices import require_flag
-from rstreams.errors import ConfigError
-from rstreams.store import Store
 
+class Keeps(Protocol):
+    """The queue of a storage.
 
-class Storage:
-    """The store of one node, or none.
-
-    Args:
-        path: The directory of the store; None: the node remembers nothing.
-        secure_delete: As for `Store`.
-
-    Errors: `ConfigError` for a path that is not a path; `StoreError` as for `Store`.
-    Context: The constructor waits for the disk. The rest belongs to the node's trio run.
+    Attributes:
+        name: The address.
+        kind: Its kind, for the log.
+        clock: Its source of time.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, *, secure_delete: bool = False) -> None:
-        if path is not None and (not isinstance(path, str | os.PathLike) or not os.fspath(path)):
-            msg = f"store={path!r:.80}: it must be the path of a directory, or None"
-            raise ConfigError(msg)
-        require_flag("", "secure_delete", secure_delete)
-        self._token: trio.lowlevel.TrioToken | None = None
-        self._context: Context | None = None  # that of `run`, while it runs
-        self._failed: BaseException | None = None
-        self._bell = trio.Event()
-        self._store = None if path is None else Store(path, self._notify, secure_delete=secure_delete)
+    name: str
+    kind: str
+    clock: QueueClock
 
     @property
-    def store(self) -> Store | None:
-        """The store; None if the node has none."""
-        return self._store
+    def dispatch(self) -> Callable[[], None]:
+        """The function that hands over messages that wait; called when there are more of them."""
+        ...
 
-    def require(self, option: str) -> Store:
-        """Return the store.
+    def nothing_more_comes(self) -> None:
+        """Tell the consumers with demand that all has been read that there is."""
+        ...
 
-        Errors: `ConfigError` that names `option` if there is none.
+    def go_on_leaving(self, message: Stored, reason: str) -> bool:
+        """Send a message to the dead letters that was on its way there when the node ended; False: there are none."""
+        ...
+
+    def cannot_read(self, *, failed: bool) -> None:
+        """End the consumers with an error: the messages cannot be read now, or the store has failed for good."""
+        ...
+
+
+class Storage(ABC):
+    """The messages of one queue; the module's docstring tells what it knows, and what not.
+
+    Args:
+        limits: How much it keeps.
+        seen: The numbers of the producers of its messages.
+        deadlines: Its messages in memory that can be too old.
+
+    Attributes:
+        room: The places, and how many are promised to producers. `join` makes it.
+        backlog: The messages in memory that wait.
+        browsers: Those who look at the messages.
+        drops_oldest: Whether the oldest ones are dropped while there are too many.
+        enqueued: How many messages have come.
+        refused: How many could not be stored.
+        dropped: How many were dropped, because they were the oldest ones.
+        durable: Whether the messages outlive the process.
+        on_disk: How many messages are only on the disk.
+        comes_later: Whether messages are being read from there. A consumer may get some without asking again.
+    """
+
+    durable = False
+    on_disk = 0
+    comes_later = False
+
+    room: Room
+    _queue: Keeps
+
+    def __init__(self, limits: Limits, seen: Seen, deadlines: MessageDeadlines) -> None:
+        self.limits = limits
+        self.seen = seen
+        self.deadlines = deadlines
+        self.backlog = Backlog()
+        self.browsers: dict[Any, None] = {}
+        self.enqueued = 0
+        self.refused = 0
+        self.dropped = 0
+        self.drops_oldest = False
+
+    def join(self, queue: Keeps, when_full: WhenFull) -> None:
+        """Belong to a queue from now on."""
+        self._queue = queue
+        self.room = self._make_room(when_full)
+
+    @abstractmethod
+    def _make_room(self, when_full: WhenFull) -> Room:
+        """Return the places of a queue."""
+
+    def begin(self, services: NodeServices) -> None:  # noqa: B027 - those that need a node
+        """Begin to live in a node."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Delete all, because the address is removed."""
+
+    def drop(self, done: Done) -> None:
+        """Delete all for good, in the store too; `done` is called when nothing will come back."""
+        done(None)
+
+    async def written(self) -> None:  # noqa: B027 - in memory they are safe at once
+        """Wait until all changes so far are safe; see `Address.written`."""
+
+    # messages come
+
+    @abstractmethod
+    def append(self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
+        """Store messages; see `Receives.receive`. Their producer hears when they are safe, and those that come again.
+
+        There may be no message, or none that comes again, but not neither.
         """
-        if self._store is None:
-            msg = f"{option}: the node has no store: use Node(store=PATH)"
-            raise ConfigError(msg)
-        return self._store
 
-    async def run(self) -> None:
-        """Tell the addresses what the store has done, until cancelled.
+    @abstractmethod
+    def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages when the outcomes of all earlier ones of their producer are told."""
 
-        The store's thread has the trio run do that, without waking this task: a durable send is answered sooner then.
-        This task raises what the addresses raise.
+    def read_on(self) -> None:  # noqa: B027 - in memory all are there
+        """Bring more messages into memory, if some are only on the disk and there is room."""
+
+    # messages leave
+
+    @abstractmethod
+    def let_go(self, messages: Sequence[bytes | Stored]) -> None:
+        """Forget messages that have left the queue for good."""
+
+    def begin_leaving(self, message: Stored, reason: str) -> None:  # noqa: ARG002 - for those that outlive the process
+        """Note that a message is on its way to the dead letters; `leave` follows when it has arrived there."""
+        self.deadlines.forget(message)
+
+    @abstractmethod
+    def leave(self, message: Stored) -> None:
+        """Forget a message that has arrived at the dead letters."""
+
+    def moving(self, message: Stored | None) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Have a message leave in the same commit in which the block stores it elsewhere."""
+        return nullcontext()
+
+    def together(self) -> AbstractContextManager[None]:
+        """Have the messages that leave in the block leave together."""
+        return nullcontext()
+
+    def note(self, message: Stored) -> None:  # noqa: B027 - in memory the message knows it
+        """Keep what has become known of a message, such as a failed attempt."""
+
+    def drop_oldest(self) -> None:
+        """Drop messages that no consumer has, the oldest first, while there are too many that are safe.
+
+        Those on disk are read first. Those on their way to the disk count when they are there.
         """
-        if self._store is None:
-            return
-        self._context = copy_context()
-        self._token = trio.lowlevel.current_trio_token()
-        try:
-            self._finish()
-            await self._bell.wait()
-        finally:
-            self._context = None
-        if self._failed is not None:
-            raise self._failed
+        room, backlog = self.room, self.backlog
+        with self.together():
+            while (backlog.returned or backlog.fresh) and not self.limits.hold(
+                room.stored - room.unsafe, room.size - room.unsafe_size
+            ):
+                message = backlog.take_first()
+                if is_gone(message):
+                    backlog.gone -= 1
+                else:
+                    self.let_go((message,))
+                    self.dropped += 1
 
-    async def close(self) -> None:
-        """Carry out all changes and close the store."""
-        if self._store is not None:
-            with trio.CancelScope(shield=True):
-                while await trio.to_thread.run_sync(self._store.flush):
-                    self._store.finish()  # a message may go on to another queue, and then leave this one
-                await trio.to_thread.run_sync(self._store.close)
-            self._store.finish()
+    # sight
 
-    def _notify(self) -> None:
-        """Wake `run`, from the store's thread."""
-        if self._token is not None:
-            with suppress(trio.RunFinishedError):  # the run was interrupted; the store closes with the process
-                self._token.run_sync_soon(self._finish, idempotent=True)
+    @abstractmethod
+    def browse(self, subscriber: Subscriber[bytes]) -> OwnDemand:
+        """Return the subscription of a new browser."""
 
-    def _finish(self) -> None:
-        if self._store is None or self._context is None or self._failed is not None:
-            return
-        try:
-            self._context.run(self._store.finish)
-        except BaseException as error:  # trio itself would end with it
-            self._failed = error
-            self._bell.set()
+    def show(self) -> None:
+        """Show browsers what has come."""
+        for browser in list(self.browsers):
+            browser.emit()
+
+    def forget_gone(self) -> None:
+        """Drop messages that have left, but still stand among those that wait, if they are many."""
+        self.backlog.forget_gone(())
+
+    @property
+    def error(self) -> StoreError | None:
+        """Why no more messages can be read; None while they can."""
+        return None
+
+    @property
+    def cannot_write(self) -> bool:
+        """Whether it can take no messages any more."""
+        return False
+
+    @abstractmethod
+    def explain(self, numbers: QueueStatistics, *, waits: bool) -> str:
+        """Return the state of the queue in one line.
+
+        Args:
+            numbers: The queue's counters.
+            waits: Whether producers wait when it is full.
+        """
+
+    @property
+    def out(self) -> int:
+        """How many messages consumers have, or are on their way to the dead letters."""
+        room, backlog = self.room, self.backlog
+        return room.stored - room.unsafe - self.on_disk - backlog.ready - backlog.delayed.count

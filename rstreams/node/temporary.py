@@ -16,6 +16,7 @@ from rstreams.net.request_reply.properties import REPLY_STREAM
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
 from rstreams.protocol.receiver import LinkSubscription
 
@@ -30,7 +31,8 @@ class ReplyQueue(Queue):
     open_while_draining = True
 
     def __init__(self, name: str) -> None:
-        super().__init__(name, CAPACITY)
+        self._replies = MemoryStorage(CAPACITY)
+        super().__init__(name, self._replies)
 
     def check_access(self, access: Access, client: Client, action: Action) -> None:
         """Let in everyone who knows the name: it is random, and the requester gives it to its responder."""
@@ -41,11 +43,10 @@ class ReplyQueue(Queue):
 
     def store_now(self, encoded: bytes) -> bool:
         """Store a reply of the node itself, if a place is free."""
-        room = self._room
-        if room.places <= 0:
+        if self._room.places <= 0:
             return False
-        room.stored += 1
-        self._enqueue((encoded,))
+        self._room.stored += 1
+        self._replies.come((encoded,))
         return True
 
 

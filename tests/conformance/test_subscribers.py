@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.message import encode_item
+from rstreams.node.disk_storage import DiskStorage
 from rstreams.node.durable_multicast import DurableMulticast
-from rstreams.node.durable_queue import DurableQueue
+from rstreams.node.limits import Limits
+from rstreams.node.memory_partition import MemoryPartition
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.multicast import MulticastAddress
-from rstreams.node.named_backlog import UnstoredPartition
 from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
@@ -22,6 +24,7 @@ from rstreams.sinks.first_sink import FirstSink
 from rstreams.sinks.for_each_sink import ForEachSink
 from rstreams.sinks.list_sink import ListSink
 from rstreams.sinks.sink import Sink
+from rstreams.store import Partition
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from rstreams.testing.verification import (
     Environment,
@@ -96,16 +99,17 @@ def test_a_sink_that_has_cancelled_takes_what_still_comes(make: Callable[[Callab
     assert source.outcomes == ["done"]
 
 
-def in_memory() -> Any:  # noqa: ANN401 - it has the calls of a partition
-    return UnstoredPartition()
+def on_disk() -> DiskStorage:
+    """Return a storage whose partition has the calls of one on disk, and answers at once."""
+    return DiskStorage(cast("Partition", MemoryPartition()), Limits(8))
 
 
 ADDRESSES: dict[str, Callable[[], Queue | MulticastAddress]] = {
-    "the producer of a queue": lambda: Queue("q", 8),
+    "the producer of a queue": lambda: Queue("q", MemoryStorage(8)),
     "the producer of a multicast (block)": lambda: MulticastAddress("m", "block", 8),
     "the producer of a multicast (drop_oldest)": lambda: MulticastAddress("m", "drop_oldest", 8),
-    "the producer of a durable queue": lambda: DurableQueue("q", in_memory(), capacity=8),
-    "the producer of a full durable queue": lambda: DurableQueue("q", in_memory(), capacity=8, when_full="reject"),
+    "the producer of a durable queue": lambda: Queue("q", on_disk()),
+    "the producer of a full durable queue": lambda: Queue("q", on_disk(), "reject"),
     "the producer of a durable multicast": lambda: DurableMulticast("m", "block", 8, BacklogOptions()),
 }
 

@@ -23,7 +23,7 @@ ATTEMPTS: Final = 2
 
 def limit_pages(node: Node, more: int) -> None:
     """Have the disk be full when the tables have grown by some pages."""
-    store = node._storage.store
+    store = node._store.store
     assert store is not None
     store.flush()  # its thread has nothing to do now
     make_full(store, more)

@@ -13,7 +13,7 @@ import trio
 import rstreams
 from rstreams import Connection, Node, Stream
 from rstreams.errors import DeliveryFailed, StoreError
-from rstreams.node import dead_letter_outlet
+from rstreams.node import dead_letters
 from rstreams.store import store, writer
 from tests.net.over_tcp import until
 
@@ -38,7 +38,7 @@ def succeeds(*command: str) -> bool:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have everything be tried again soon."""
-    for module in (store, writer, dead_letter_outlet):
+    for module in (store, writer, dead_letters):
         monkeypatch.setattr(module, "RETRY_S", 0.05)
 
 
@@ -53,7 +53,7 @@ def node_on(disk: Path, *, secure_delete: bool = False) -> Node:
 
 
 def trouble(node: Node) -> str:
-    found = node._storage.store
+    found = node._store.store
     assert found is not None
     return str(found.trouble or "")
 
@@ -197,7 +197,7 @@ async def drain_and_refill(node: Node, connection: Connection, accepted: int) ->
     with trio.fail_after(20):
         found = await numbers(connection, "queue", left)
     assert found[:accepted] == list(range(accepted))
-    await until(lambda: node._storage.store.partition("queue/queue").count == 0)  # type: ignore[union-attr]
+    await until(lambda: node._store.store.partition("queue/queue").count == 0)  # type: ignore[union-attr]
     for begin in range(10_000, 10_000 + accepted // 2, 10):
         await publish(connection, "queue", begin)
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from rstreams.errors import StoreError
 from rstreams.message import decode_message, encode_item
-from rstreams.node.durable_queue import DurableQueue
+from rstreams.node.disk_storage import DEFAULT_IN_MEMORY, DiskStorage
+from rstreams.node.limits import Limits, WhenFull
+from rstreams.node.queue import Queue
 from rstreams.store import Store
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
@@ -24,10 +26,24 @@ class Bench:
         self.path = path
         self.rung = threading.Event()
         self.store = Store(path, self.rung.set)
-        self.queues: list[DurableQueue] = []
+        self.queues: list[Queue] = []
 
-    def queue(self, name: str = "q", **options: Any) -> DurableQueue:  # noqa: ANN401 - those of `DurableQueue`
-        queue = DurableQueue(name, self.store.partition(f"queue/{name}"), **options)
+    def queue(
+        self,
+        name: str = "q",
+        *,
+        capacity: int | None = 1024,
+        capacity_bytes: int | None = None,
+        in_memory: int = DEFAULT_IN_MEMORY,
+        sync_s: float = 0.0,
+        dedup_producers: int = 4096,
+        when_full: WhenFull = "block",
+        **options: Any,  # noqa: ANN401 - those of `Queue`
+    ) -> Queue:
+        partition = self.store.partition(f"queue/{name}")
+        limits = Limits(capacity, capacity_bytes)
+        storage = DiskStorage(partition, limits, in_memory=in_memory, sync_s=sync_s, dedup_producers=dedup_producers)
+        queue = Queue(name, storage, when_full, **options)
         self.queues.append(queue)
         return queue
 
@@ -53,9 +69,9 @@ class Bench:
         self.store.finish()
 
 
-def _is_busy(queue: DurableQueue) -> bool:
-    browsers = any(browser.comes_later for browser in queue._disk_browsers)
-    return queue.comes_later or browsers or queue.statistics().unsafe > 0
+def _is_busy(queue: Queue) -> bool:
+    browsers = any(browser.comes_later for browser in queue.storage.browsers)
+    return queue.storage.comes_later or browsers or queue.statistics().unsafe > 0
 
 
 @contextmanager
@@ -67,7 +83,7 @@ def bench(path: Path) -> Iterator[Bench]:
         made.close()
 
 
-def send(queue: DurableQueue, *items: object) -> ManualPublisher[bytes]:
+def send(queue: Queue, *items: object) -> ManualPublisher[bytes]:
     link = ManualPublisher[bytes]()
     link.subscribe(queue.producer())
     link.next(*map(encode_item, items))
@@ -75,7 +91,7 @@ def send(queue: DurableQueue, *items: object) -> ManualPublisher[bytes]:
     return link
 
 
-def consumer(queue: DurableQueue, request: int) -> ProbeSubscriber[bytes]:
+def consumer(queue: Queue, request: int) -> ProbeSubscriber[bytes]:
     probe = ProbeSubscriber[bytes](request, hold=True)
     queue.subscribe(probe)
     return probe
@@ -85,7 +101,7 @@ def bodies(probe: ProbeSubscriber[bytes]) -> list[Any]:
     return [decode_message(item).body for item in probe.items]
 
 
-def check_laws(queue: DurableQueue) -> None:
+def check_laws(queue: Queue) -> None:
     now = queue.statistics()
     here = now.ready + now.delayed + now.unsettled + now.unsafe
     assert now.enqueued == here + now.accepted + now.rejected + now.exhausted + now.expired + now.dropped

@@ -20,7 +20,7 @@ HELD_S: Final = 0.05
 
 
 def store_of(node: Node) -> Store:
-    store = node._storage.store
+    store = node._store.store
     assert store is not None
     return store
 

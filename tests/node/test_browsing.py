@@ -8,8 +8,9 @@ import rstreams
 from rstreams import Message, Node, Stream
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_body, encode_item
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
-from rstreams.node.redelivery import RedeliveryDelay
+from rstreams.node.redelivery import Attempts, RedeliveryDelay
 from rstreams.testing import ProbeSubscriber
 from tests.loops import Loop, over_both_loops
 from tests.net.foreign import foreign
@@ -44,7 +45,7 @@ def test_a_browser_sees_what_is_there_in_order_as_it_asks() -> None:
 
 
 def test_what_becomes_of_a_copy_changes_nothing() -> None:
-    queue = Queue("q", max_deliveries=1)
+    queue = Queue("q", attempts=Attempts(max_deliveries=1))
     filled(queue, *"ab")
     probe = browsed(queue, 2)
     probe.holds[0].fail(ValueError())
@@ -80,7 +81,7 @@ def test_a_browser_that_waits_sees_all_that_comes_by() -> None:
 
 def test_what_waits_for_its_next_attempt_is_shown_and_what_is_too_old_is_not() -> None:
     time = Time()
-    queue = time.queue(redelivery=RedeliveryDelay(10.0))
+    queue = time.queue(attempts=Attempts(redelivery=RedeliveryDelay(10.0)))
     fill(queue, "late", Message("stale", ttl_s=1.0), "fine")
     consumed(queue, 1).holds[0].fail(ValueError())
     time.now += 2
@@ -99,7 +100,7 @@ def test_messages_that_go_do_not_move_a_browser() -> None:
     assert [decode_body(item) for item in probe.items] == list(range(150))
     time.now += 1
     queue.expire()
-    assert len(queue._fresh) == 100, "the holes have been closed"
+    assert len(queue.storage.backlog.fresh) == 100, "the holes have been closed"
     probe.request(1000)
     behind.request(1000)
     assert [decode_body(item) for item in probe.items[150:]] == list(range(152, 400, 4))
@@ -107,7 +108,7 @@ def test_messages_that_go_do_not_move_a_browser() -> None:
 
 
 def test_a_browser_keeps_no_copy_of_the_queue() -> None:
-    queue = Queue("q", 2000)
+    queue = Queue("q", MemoryStorage(2000))
     link = produced(queue)
     while link.outstanding:
         link.next(*[encode_item(b"x")] * link.outstanding)

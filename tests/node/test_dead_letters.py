@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,9 @@ from rstreams import Delivery, Message, Node, Stream
 from rstreams.errors import ConfigError, DeliveryFailed
 from rstreams.message import decode_message, encode_item, with_delivery_count
 from rstreams.node.lifetime import QueueClock, dead_letter
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
+from rstreams.node.redelivery import Attempts
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, until
 
@@ -33,7 +36,8 @@ class Time:
         self.due: list[float] = []
 
     def queue(self, name: str = "q", capacity: int = 16, **options: Any) -> Queue:  # noqa: ANN401 - those of `Queue`
-        return Queue(name, capacity, clock=self.clock, on_deadline=self.due.append, **options)
+        clock = replace(self.clock, wake_at=self.due.append)
+        return Queue(name, MemoryStorage(capacity), clock=clock, **options)
 
 
 def fill(queue: Queue, *items: object) -> ManualPublisher[bytes]:
@@ -92,7 +96,7 @@ def test_what_is_rejected_goes_to_the_dead_letters_and_says_why() -> None:
 
 def test_what_fails_too_often_stops_circulating() -> None:
     dead = Queue("dead")
-    queue = Queue("q", dead_letters=dead, max_deliveries=3)
+    queue = Queue("q", dead_letters=dead, attempts=Attempts(max_deliveries=3))
     fill(queue, "poison", "good")
     probe, buried = consumer(queue, 6), consumer(dead, 1)
     assert bodies(probe) == ["poison", "good"]
@@ -112,7 +116,7 @@ def test_what_fails_too_often_stops_circulating() -> None:
 
 
 def test_without_dead_letters_they_are_dropped_and_counted() -> None:
-    queue = Queue("q", max_deliveries=1)
+    queue = Queue("q", attempts=Attempts(max_deliveries=1))
     fill(queue, "a", "b")
     probe = consumer(queue, 2)
     probe.holds[0].fail(DeliveryFailed("rejected"))
@@ -123,8 +127,8 @@ def test_without_dead_letters_they_are_dropped_and_counted() -> None:
 
 
 def test_dead_letters_that_have_no_room_keep_their_place() -> None:
-    dead = Queue("dead", 1)
-    queue = Queue("q", 4, dead_letters=dead)
+    dead = Queue("dead", MemoryStorage(1))
+    queue = Queue("q", MemoryStorage(4), dead_letters=dead)
     link = fill(queue, *"abc")
     probe = consumer(queue, 3)
     for hold in probe.holds:
@@ -251,14 +255,14 @@ def test_what_has_gone_is_not_remembered_for_its_deadline() -> None:
     for _ in range(1000):
         link.next(encode_item(Message(b"x" * 10, ttl_s=3600)))
         probe.holds[-1].done()
-    assert len(queue._deadlines) <= 65
+    assert len(queue.storage.deadlines) <= 65
     other = time.queue(capacity=10)
     link = fill(other, "stays")
     for _ in range(500):
         link.next(encode_item(Message("goes", ttl_s=1)))
         time.now += 2
         other.expire()
-    assert len(other._fresh) <= 131
+    assert len(other.storage.backlog.fresh) <= 131
     assert bodies(consumer(other, 10)) == ["stays"]
     check_laws(other)
 
@@ -267,8 +271,8 @@ def test_what_has_gone_is_not_remembered_for_its_deadline() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["send", "wait", "take", "give", "fail", "accept"]), st.integers(1, 9))))
 def test_whatever_happens_the_laws_hold(actions: list[tuple[str, int]]) -> None:
     time = Time()
-    dead = Queue("dead", 2)
-    queue = time.queue(capacity=6, dead_letters=dead, max_deliveries=2)
+    dead = Queue("dead", MemoryStorage(2))
+    queue = time.queue(capacity=6, dead_letters=dead, attempts=Attempts(max_deliveries=2))
     link, probe, sent, settled = fill(queue), consumer(queue, 0), 0, 0
     for action, number in actions:
         if action == "send" and link.outstanding:

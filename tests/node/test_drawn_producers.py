@@ -11,6 +11,7 @@ import pytest
 from rstreams import Stream
 from rstreams._core.demand import SLICE, UNBOUNDED
 from rstreams.message import decode_body, encode_item
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
 from rstreams.testing import ProbeSubscriber, VirtualScheduler
 
@@ -20,7 +21,7 @@ def got(probe: ProbeSubscriber[bytes]) -> list[Any]:
 
 
 def test_a_queue_takes_what_it_has_room_for_and_no_more() -> None:
-    queue, source = Queue("q", 100), count()
+    queue, source = Queue("q", MemoryStorage(100)), count()
     Stream.from_iterable(source).map(encode_item).subscribe(queue.producer())
     assert queue.statistics().ready == 100
     assert next(source) == 100
@@ -35,7 +36,7 @@ def test_a_queue_takes_what_it_has_room_for_and_no_more() -> None:
 
 @pytest.mark.parametrize("most", [0, 3, 5000])
 def test_the_end_comes_behind_the_last_item(most: int) -> None:
-    queue = Queue("q", 700)
+    queue = Queue("q", MemoryStorage(700))
     probe = ProbeSubscriber[bytes](UNBOUNDED)
     queue.subscribe(probe)
     Stream.range(most).map(encode_item).subscribe(queue.producer())
@@ -48,7 +49,7 @@ def test_what_comes_before_an_error_is_stored() -> None:
         yield from range(5)
         raise ValueError
 
-    queue = Queue("q", 700)
+    queue = Queue("q", MemoryStorage(700))
     Stream.from_iterable(failing()).map(encode_item).subscribe(queue.producer())
     assert (queue.statistics().ready, queue.statistics().producers) == (5, 0)
 
@@ -63,7 +64,7 @@ def test_a_fast_source_and_a_consumer_that_takes_all_leave_others_their_turn(cap
             if len(seen) < 6:
                 scheduler.call_later(0, look)
 
-        queue = Queue("q", capacity)
+        queue = Queue("q", MemoryStorage(capacity))
         probe = ProbeSubscriber[bytes](UNBOUNDED)
         queue.subscribe(probe)
         Stream.range(5 * SLICE).map(encode_item).subscribe(queue.producer())
@@ -90,7 +91,7 @@ def test_a_slow_source_has_its_turns() -> None:
             yield number
 
     with clock:
-        queue = Queue("q", 700)
+        queue = Queue("q", MemoryStorage(700))
         Stream.from_iterable(slow()).map(encode_item).subscribe(queue.producer())
         stored = [queue.statistics().ready]
         while queue.statistics().producers:

@@ -37,7 +37,7 @@ async def test_subscriptions_and_their_messages_outlive_the_node(tmp_path: Path,
         await until(lambda: named(node).accepted == 10 and not named(node).attached)
         async with rstreams.connect(url, container_id="shop") as connection:
             await connection.unsubscribe("prices", "nothing")
-        store = node._storage.store
+        store = node._store.store
         assert store is not None
         await trio.to_thread.run_sync(store.flush)
         shutil.copytree(tmp_path / "s", tmp_path / "killed")
@@ -87,7 +87,7 @@ async def test_a_message_is_accepted_when_the_disk_has_it(tmp_path: Path, monkey
         plain = ProbeSubscriber[Any](10)
         publisher.stream("prices").subscribe(plain)
         await until(lambda: "on_subscribe" in plain.signals)
-        store = node._storage.store
+        store = node._store.store
         assert store is not None
         results: list[object] = []
 
@@ -109,7 +109,7 @@ async def test_a_full_disk_rejects_and_the_multicast_goes_on_afterwards(tmp_path
     async with connected(store=tmp_path / "s") as (node, publisher):
         url = await add(node)
         await begin(url)
-        store = node._storage.store
+        store = node._store.store
         assert store is not None
         await trio.to_thread.run_sync(store.flush)
         make_full(store, 0)
@@ -168,10 +168,10 @@ async def test_a_damaged_subscription_stops_neither_the_publishers_nor_the_other
         prices = node._addresses["prices"]
         assert isinstance(prices, MulticastAddress)
         for each in prices.named.all:
-            each.backlog._in_memory = 1
+            vars(each.backlog.storage)["_in_memory"] = 1
         await before.publish("prices", Stream.of("a"))
         await before.publish("prices", Stream.of("b"))
-        store = node._storage.store
+        store = node._store.store
         assert store is not None
         await trio.to_thread.run_sync(store.flush)
         [number] = [each.number for name, each in store._tables.ledgers.items() if '"billing"' in name]

@@ -22,7 +22,7 @@ async def test_what_is_in_a_durable_queue_outlives_the_node(tmp_path: Path) -> N
         node.queue("orders", durable=True, capacity=None)
         await connection.publish("orders", Stream.range(3000))
         assert await connection.stream("orders").take(10).to_list() == list(range(10))
-        store = node._storage.store
+        store = node._store.store
         assert store is not None
         await until(lambda: store.partition("queue/orders").count == 2990)
         shutil.copytree(tmp_path / "s", tmp_path / "killed")
@@ -125,7 +125,7 @@ async def test_heartbeats_and_other_queues_go_on_while_the_disk_is_slow(tmp_path
     async with connected(store=tmp_path / "s") as (node, connection):
         node.queue("slow", durable=True)
         node.queue("quick")
-        store = node._storage.store
+        store = node._store.store
         assert store is not None
         commit, go_on = store._tables.commit, threading.Event()
 
@@ -224,7 +224,7 @@ def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
     node = Node(store=tmp_path / "s")
     with pytest.raises(StoreError, match="is in use by the process"):
         Node(store=tmp_path / "s")
-    store = node._storage.store
+    store = node._store.store
     assert store is not None
     store.close()
 
@@ -266,7 +266,7 @@ def test_a_bad_option_of_a_durable_queue_is_named(tmp_path: Path, options: dict[
     with pytest.raises(ConfigError, match="queue 'q'") as refused:
         node.queue("q", durable=True, **options)
     assert text in str(refused.value)
-    store = node._storage.store
+    store = node._store.store
     assert store is not None
     store.close()
 
@@ -285,7 +285,7 @@ async def test_at_each_commit_a_message_that_becomes_a_dead_letter_is_in_one_pla
         dead = node.queue("dead", durable=True, capacity=capacity)
         jobs = node.queue("jobs", durable=True, dead_letters="dead")
         await connection.publish("jobs", Stream.range(40))
-        store, found = node._storage.store, list[tuple[int, int]]()
+        store, found = node._store.store, list[tuple[int, int]]()
         assert store is not None
         commit = store._tables.commit
 

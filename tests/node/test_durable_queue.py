@@ -16,8 +16,10 @@ import pytest
 from rstreams.errors import DeliveryFailed, ProtocolError, StoreError
 from rstreams.message import Message, decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
-from rstreams.node.durable_queue import DurableQueue
 from rstreams.node.lifetime import QueueClock
+from rstreams.node.limits import WhenFull
+from rstreams.node.queue import Queue
+from rstreams.node.redelivery import Attempts
 from rstreams.store import Chunk, Partition, skip
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.durable import Bench, bench, bodies, check_laws, consumer, send
@@ -75,7 +77,7 @@ def test_after_a_crash_everything_comes_back_that_was_not_settled(first: Bench, 
 
 
 def test_failed_attempts_come_back(first: Bench, tmp_path: Path) -> None:
-    queue = first.queue(max_deliveries=3)
+    queue = first.queue(attempts=Attempts(max_deliveries=3))
     send(queue, "poison", "fine")
     first.run()
     probe = consumer(queue, 1)
@@ -86,7 +88,7 @@ def test_failed_attempts_come_back(first: Bench, tmp_path: Path) -> None:
     first.run()
     again = first.killed(tmp_path / "again")
     dead = again.queue("dead")
-    queue = again.queue(max_deliveries=3, dead_letters=dead)
+    queue = again.queue(attempts=Attempts(max_deliveries=3), dead_letters=dead)
     probe = consumer(queue, 1)
     again.run()
     message = decode_message(probe.items[0])
@@ -116,7 +118,7 @@ def test_a_message_on_its_way_to_the_dead_letters_does_not_come_back_to_a_consum
     dead = again.queue("dead", capacity=10)
     queue = again.queue(dead_letters=dead)
     probe = consumer(queue, 10)
-    queue._read_on()
+    queue.storage.read_on()
     again.run()
     assert bodies(probe) == ["good"]
     letters = consumer(dead, 10)
@@ -166,12 +168,12 @@ def test_only_some_messages_wait_in_memory(first: Bench) -> None:
         link.next(encode_item(at))
     first.run()
     assert queue.statistics().ready == 200
-    assert len(queue._fresh) <= 10
+    assert len(queue.storage.backlog.fresh) <= 10
     probe = consumer(queue, 0)
     for at in range(200):
         probe.request(1)
         first.run()
-        assert len(queue._fresh) <= 10
+        assert len(queue.storage.backlog.fresh) <= 10
         check_laws(queue)
         if at % 3:
             probe.holds[at].done()
@@ -184,7 +186,7 @@ def test_large_messages_count_by_their_bytes_in_memory(first: Bench) -> None:
     for _ in range(40):
         send(queue, bytes(1_000_000))
         first.run()
-    assert sum(each.size for each in queue._departures.present.values()) < 20_000_000
+    assert sum(each.size for each in vars(queue.storage)["_present"].values()) < 20_000_000
     assert queue.statistics().ready == 40
 
 
@@ -275,7 +277,7 @@ def test_time_to_live_goes_on_while_the_node_is_down(first: Bench, tmp_path: Pat
     ],
 )
 def test_what_becomes_of_messages_that_come_to_a_full_queue(
-    first: Bench, tmp_path: Path, when_full: str, outcomes: list[str], left: list[int]
+    first: Bench, tmp_path: Path, when_full: WhenFull, outcomes: list[str], left: list[int]
 ) -> None:
     queue = first.queue(capacity=3, when_full=when_full)
     sent: list[str | None] = []
@@ -363,7 +365,7 @@ def test_a_damaged_queue_whose_oldest_messages_cannot_be_dropped_drops_the_newes
     assert (queue.statistics().dropped, first.store.partition("queue/q").count) == (4, 2)
 
 
-def on_disk(first: Bench) -> DurableQueue:
+def on_disk(first: Bench) -> Queue:
     """Return a queue with two messages, of which the second one is on disk only."""
     queue = first.queue(in_memory=1)
     for at in range(2):
@@ -433,7 +435,7 @@ def test_what_is_settled_while_the_disk_is_full_is_written_by_the_clock(
     first: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rstreams.store.writer.RETRY_S", 0.001)
-    queue = first.queue(max_deliveries=5)
+    queue = first.queue(attempts=Attempts(max_deliveries=5))
     send(queue, "a", "b", "c")
     first.run()
     probe = consumer(queue, 2)

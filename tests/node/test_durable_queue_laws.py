@@ -14,7 +14,7 @@ from rstreams._core.claims import Claims
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
-from rstreams.node.durable_queue import DurableQueue
+from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher
 from tests.node.durable import Bench, bench, check_laws
 from tests.seeds import seeds
@@ -82,7 +82,7 @@ def settle(model: Model, taker: Taker, number: int, outcome: str) -> None:
             hold.fail(DeliveryFailed("rejected"))
 
 
-def play(chance: random.Random, model: Model, queue: DurableQueue, takers: list[Taker], links: Any) -> None:  # noqa: ANN401
+def play(chance: random.Random, model: Model, queue: Queue, takers: list[Taker], links: Any) -> None:  # noqa: ANN401
     """Do one thing."""
     what = chance.choice(("send", "send", "request", "settle", "settle", "settle"))
     taker = chance.choice(takers)
@@ -100,7 +100,7 @@ def play(chance: random.Random, model: Model, queue: DurableQueue, takers: list[
         settle(model, taker, chance.choice(list(taker.held)), outcome)
 
 
-def subscribed(model: Model, queue: DurableQueue, *, runs: bool) -> tuple[list[Taker], list[ManualPublisher[bytes]]]:
+def subscribed(model: Model, queue: Queue, *, runs: bool) -> tuple[list[Taker], list[ManualPublisher[bytes]]]:
     takers = [RunTaker(model), RunTaker(model) if runs else Taker(model)]  # one that takes no runs stops all runs
     for taker in takers:
         queue.subscribe(taker)

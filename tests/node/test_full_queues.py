@@ -16,12 +16,15 @@ from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import decode_message, encode_item
 from rstreams.node.address import LinkRequest
-from rstreams.node.durable_queue import DurableQueue
-from rstreams.node.limited_queue import LimitedQueue
+from rstreams.node.competing import OneAfterTheOther
+from rstreams.node.disk_storage import DEFAULT_IN_MEMORY, DiskStorage
+from rstreams.node.durable_room import DurableRoom
+from rstreams.node.limits import Limits
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.multicast import MulticastAddress
-from rstreams.node.named_backlog import NamedBacklog
 from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.queue import Queue
+from rstreams.node.storage import Storage
 from rstreams.protocol.frames import Attach, Role
 from rstreams.testing import ManualPublisher
 from tests.node.durable import Bench, bench
@@ -118,27 +121,22 @@ def number_of(item: bytes) -> int:
 
 def made(here: Bench, kind: str, policy: Any, items: int | None, size: int | None) -> Queue:  # noqa: ANN401
     if kind == "in memory":
-        return LimitedQueue("q", items or 1000, policy, capacity_bytes=size or 10**6)
+        return Queue("q", MemoryStorage(items or 1000, size or 10**6), policy)
     if "backlog" not in kind:
         more: dict[str, Any] = {"in_memory": 6} if "little" in kind else {}
         return here.queue(capacity=items, capacity_bytes=size, when_full=policy, sync_s=math.inf, **more)
-    partition = here.store.partition("backlog") if "durable" in kind else None
-    backlog = NamedBacklog(
-        "q",
-        partition,
-        capacity=items,
-        capacity_bytes=size,
-        sync_s=math.inf,
-        when_full=policy,
-        on_room=lambda: None,
-        blocks=lambda: False,
-    )
+    if "durable" in kind:
+        partition = here.store.partition("backlog")
+        storage: Storage = DiskStorage(partition, Limits(items, size), sync_s=math.inf)
+    else:
+        storage = MemoryStorage(items, size, room=DurableRoom(Limits(), DEFAULT_IN_MEMORY))
+    backlog = Queue("q", storage, policy, policy=OneAfterTheOther)
     here.queues.append(backlog)
     return backlog
 
 
-def subscriber_of(queue: Queue) -> Any:  # noqa: ANN401
-    return queue.filler() if isinstance(queue, NamedBacklog) else queue.producer()
+def subscriber_of(queue: Queue, kind: str) -> Any:  # noqa: ANN401
+    return queue.producer(once="backlog" in kind)
 
 
 @pytest.mark.parametrize("seed", seeds(2, quick=1))
@@ -153,7 +151,7 @@ def test_bursts_against_a_model(
         queue.subscribe(taker)
         links = [ManualPublisher[bytes]() for _ in range(1 if "backlog" in kind else 3)]
         for link in links:
-            link.subscribe(subscriber_of(queue))
+            link.subscribe(subscriber_of(queue, kind))
         assert taker.subscription is not None
         for _ in range(STEPS):
             what = chance.choice(("send", "send", "send", "request", "settle"))
@@ -188,8 +186,8 @@ def test_bursts_against_a_model(
         )
         here.run()  # what was dropped last
         again = here.killed(tmp_path / "again")
-        if isinstance(queue, DurableQueue) and "in memory" not in kind:
-            partition = again.store.partition(queue._partition.name)
+        if isinstance(queue.storage, DiskStorage):
+            partition = again.store.partition(queue.storage._partition.name)
             kept: list[Any] = []
             partition.read(0, kept.append, most_bytes=10**9)
             again.store.flush()
@@ -255,10 +253,9 @@ def test_a_multicast_that_blocks_drops_nothing_of_an_attached_subscription(
     for hold in list(taker.held.values()):
         hold.release()
     backlog = multicast.named.all[0].backlog
-    fits = backlog._limits.hold(backlog._places.stored, backlog._places.size)
-    assert fits or (policy == "drop_newest" and backlog.stored == 1), (
-        "it is away: only what came before may be too large"
-    )
+    room = backlog.storage.room
+    fits = backlog.storage.limits.hold(room.stored, room.size)
+    assert fits or (policy == "drop_newest" and room.stored == 1), "it is away: only what came before may be too large"
 
 
 @pytest.mark.parametrize("first", [1, 5000])
@@ -293,7 +290,7 @@ def test_a_full_queue_that_holds_nobody_back_says_that_it_is_full(
         if durable:
             queue: Queue = at.queue(capacity=3, when_full=policy)
         else:
-            queue = LimitedQueue("q", 3, policy)
+            queue = Queue("q", MemoryStorage(3), policy)
         link = ManualPublisher[bytes]()
         link.subscribe(queue.producer())
         for count in range(1, 6):

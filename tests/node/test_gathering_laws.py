@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rstreams import operators as ops
 from rstreams.abc import Publisher
 from rstreams.message import decode_body, encode_item
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
 from rstreams.protocol.frames import Settlement
 from rstreams.sinks.list_sink import ListSink
@@ -50,7 +51,7 @@ class Run:
     """A queue with a link to a terminal's sink, through a pipeline."""
 
     def __init__(self, pipeline: Sequence[str], window: int, capacity: int, fail_at: int | None) -> None:
-        self.queue = Queue("work", capacity)
+        self.queue = Queue("work", MemoryStorage(capacity))
         self.seen: list[int] = []
         self.sent = 0
         self._fail_at = fail_at

@@ -131,7 +131,9 @@ class NamedLaws(RuleBasedStateMachine):
                 assert self.rung.wait(30)
                 self.rung.clear()
                 self.store.finish()
-            if not any(each.backlog.comes_later or each.backlog.statistics().unsafe for each in self.address.named.all):
+            if not any(
+                each.backlog.storage.comes_later or each.backlog.statistics().unsafe for each in self.address.named.all
+            ):
                 break
         if self.deadline:
             self.deadline = False

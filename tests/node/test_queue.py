@@ -4,9 +4,11 @@ import logging
 
 import pytest
 
+from rstreams import Node
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Suspendable
 from rstreams.errors import ConfigError, DeliveryFailed, DemandError
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
 from rstreams.testing import ProbeSubscriber
 from tests.node.queues import bodies, consumed, counts, encoded, filled, produced
@@ -182,7 +184,7 @@ def test_cancel_inside_on_next_without_a_hold_is_an_accepted_item() -> None:
 
 
 def test_request_inside_on_next_does_not_recurse() -> None:
-    queue = Queue("q", capacity=5000)
+    queue = Queue("q", MemoryStorage(5000))
     link = produced(queue)
     for number in range(2000):
         link.next(*encoded(str(number)))
@@ -263,7 +265,7 @@ def test_a_consumer_that_raises_in_on_error_too_harms_nobody(caplog: pytest.LogC
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, True, "many"])
 def test_a_capacity_that_cannot_be(capacity: object) -> None:
     with pytest.raises(ConfigError, match=r"queue 'q'\(capacity="):
-        Queue("q", capacity)  # type: ignore[arg-type]
+        Node().queue("q", capacity=capacity)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["", "$statistics", None])

@@ -14,8 +14,9 @@ from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import ConnectionLost, DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.node.lifetime import QueueClock
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
-from rstreams.node.redelivery import RedeliveryDelay
+from rstreams.node.redelivery import Attempts, RedeliveryDelay
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 OUTCOMES = ("done", "release", "fail", "reject")
@@ -84,7 +85,10 @@ class QueueLaws(RuleBasedStateMachine):
         self.capacity = capacity
         self.delay_s = delay_s
         self.queue = Queue(
-            "q", capacity, redelivery=RedeliveryDelay(delay_s, 2.0, 10.0), clock=QueueClock(lambda: self.now)
+            "q",
+            MemoryStorage(capacity),
+            attempts=Attempts(redelivery=RedeliveryDelay(delay_s, 2.0, 10.0)),
+            clock=QueueClock(lambda: self.now),
         )
 
     @property
@@ -274,7 +278,7 @@ TestQueueLaws.settings = settings(max_examples=60, stateful_step_count=40)
 
 def test_a_waiting_producer_is_always_reached() -> None:
     """However many compete for one place, each gets its turn."""
-    queue = Queue("q", capacity=1)
+    queue = Queue("q", MemoryStorage(1))
     links = [ManualPublisher[bytes]() for _ in range(5)]
     for link in links:
         link.subscribe(queue.producer())

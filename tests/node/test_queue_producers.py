@@ -2,13 +2,14 @@
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConnectionLost
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.queues import consumed, encoded, filled, produced
 
 
 def test_the_bound_holds_and_every_place_can_be_used() -> None:
-    queue = Queue("q", capacity=10)
+    queue = Queue("q", MemoryStorage(10))
     link = produced(queue)
     sent = 0
     while link.outstanding:
@@ -24,7 +25,7 @@ def test_the_bound_holds_and_every_place_can_be_used() -> None:
 
 
 def test_credit_travels_in_batches() -> None:
-    queue = Queue("q", capacity=1024)
+    queue = Queue("q", MemoryStorage(1024))
     link = produced(queue)
     consumed(queue, UNBOUNDED, hold=False)
     for number in range(10_000):
@@ -34,14 +35,14 @@ def test_credit_travels_in_batches() -> None:
 
 
 def test_an_idle_producer_holds_little_and_leaves_room_for_many() -> None:
-    queue = Queue("q", capacity=1024)
+    queue = Queue("q", MemoryStorage(1024))
     idle = [produced(queue) for _ in range(100)]
     assert all(link.outstanding for link in idle)
     assert max(link.outstanding for link in idle) <= 8
 
 
 def test_the_share_of_one_that_was_busy_leaves_room_for_those_who_come() -> None:
-    queue = Queue("q", capacity=1024)
+    queue = Queue("q", MemoryStorage(1024))
     consumed(queue, UNBOUNDED, hold=False)
     busy = []
     for _ in range(10):
@@ -54,7 +55,7 @@ def test_the_share_of_one_that_was_busy_leaves_room_for_those_who_come() -> None
 
 
 def test_those_who_wait_are_served_in_the_order_they_came() -> None:
-    queue = Queue("q", capacity=4)
+    queue = Queue("q", MemoryStorage(4))
     first = produced(queue)
     while first.outstanding:
         first.next(*encoded("x"))
@@ -69,7 +70,7 @@ def test_those_who_wait_are_served_in_the_order_they_came() -> None:
 
 
 def test_busy_producers_get_equal_parts_of_a_full_queue() -> None:
-    queue = Queue("q", capacity=60)
+    queue = Queue("q", MemoryStorage(60))
     links = [produced(queue) for _ in range(3)]
     probe = consumed(queue, UNBOUNDED)
     sent = [0, 0, 0]
@@ -86,7 +87,7 @@ def test_busy_producers_get_equal_parts_of_a_full_queue() -> None:
 
 
 def test_a_producer_that_leaves_gives_its_places_to_the_others() -> None:
-    queue = Queue("q", capacity=2)
+    queue = Queue("q", MemoryStorage(2))
     first, second = produced(queue), produced(queue)
     third, fourth = produced(queue), produced(queue)
     assert [link.outstanding for link in (first, second, third, fourth)] == [1, 1, 0, 0]
@@ -100,14 +101,14 @@ def test_a_producer_that_leaves_gives_its_places_to_the_others() -> None:
 
 
 def test_busy_producers_have_equal_credit_and_one_among_idle_ones_has_most() -> None:
-    queue = Queue("q", capacity=1100)
+    queue = Queue("q", MemoryStorage(1100))
     links = [produced(queue) for _ in range(8)]
     consumed(queue, UNBOUNDED, hold=False)
     for _ in range(500):
         for link in links:
             link.next(*encoded("x"))
     assert all(50 <= link.outstanding <= 110 for link in links)
-    alone = Queue("q", capacity=1100)
+    alone = Queue("q", MemoryStorage(1100))
     idle = [produced(alone) for _ in range(50)]
     busy = produced(alone)
     consumed(alone, UNBOUNDED, hold=False)
@@ -118,7 +119,7 @@ def test_busy_producers_have_equal_credit_and_one_among_idle_ones_has_most() -> 
 
 
 def test_many_who_wait_divide_what_becomes_free() -> None:
-    queue = Queue("q", capacity=2560)
+    queue = Queue("q", MemoryStorage(2560))
     idle, busy = produced(queue), produced(queue)
     while busy.outstanding:
         busy.next(*encoded("x"))
@@ -130,7 +131,7 @@ def test_many_who_wait_divide_what_becomes_free() -> None:
 
 
 def test_a_producer_that_ends_while_its_item_is_handed_over_gets_nothing_more() -> None:
-    queue = Queue("q", capacity=1)
+    queue = Queue("q", MemoryStorage(1))
     link = produced(queue)
     probe = ProbeSubscriber[bytes](10, on_item=lambda _: link.complete())
     queue.subscribe(probe)
@@ -140,7 +141,7 @@ def test_a_producer_that_ends_while_its_item_is_handed_over_gets_nothing_more() 
 
 
 def test_required_3_03_a_publisher_that_answers_inside_request_does_not_recurse() -> None:
-    queue = Queue("q", capacity=1)
+    queue = Queue("q", MemoryStorage(1))
     consumed(queue, UNBOUNDED, hold=False)
     numbers = iter(range(5000))
     link = ManualPublisher[bytes]()
@@ -156,7 +157,7 @@ def test_required_3_03_a_publisher_that_answers_inside_request_does_not_recurse(
 
 
 def test_signals_after_a_producers_end_are_ignored() -> None:
-    queue = Queue("q", capacity=8)
+    queue = Queue("q", MemoryStorage(8))
     link = produced(queue)
     link.complete()
     before = queue.statistics()
@@ -187,7 +188,7 @@ def test_required_2_05_a_second_subscription_of_a_producer_is_cancelled() -> Non
 
 
 def test_required_1_01_a_producer_that_sends_too_much_is_ended_and_has_its_item_back() -> None:
-    queue = Queue("q", capacity=1)
+    queue = Queue("q", MemoryStorage(1))
     link = filled(queue, "a")
     link.requested += 1  # the test lets it send what nobody asked for
     link.next(*encoded("b"))
@@ -196,7 +197,7 @@ def test_required_1_01_a_producer_that_sends_too_much_is_ended_and_has_its_item_
 
 
 def test_a_publisher_that_answers_at_once_fills_the_queue_and_no_more() -> None:
-    queue = Queue("q", capacity=100)
+    queue = Queue("q", MemoryStorage(100))
     link = ManualPublisher[bytes]()
     link.on_request = lambda n: link.next(*encoded(*["x"] * n))
     link.subscribe(queue.producer())

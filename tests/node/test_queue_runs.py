@@ -14,8 +14,9 @@ from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.node.lifetime import QueueClock
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
-from rstreams.node.redelivery import RedeliveryDelay
+from rstreams.node.redelivery import Attempts, RedeliveryDelay
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.queues import bodies, encoded, filled
 
@@ -116,12 +117,11 @@ class World:
 
     def __init__(self, *, runs: bool, capacity: int, kinds: list[Kind], deaths: bool) -> None:
         self.now = 0.0
-        self.dead = Queue("dead", 1000)
+        self.dead = Queue("dead", MemoryStorage(1000))
         self.queue = Queue(
             "q",
-            capacity,
-            redelivery=RedeliveryDelay(2.0),
-            max_deliveries=3,
+            MemoryStorage(capacity),
+            attempts=Attempts(max_deliveries=3, redelivery=RedeliveryDelay(2.0)),
             dead_letters=self.dead if deaths else None,
             clock=QueueClock(lambda: self.now),
         )
@@ -214,7 +214,7 @@ def numbers(taking: Single) -> list[Any]:
 
 
 def test_what_waits_comes_in_one_run() -> None:
-    queue = Queue("q", 100)
+    queue = Queue("q", MemoryStorage(100))
     link = ManualPublisher[bytes]()
     link.subscribe(queue.producer())
     for number in range(6):
@@ -227,7 +227,7 @@ def test_what_waits_comes_in_one_run() -> None:
 
 
 def test_several_consumers_get_what_they_would_in_turns() -> None:
-    queue = Queue("q", 1024)
+    queue = Queue("q", MemoryStorage(1024))
     first, second, third = taker(queue, 5), taker(queue, 2), taker(queue, 20)
     link = Link(queue)
     link.send(*map(encode_item, range(8)), run=True)
@@ -238,7 +238,7 @@ def test_several_consumers_get_what_they_would_in_turns() -> None:
 
 
 def test_messages_that_come_back_take_their_old_places() -> None:
-    queue = Queue("q", 1024)
+    queue = Queue("q", MemoryStorage(1024))
     first, second = taker(queue, 4), taker(queue, 4)
     Link(queue).send(*map(encode_item, range(8)), run=True)
     for consumer, at in [(second, 3), (first, 0), (second, 0), (first, 2), (first, 0), (second, 1)]:
@@ -247,7 +247,7 @@ def test_messages_that_come_back_take_their_old_places() -> None:
 
 
 def test_a_producer_hands_over_a_run_in_one_call() -> None:
-    queue = Queue("q", 1024)
+    queue = Queue("q", MemoryStorage(1024))
     taking = taker(queue, 100)
     link = ManualPublisher[bytes]()
     producer: Any = queue.producer()
@@ -259,7 +259,7 @@ def test_a_producer_hands_over_a_run_in_one_call() -> None:
 
 
 def test_what_comes_before_a_message_that_cannot_be_had_is_stored() -> None:
-    queue = Queue("q", 1024)
+    queue = Queue("q", MemoryStorage(1024))
     link = ManualPublisher[bytes]()
     producer: Any = queue.producer()
     link.subscribe(producer)
@@ -284,7 +284,7 @@ def test_a_consumer_that_raises_in_a_run_loses_its_subscription_and_the_messages
         def on_held_run(self, items: list[bytes], holds: Claims) -> None:
             raise KeyError(len(items), len(holds))
 
-    queue = Queue("q", 300)
+    queue = Queue("q", MemoryStorage(300))
     filled(queue, "a", "b")
     probe = Broken(5)
     queue.subscribe(probe)
@@ -298,7 +298,7 @@ def test_a_consumer_that_raises_in_a_run_loses_its_subscription_and_the_messages
 
 
 def test_a_browser_sees_a_message_before_a_run_takes_it() -> None:
-    queue = Queue("q", 300)
+    queue = Queue("q", MemoryStorage(300))
     probe = ProbeSubscriber[bytes](10)
     queue.browse(probe)
     taking = taker(queue, 10)
@@ -310,7 +310,7 @@ def test_a_browser_sees_a_message_before_a_run_takes_it() -> None:
 
 
 def test_a_hold_on_one_message_of_a_run_counts_once() -> None:
-    queue = Queue("q", 300)
+    queue = Queue("q", MemoryStorage(300))
     filled(queue, "a", "b")
     taking = taker(queue, 5)
     hold = taking.take(0)

@@ -15,7 +15,7 @@ from rstreams.errors import ConfigError, ConnectionClosed, DeliveryFailed
 from rstreams.message import decode_message
 from rstreams.node.failure import MAX_TIMES
 from rstreams.node.queue import Queue
-from rstreams.node.redelivery import RedeliveryDelay
+from rstreams.node.redelivery import Attempts, RedeliveryDelay
 from tests.loops import Loop, over_both_loops
 from tests.net.foreign import foreign
 from tests.net.over_tcp import connected, until
@@ -55,7 +55,7 @@ async def test_explain_shows_what_waits_for_its_next_attempt(on: Loop) -> None:
 
 def test_what_failed_waits_and_others_pass_it() -> None:
     time = Time()
-    queue = time.queue(redelivery=RedeliveryDelay(2.0, 3.0, 10.0))
+    queue = time.queue(attempts=Attempts(redelivery=RedeliveryDelay(2.0, 3.0, 10.0)))
     fill(queue, "a", "b", "c")
     probe = consumer(queue, 2)
     probe.holds[0].fail(ValueError())
@@ -83,7 +83,7 @@ def test_what_failed_waits_and_others_pass_it() -> None:
 
 def test_what_is_released_or_was_not_to_come_here_does_not_wait() -> None:
     time = Time()
-    queue = time.queue(redelivery=RedeliveryDelay(2.0))
+    queue = time.queue(attempts=Attempts(redelivery=RedeliveryDelay(2.0)))
     fill(queue, "a", "b")
     probe = consumer(queue, 2)
     probe.holds[0].release()
@@ -94,7 +94,7 @@ def test_what_is_released_or_was_not_to_come_here_does_not_wait() -> None:
 def test_what_waits_counts_in_the_capacity_and_can_be_too_old() -> None:
     time = Time()
     dead = Queue("dead")
-    queue = time.queue(capacity=2, redelivery=RedeliveryDelay(60.0), dead_letters=dead)
+    queue = time.queue(capacity=2, attempts=Attempts(redelivery=RedeliveryDelay(60.0)), dead_letters=dead)
     link = fill(queue, Message("short", ttl_s=5.0), "long")
     probe, buried = consumer(queue, 2), consumer(dead, 2)
     for hold in probe.holds:
@@ -206,7 +206,7 @@ async def test_what_still_waits_when_a_drained_node_closes_is_told(autojump_cloc
 def test_a_dead_letter_has_the_last_error_and_the_times_of_all() -> None:
     time = Time()
     dead = Queue("dead")
-    queue = time.queue(dead_letters=dead, max_deliveries=3)
+    queue = time.queue(dead_letters=dead, attempts=Attempts(max_deliveries=3))
     fill(queue, Message("a", annotations={DESCRIPTION: "of another queue", FROM: "elsewhere"}))
     buried = consumer(dead, 1)
     for text in ("first", "second", ""):
@@ -230,7 +230,7 @@ def test_a_dead_letter_has_the_last_error_and_the_times_of_all() -> None:
 def test_of_many_attempts_the_first_and_the_last_times_are_kept() -> None:
     time = Time()
     dead = Queue("dead")
-    queue = time.queue(dead_letters=dead, max_deliveries=1000)
+    queue = time.queue(dead_letters=dead, attempts=Attempts(max_deliveries=1000))
     fill(queue, "a")
     buried, probe = consumer(dead, 1), consumer(queue, 1)
     for attempt in range(1000):
@@ -247,7 +247,7 @@ def test_of_many_attempts_the_first_and_the_last_times_are_kept() -> None:
 @pytest.mark.parametrize("expose", [False, True])
 def test_the_text_of_an_exception_of_this_process_is_told_if_it_may_be(expose: bool) -> None:  # noqa: FBT001
     dead = Queue("dead")
-    queue = Queue("q", dead_letters=dead, max_deliveries=1, expose_errors=expose)
+    queue = Queue("q", dead_letters=dead, attempts=Attempts(max_deliveries=1, expose_errors=expose))
     fill(queue, "a")
     buried = consumer(dead, 1)
     consumer(queue, 1).holds[0].fail(ValueError("the secret"))

@@ -16,13 +16,13 @@ from rstreams.message import decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
 from rstreams.node.address import NodeServices, SubscriptionOwner
 from rstreams.node.durable_multicast import DurableMulticast
-from rstreams.node.durable_queue import DurableQueue
-from rstreams.node.limited_queue import LimitedQueue
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY
 from rstreams.node.log_partition import Retention
 from rstreams.node.log_reader import LogReader
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.named_subscriptions import BacklogOptions
+from rstreams.node.queue import Queue
 from rstreams.node.written import Begun
 from rstreams.store import Chunk
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -217,9 +217,9 @@ def test_a_link_that_is_attached_anew_may_leave_out_what_was_refused(first: Benc
     assert played.stored() == [5, 6, 7]
 
 
-def full_queues(place: Bench) -> Iterator[DurableQueue | LimitedQueue]:
+def full_queues(place: Bench) -> Iterator[Queue]:
     yield place.queue(capacity=3, when_full="reject")
-    yield LimitedQueue("memory", 3, "reject")
+    yield Queue("memory", MemoryStorage(3), "reject")
 
 
 @pytest.mark.parametrize("at", [0, 1], ids=["durable", "memory"])

@@ -15,8 +15,8 @@ from rstreams import Node, Stream
 from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import encode_item
 from rstreams.node.address import NodeServices
-from rstreams.node.limited_queue import LimitedQueue
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.queue import Queue
 from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, GUARANTEED_BYTES, StoredBytes
@@ -37,10 +37,10 @@ def services(total: StoredBytes) -> NodeServices:
 
 
 MADE: dict[str, Callable[[], Any]] = {
-    "block": lambda: Queue("q", capacity_bytes=1000 * KIB),
-    "reject": lambda: LimitedQueue("q", 1024, "reject", capacity_bytes=1000 * KIB),
-    "drop_oldest": lambda: LimitedQueue("q", 1024, "drop_oldest", capacity_bytes=1000 * KIB),
-    "drop_newest": lambda: LimitedQueue("q", 1024, "drop_newest", capacity_bytes=1000 * KIB),
+    "block": lambda: Queue("q", MemoryStorage(1024, 1000 * KIB)),
+    "reject": lambda: Queue("q", MemoryStorage(1024, 1000 * KIB), "reject"),
+    "drop_oldest": lambda: Queue("q", MemoryStorage(1024, 1000 * KIB), "drop_oldest"),
+    "drop_newest": lambda: Queue("q", MemoryStorage(1024, 1000 * KIB), "drop_newest"),
     "multicast, block": lambda: MulticastAddress("m", "block", capacity_bytes=1000 * KIB),
     "multicast, drop_oldest": lambda: MulticastAddress("m", "drop_oldest", capacity_bytes=1000 * KIB),
 }
@@ -107,7 +107,7 @@ def test_what_is_counted_is_what_is_there(kind: str) -> None:
 
 def test_a_small_message_before_large_ones_does_not_lift_the_bound_of_a_node() -> None:
     total = StoredBytes(4000 * KIB)
-    queue = Queue("q", 1024)
+    queue = Queue("q", MemoryStorage(1024))
     queue.begin(services(total))
     link = ManualPublisher[bytes]()
     link.subscribe(queue.producer())
@@ -218,7 +218,7 @@ async def test_the_links_of_all_connections_have_a_bound(autojump_clock: object)
     ],
 )
 def test_a_queue_that_is_full_in_bytes_says_so(most: int, total: int, told: str) -> None:
-    queue = Queue("q", capacity_bytes=most)
+    queue = Queue("q", MemoryStorage(1024, most))
     queue.begin(services(StoredBytes(total)))
     link = ManualPublisher[bytes]()
     link.subscribe(queue.producer())
@@ -233,7 +233,7 @@ def test_a_queue_that_is_full_in_bytes_says_so(most: int, total: int, told: str)
 
 def test_a_queue_that_lacks_places_does_not_wait_for_bytes() -> None:
     """Who waits for bytes has each freed message counted, which costs."""
-    queue, total = Queue("q", 4), StoredBytes()
+    queue, total = Queue("q", MemoryStorage(4)), StoredBytes()
     queue.begin(services(total))
     slow = ProbeSubscriber[bytes](2, hold=True)
     queue.subscribe(slow)

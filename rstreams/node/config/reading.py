@@ -323,7 +323,7 @@ class _NoDisk:
         """The store: this one."""
         return self
 
-    def require(self, option: str) -> _NoDisk:  # noqa: ARG002 - as `Storage`
+    def require(self, option: str) -> _NoDisk:  # noqa: ARG002 - as `NodeStore`
         """Return the store."""
         return self
 
@@ -349,5 +349,5 @@ def _trial(node: Mapping[str, Any]) -> Node:
     except ConfigError:
         trial = Node()  # noted before
     if node.get("store") is not None:
-        vars(trial)["_storage"] = _NoDisk()
+        vars(trial)["_store"] = _NoDisk()
     return trial

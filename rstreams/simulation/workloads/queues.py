@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rstreams
-from rstreams.node.durable_queue import DEFAULT_IN_MEMORY
+from rstreams.node.disk_storage import DEFAULT_IN_MEMORY
 from rstreams.node.queue import Queue
 from rstreams.simulation.workloads._programs import (
     IDLE_S,

@@ -1,0 +1,155 @@
+"""The messages that leave a queue without being accepted: rejected, failed too often or too old."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from rstreams._core.claims import DONE, Claims, Ending, Settles
+from rstreams.abc import Subscriber
+from rstreams.errors import DeliveryFailed
+from rstreams.node.lifetime import QueueClock, dead_letter
+from rstreams.node.producer_outlet import ProducerOutlet
+from rstreams.node.storage import Storage
+from rstreams.node.stored_message import Stored
+
+RETRY_S: Final = 1.0
+"""The time after which dead letters that were not taken are sent again, in seconds."""
+
+logger = logging.getLogger("rstreams.node")
+
+
+class TakesDeadLetters(Protocol):
+    """An address that takes dead letters."""
+
+    def producer(self) -> Subscriber[bytes]:
+        """Return the subscriber for one producer."""
+        ...
+
+
+class Unaccepted:
+    """Sends the messages that a queue gives up to its dead letters, or drops them if it has none.
+
+    Until a letter has arrived it keeps its place in its own queue. One that is not taken, because the store of the
+    address is full for instance, is sent again after `RETRY_S`.
+
+    Args:
+        name: The queue.
+        storage: Its messages.
+        clock: Its time.
+        address: The address that takes dead letters; None: there is none.
+
+    Attributes:
+        leaving: How many are on their way to the dead letters.
+        arrived: How many have arrived there.
+        rejected: How many were rejected.
+        exhausted: How many failed too often.
+        expired: How many were too old.
+        due: When letters are to be sent again; infinity for never.
+    """
+
+    def __init__(self, name: str, storage: Storage, clock: QueueClock, address: TakesDeadLetters | None) -> None:
+        self._name = name
+        self._storage = storage
+        self._clock = clock
+        self._outlet = None if address is None else _DeadLetterOutlet(address, storage)
+        self._refused: list[_Letter] = []
+        self._told = False  # the log knows that letters are not taken
+        self.leaving = 0
+        self.arrived = 0
+        self.rejected = 0
+        self.exhausted = 0
+        self.expired = 0
+        self.due = math.inf
+
+    def expire(self, message: Stored) -> None:
+        """Let go of a message that is too old."""
+        self.expired += 1
+        self.bury(message, "expired")
+
+    def bury(self, message: Stored, reason: str) -> None:
+        """Let go of a message for good, for a reason: to the dead letters, if there are any."""
+        outlet = self._outlet
+        if outlet is None:
+            self._storage.let_go((message,))
+            return
+        told = {} if message.failure is None else message.failure.annotations
+        encoded = dead_letter(message.encoded, reason, self._name, message.failures, told)
+        self.leaving += 1
+        self._storage.begin_leaving(message, reason)
+        outlet.send(_Letter(self, message, encoded))
+
+    def go_on(self, message: Stored, reason: str) -> bool:
+        """Send a message that was on its way when the node ended, and count it as then; False: there is no address."""
+        if self._outlet is None:
+            return False
+        if reason.startswith("rejected"):
+            self.rejected += 1
+        elif reason.startswith("exhausted"):
+            self.exhausted += 1
+        else:
+            self.expired += 1
+        self.bury(message, reason)
+        return True
+
+    def send_again(self, now: float) -> None:
+        """Send the letters that were not taken, if it is time."""
+        if now >= self.due and self._outlet is not None:
+            self.due = math.inf
+            refused, self._refused = self._refused, []
+            for letter in refused:
+                self._outlet.send(letter)
+
+    def settled(self, letter: _Letter, how: Ending) -> None:
+        """Hear that a letter has arrived, or was not taken."""
+        if how is DONE:
+            self.leaving -= 1
+            self.arrived += 1
+            self._storage.leave(letter.message)
+            self._storage.room.serve()
+            if self._told and not self._refused:
+                self._told = False
+                logger.warning("queue %r: its dead letters are taken again", self._name)
+            return
+        self._refused.append(letter)
+        if not self._told:
+            self._told = True
+            text = "queue %r: its dead letters are not taken (%s); they are sent again"
+            logger.error(text, self._name, how if isinstance(how, BaseException) else DeliveryFailed("released"))
+        if self.due == math.inf:
+            self.due = self._clock.now() + RETRY_S
+            self._clock.wake_at(self.due)
+
+
+class _Letter(Settles):
+    """A dead letter on its way, which has arrived, or is not taken."""
+
+    __slots__ = ("_of", "encoded", "message")
+
+    def __init__(self, of: Unaccepted, message: Stored, encoded: bytes) -> None:
+        self._of = of
+        self.message = message
+        self.encoded = encoded
+
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one letter
+        self._of.settled(self, how)
+
+
+class _DeadLetterOutlet(ProducerOutlet):
+    """Passes letters on; each leaves its own queue in the commit in which the other one stores it."""
+
+    def __init__(self, address: TakesDeadLetters, storage: Storage) -> None:
+        super().__init__(address.producer)
+        self._storage = storage
+
+    def send(self, letter: _Letter) -> None:
+        """Send a letter, now or later."""
+        self.put(letter.encoded, Claims(letter, 0, (0,)))
+
+    def _hand_over(self, subscriber: Subscriber[bytes], encoded: bytes, hold: Claims) -> None:
+        letter = hold.source
+        assert isinstance(letter, _Letter), "no other is put in"
+        with self._storage.moving(letter.message):
+            subscriber.on_next(encoded)

@@ -1,0 +1,379 @@
+"""A storage on disk: the messages of a queue are in the node's store, and in memory as far as consumers get them soon.
+
+Theory of operation. A message goes through these places:
+
+    unsafe     it has come, and its commit is on the way; its producer waits for the outcome
+    on disk    it is safe and only in the store
+    present    it is also in memory: ready, delayed, at a consumer, or on its way to the dead letters
+
+A message that is safe goes on to memory at once if there is room and none is on disk only. Otherwise it waits on disk,
+and is read when half of the room in memory is free. A consumer gets a message when it is safe, and not before: else a
+crash could bring back a message that was settled already. When a message has left the queue it is deleted from the
+store, in the next commit.
+
+The order is that of the positions in the store. What is known of a message besides its bytes, such as its failed
+attempts, is noted beside it.
+
+If the store cannot be written, messages on their way are rejected. If it cannot be read for some time, the consumers
+get an error; new ones have it read again. If it is damaged, no more links are let in. The log has the reasons.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Final, NamedTuple
+
+from rstreams._codec.forwarding import once_acquired
+from rstreams.abc import Subscriber
+from rstreams.errors import DeliveryFailed, StoreError
+from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.address import NodeServices
+from rstreams.node.durable_browser import DurableBrowser
+from rstreams.node.durable_message import Durable
+from rstreams.node.durable_room import DurableRoom
+from rstreams.node.limits import Limits, WhenFull
+from rstreams.node.message_deadlines import MessageDeadlines
+from rstreams.node.producer import Producer
+from rstreams.node.run_outcome import not_stored
+from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen
+from rstreams.node.state_lines import durable_queue_line
+from rstreams.node.statistics import QueueStatistics
+from rstreams.node.storage import Storage
+from rstreams.node.stored_message import Stored
+from rstreams.node.stored_producers import StoredProducers
+from rstreams.node.written import Written
+from rstreams.store import Chain, Chunk, Done, Partition, StoreDamaged
+
+DEFAULT_IN_MEMORY: Final = 4096
+"""The most messages of a durable queue that wait in memory."""
+
+IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
+"""The most bytes of a durable queue that wait in memory, about; a single message may be larger."""
+
+logger = logging.getLogger("rstreams.node")
+
+
+class _Came(NamedTuple):
+    """Messages that came together and are on their way to the disk.
+
+    Attributes:
+        producer: Their producer.
+        first: The position of the first one.
+        run: The messages.
+        chain: The chain of their append.
+        repeated: How many more came with them that had come before.
+    """
+
+    producer: Producer
+    first: int
+    run: Sequence[bytes]
+    chain: Chain
+    repeated: int
+
+
+class DiskStorage(Storage):
+    """Messages that outlive the process; see the text of this module.
+
+    Args:
+        partition: Their part of the store.
+        limits: The most messages and bytes.
+        in_memory: The most messages that wait in memory for consumers, and the most that are on their way to the disk.
+        sync_s: As for `Partition.append`.
+        dedup_producers: How many producers that number their messages are remembered.
+        on_room: Called when there may be more room, also if no producer waits for it.
+
+    Attributes:
+        safe_end: The position behind the last message that is safe.
+    """
+
+    durable = True
+    room: DurableRoom
+
+    def __init__(
+        self,
+        partition: Partition,
+        limits: Limits,
+        *,
+        in_memory: int = DEFAULT_IN_MEMORY,
+        sync_s: float = 0.0,
+        dedup_producers: int = DEFAULT_PRODUCERS,
+        on_room: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(limits, Seen(dedup_producers), MessageDeadlines())
+        self._partition = partition
+        self._in_memory = in_memory
+        self._sync_s = sync_s
+        self._on_room = on_room
+        self._numbered = StoredProducers(self.seen, partition, sync_s, self.seen.gaps)
+        self._present: dict[int, Durable] = {}  # by position
+        self._leaving: list[int] | None = None  # positions, while they are gathered
+        self._error: StoreError | None = None
+        self._is_over = False  # the partition is dropped: consumers may still settle what they have
+        self._written = Written()
+        self.safe_end = partition.next
+        self._recovered_end = partition.next  # messages below may have been at consumers when the process ended
+        self._loaded_end = partition.first  # messages from here on are on disk only, or unsafe
+        self.on_disk = self.enqueued = partition.count
+        partition.on_failed = self._on_failed
+
+    def _make_room(self, when_full: WhenFull) -> DurableRoom:
+        """Return the places; with another policy than "block" only those in memory are promised."""
+        limits = self.limits if when_full == "block" else Limits()
+        room = DurableRoom(limits, self._in_memory, self._on_room)
+        room.stored = self._partition.count
+        if room.stored:
+            room.weigh(room.stored, self._partition.size)
+        return room
+
+    def begin(self, services: NodeServices) -> None:  # noqa: ARG002 - the store has its own time
+        """Read the first messages."""
+        self.read_on()
+
+    def clear(self) -> None:
+        """Delete the messages, and what is known of their producers."""
+        self._partition.clear(self._written.hear())
+
+    def drop(self, done: Done) -> None:
+        """Delete the partition with all it has, for good: nothing more is written."""
+        self._is_over = True
+        self._partition.drop(done)
+
+    async def written(self) -> None:
+        """See `Storage.written`."""
+        self._partition.delete((), self._written.hear(), sync_s=self._sync_s)
+        await self._written.wait()
+
+    # messages come
+
+    def append(self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
+        """Append messages to the store; `repeated` further ones are accepted with them."""
+        chain = self._partition.chain
+        if run:
+            first, count, size, room = self._partition.next, len(run), sum(map(len, run)), self.room
+            room.store(producer, count, size)
+            room.unsafe += count
+            room.unsafe_size += size
+            self.enqueued += count
+            records = self._numbered.note(stamps) if producer.numbered else {}
+            done = partial(self._on_commit, _Came(producer, first, run, chain, repeated))
+            self._partition.append(run, done, sync_s=self._sync_s, records=records)
+        else:  # those that came first may not be safe yet
+            self._numbered.note(())
+            done = partial(self._on_barrier, producer, repeated, chain)
+            self._partition.delete((), done, sync_s=self._sync_s, after_appends=True)
+
+    def _on_barrier(self, producer: Producer, messages: int, chain: Chain, error: StoreError | None) -> None:
+        self._numbered.heard(chain, error)
+        if error is None:
+            producer.accept(messages)
+        else:
+            producer.refuse(messages, not_stored(error, self._queue.name))
+
+    def _on_commit(self, came: _Came, error: StoreError | None) -> None:
+        """Hear that messages are safe, or that they are not in the store."""
+        producer, first, run, chain, repeated = came
+        count, size, room = len(run), sum(map(len, run)), self.room
+        room.unsafe -= count
+        room.unsafe_size -= size
+        if producer.numbered or error is not None:
+            self._numbered.heard(chain, error)
+        if error is not None:
+            self.enqueued -= count
+            self.refused += count
+            room.free(count, size)
+            producer.refuse(count + repeated, not_stored(error, self._queue.name))
+            room.serve()
+            return
+        producer.accept(count + repeated)
+        self.safe_end = first + count
+        if not self.on_disk and not self.comes_later and self._waiting + count <= self._most_waiting:
+            self._loaded_end = self.safe_end
+            clock = self._queue.clock
+            for position, encoded in enumerate(run, first):
+                self._come_in(Durable(position, encoded, clock.deadline(encoded)))
+        else:
+            self.on_disk += count
+        self._queue.dispatch()
+
+    def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
+        """Refuse messages when the outcomes of all earlier ones of their producer are told."""
+
+        def done(_: StoreError | None) -> None:
+            producer.refuse(messages, error)
+
+        self._partition.delete((), done, sync_s=self._sync_s)
+
+    # from the store to memory
+
+    @property
+    def _waiting(self) -> int:
+        return len(self.backlog.fresh) + len(self.backlog.returned)
+
+    @property
+    def _most_waiting(self) -> int:
+        return max(1, min(self._in_memory, int(IN_MEMORY_BYTES / max(1.0, self.room.mean))))
+
+    def _come_in(self, message: Durable) -> None:
+        """Have a message in memory; it waits, unless it is on its way to the dead letters."""
+        self._present[message.position] = message
+        if message.deadline < self.deadlines.next:
+            self._queue.clock.wake_at(message.deadline)
+        self.deadlines.put(message)
+        if not (message.dying and self._queue.go_on_leaving(message, message.dying)):
+            self.backlog.fresh.append(message)
+
+    def read_on(self) -> None:
+        """Read messages if half of the room in memory is free."""
+        if not self.comes_later and self.on_disk and self._error is None and 2 * self._waiting <= self._most_waiting:
+            self.comes_later = True
+            self._partition.read(self._loaded_end, self._on_read)
+
+    def _on_read(self, answer: Chunk | StoreError) -> None:
+        self.comes_later = False
+        if isinstance(answer, StoreError):
+            self._on_failed(answer)
+            return
+        today = self._queue.clock.today().timestamp()
+        begin, before = self._loaded_end, self.on_disk
+        room = self._most_waiting - self._waiting
+        for run in answer.runs:
+            age_s = max(0.0, today - run.time_s)
+            for position, encoded in zip(run.positions, run.messages, strict=True):
+                if position < begin:
+                    continue  # it has been dropped since it was asked for
+                if before - self.on_disk >= room:
+                    break
+                self.on_disk -= 1
+                self._loaded_end = position + 1
+                self._recall(position, encoded, answer.notes.get(position), age_s)
+        if not answer.runs:  # they have been dropped
+            self.room.free(self.on_disk)
+            self.on_disk = 0
+        if not self.on_disk:  # now the bytes are known exactly
+            self.room.resize(self._size_in_memory - self.room.size)
+        self._queue.dispatch()
+        if not self.comes_later:
+            self._queue.nothing_more_comes()
+
+    @property
+    def _size_in_memory(self) -> int:
+        return sum([message.size for message in self._present.values()]) + self.room.unsafe_size
+
+    def _recall(self, position: int, encoded: bytes, note: bytes | None, age_s: float) -> None:
+        """Bring a message into memory that is in the store."""
+        if position < self._recovered_end:
+            encoded = once_acquired(encoded)
+        message = Durable(position, encoded, self._queue.clock.deadline(encoded, age_s))
+        if note is not None:
+            message.recall(note)
+        self._come_in(message)
+
+    # messages leave
+
+    def let_go(self, messages: Sequence[bytes | Stored]) -> None:
+        """Forget messages, and delete them from the store."""
+        self.deadlines.forget_all(messages)
+        self._depart(messages)
+
+    def begin_leaving(self, message: Stored, reason: str) -> None:
+        """Note that a message is on its way to the dead letters; it stays in the store until it has arrived there."""
+        assert isinstance(message, Durable), "all messages here are"
+        if message.dying != reason:
+            message.dying = reason
+            self.note(message)
+        super().begin_leaving(message, reason)
+
+    def leave(self, message: Stored) -> None:
+        """Delete a message that has arrived elsewhere."""
+        self._depart((message,))
+
+    def _depart(self, messages: Sequence[bytes | Stored]) -> None:
+        positions, size = [], 0
+        for message in messages:
+            assert isinstance(message, Durable), "all messages here are"
+            del self._present[message.position]
+            positions.append(message.position)
+            size += message.size
+        self.room.free(len(positions), size)
+        if self._leaving is None:
+            self._delete(positions)
+        else:
+            self._leaving += positions
+
+    def together(self) -> AbstractContextManager[None]:
+        """Delete the messages that leave in the block by one call."""
+        return nullcontext() if self._leaving is not None else self._gathered()
+
+    @contextmanager
+    def _gathered(self) -> Iterator[None]:
+        positions = self._leaving = []
+        try:
+            yield
+        finally:
+            self._leaving = None
+            if positions:
+                self._delete(positions)
+
+    def _delete(self, positions: list[int]) -> None:
+        if not self._is_over:
+            self._partition.delete(positions, sync_s=self._sync_s)
+
+    def note(self, message: Stored) -> None:
+        """Keep beside a message in the store what has become known of it."""
+        if isinstance(message, Durable) and not message.gone and not self._is_over:
+            self._partition.note(message.position, message.note(), sync_s=self._sync_s)
+
+    def moving(self, message: Stored | None) -> AbstractContextManager[None]:
+        """Have a message leave the store in the same commit in which the block stores it in another partition."""
+        if not isinstance(message, Durable):
+            return nullcontext()
+        return self._partition.deleting_with_appends(message.position, sync_s=self._sync_s)
+
+    # sight
+
+    def browse(self, subscriber: Subscriber[bytes]) -> DurableBrowser:
+        """Return the subscription of a new browser."""
+        browser = DurableBrowser(self, self._queue.name, self._partition, subscriber)
+        self.browsers[browser] = None
+        return browser
+
+    def shown(self, position: int, encoded: bytes) -> bytes | None:
+        """Return a message as browsers see it; None if it is at a consumer, or gone."""
+        message = self._present.get(position)
+        if message is not None:
+            return message.as_sent() if not message.gone and (message.ready or message.delayed) else None
+        return encoded if position >= self._loaded_end else None
+
+    @property
+    def error(self) -> StoreError | None:
+        """Why no more messages can be read; None while they can."""
+        return self._error
+
+    @property
+    def cannot_write(self) -> bool:
+        """Whether the store can take no messages any more; it takes them also behind those that are damaged."""
+        return self._partition.store_error is not None
+
+    def explain(self, numbers: QueueStatistics, *, waits: bool) -> str:
+        """See `Storage.explain`."""
+        room = self.room
+        free = room.places + room.outstanding if waits else self.limits.places(room.stored, room.size, room.mean)
+        line = durable_queue_line(self._queue.name, numbers, full=free <= 0, waits=waits)
+        trouble = self._partition.trouble
+        return line if trouble is None else f"{line}; {trouble}"
+
+    def _on_failed(self, error: StoreError) -> None:
+        """Hand out no more messages from the disk; the consumers hear of it."""
+        if self._error is not None:
+            return
+        if isinstance(error, StoreDamaged) or self._partition.store_error is not None:
+            self._error = error
+            self.drops_oldest = False  # they are dropped when they have been read; damaged ones never are
+            text = "%s %r: it hands out no more messages from the disk: %s"
+            logger.error(text, self._queue.kind, self._queue.name, error)
+            self._queue.cannot_read(failed=True)
+        else:  # the next request reads it again
+            self._queue.cannot_read(failed=False)
