@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from rstreams._core.claims import DONE, NO_HOLD, RELEASED, Claims, Ending, Hold, Settles
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
+from rstreams._core.run import Run, runs_of
 
 __all__ = [
     "DONE",
@@ -29,6 +30,7 @@ __all__ = [
     "Hold",
     "Processor",
     "Publisher",
+    "Run",
     "RunScheduler",
     "Scheduler",
     "Settles",
@@ -36,6 +38,7 @@ __all__ = [
     "Subscription",
     "Suspendable",
     "gather",
+    "runs_of",
 ]
 
 R = TypeVar("R")

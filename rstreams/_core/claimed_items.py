@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
+from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscription
 
 T = TypeVar("T")
@@ -43,16 +43,9 @@ class ClaimedItems(Generic[T]):
         if self._claims is not None:
             self._claims.keep()
 
-    def put_run(self, items: Iterator[T]) -> None:
-        """Keep the items of a run. An exception of the iterator passes through, and the items before it are kept."""
-        kept = self.items
-        if self._claims is None or self._claims.whole_runs:
-            kept.extend(items)
-        else:
-            keep = self._claims.keep
-            for item in items:
-                kept.append(item)
-                keep()
+    def put_run(self, run: Run[T]) -> None:
+        """Keep the items of a run. An exception of a step passes through, and the items before it are kept."""
+        run.put_into(self.items, self._claims)
 
     def done(self) -> None:
         """Say that the oldest item that is not done has been processed; the source asks later how many are."""

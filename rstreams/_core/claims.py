@@ -179,7 +179,7 @@ class Claims:
     def hold(self) -> Hold:
         """Return further claims on the same places: they are settled when both have ended, with the worse outcome."""
         source = self.source
-        if not len(self):
+        if source is NOTHING or not len(self):
             return NO_HOLD
         if type(source) is not _Keepers:
             source = _Keepers(Claims(source, self.epoch, self.places))

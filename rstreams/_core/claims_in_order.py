@@ -10,9 +10,9 @@ tell a link of each item would cost more than the item. The claims therefore say
 asks how many when it has its turn. The link has no turn while the consumer does not wait, so its peer hears of each
 item as early as it would by a call for each.
 
-`keep` takes the claim on the item in `on_next`. A link keeps places itself, and whole runs of them. Any other
-subscription is asked for a hold on each item. A source whose items need no acknowledgement answers `gather` with None:
-then nothing is kept, and an item costs nothing.
+`keep` takes the claim on the item in `on_next`; `put` takes those of a run (`run`). A link puts the place of a single
+item there itself. Any other subscription is asked for a hold on it. A source whose items need no acknowledgement
+answers `gather` with None: then nothing is kept, and an item costs nothing.
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ class ClaimsInOrder:
         keeper: Puts the places into these claims; None: a hold is taken on each item.
 
     Attributes:
-        whole_runs: Whether each item of a run is kept without a call of `keep`; see `_core.fast_paths.TakesRuns`.
         asks: Whether the source asks how many items are done; see `announce`.
         loose: As above.
     """
@@ -101,12 +100,10 @@ class ClaimsInOrder:
         "_last",
         "_prune_at",
         "loose",
-        "whole_runs",
     )
 
     def __init__(self, hold: Callable[[], Hold], *, loose: bool, keeper: KeepsPlaces | None = None) -> None:
         self.loose = loose
-        self.whole_runs = keeper is not None
         self._hold = hold
         self._keeper = keeper
         self._claims: deque[Claims] = deque()  # the oldest first
@@ -178,8 +175,6 @@ class ClaimsInOrder:
         """Whether the source has settled all of the items itself."""
         return all(claims.gone for claims in self._claims)
 
-    # the source calls these
-
     def put(self, claims: Claims) -> None:
         """Keep the claims on items that came together, behind the others."""
         if self._ended is not None:  # it has ended while these were in hand
@@ -191,6 +186,8 @@ class ClaimsInOrder:
         kept.append(claims)
         if self.loose and claims.source is not EACH_HOLD:  # holds become loose as they come
             claims.loosen()
+
+    # the source calls these
 
     def put_place(self, source: Settles, epoch: int, place: Any) -> None:  # noqa: ANN401 - what the source calls it
         """Keep the claim on one item, behind the others."""

@@ -7,35 +7,16 @@ garbage collector looks at each of them again and again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from operator import length_hint
+from typing import Generic, TypeVar
+
+from rstreams._core.claims import no_claims
+from rstreams._core.claims_in_order import ClaimsInOrder
+from rstreams._core.run import Run
 
 T = TypeVar("T")
-
-
-class UnmadeRun:
-    """Items that have come and are not made, such as messages that are not decoded.
-
-    Attributes:
-        items: Makes one item in each step. A step that raises has used up an item that cannot be made.
-        left: How many have not been made. The subscriber counts them.
-        refuse: To be called with the exception of such a step, when the claim on the item has failed with it. Returns
-            whether the stream goes on. Then another item comes in the place of this one.
-    """
-
-    __slots__ = ("items", "left", "refuse")
-
-    def __init__(self, items: Iterator[Any], size: int, refuse: Callable[[BaseException], bool]) -> None:
-        """Have so many items."""
-        self.items = items
-        self.left = size
-        self.refuse = refuse
-
-    @classmethod
-    def certain(cls, items: Iterator[Any], size: int) -> UnmadeRun:
-        """Return so many items of which each can be made."""
-        return cls(items, size, _never)
 
 
 class KeptItems(Generic[T]):
@@ -52,29 +33,44 @@ class KeptItems(Generic[T]):
         """Have none."""
         self.made: deque[T] = deque()
         self.error: BaseException | None = None
-        self._runs: deque[UnmadeRun] = deque()  # the items behind these
+        self._runs: deque[Run[T]] = deque()  # the items behind these
         self._unmade = 0  # how many they are
-        self._broken: UnmadeRun | None = None  # has the item that cannot be made
+        self._broken: Run[T] | None = None  # has the item that cannot be made
 
     def __len__(self) -> int:
         return len(self.made) + self._unmade
 
     def put(self, items: Iterable[T]) -> None:
-        """Put items behind the others; if the iterator raises, those before are kept."""
-        if not self._unmade:
+        """Put items that are made behind the others."""
+        if self._unmade:
+            behind = list(items)
+            self._put_unmade(Run(no_claims(len(behind)), iter(behind)))
+        else:
             self.made.extend(items)
-            return
-        behind: list[T] = []
-        try:
-            behind.extend(items)
-        finally:
-            self.put_unmade(UnmadeRun.certain(iter(behind), len(behind)))
 
-    def put_unmade(self, run: UnmadeRun) -> None:
-        """Put items behind the others that are made when they are wanted."""
-        if run.left:
+    def put_run(self, run: Run[T], claims: ClaimsInOrder | None) -> None:
+        """Put the items of a run behind the others, and the claims on them into `claims`; they are made when wanted.
+
+        If the run does not wait, they are made now: an exception of a step passes through, and those before are kept.
+        """
+        if run.waits:
+            kept = run.keep(run.size)
+            if claims is not None:
+                claims.put(kept)
+            self._put_unmade(run)
+        elif not self._unmade:
+            run.put_into(self.made, claims)
+        else:
+            behind: list[T] = []
+            try:
+                run.put_into(behind, claims)
+            finally:
+                self._put_unmade(Run(no_claims(len(behind)), iter(behind)))
+
+    def _put_unmade(self, run: Run[T]) -> None:
+        if run.size:
             self._runs.append(run)
-            self._unmade += run.left
+            self._unmade += run.size
 
     def make(self, most: int) -> None:
         """Make items until `most` are made, but none behind an item that cannot be made."""
@@ -82,16 +78,14 @@ class KeptItems(Generic[T]):
         while self._runs and len(made) < most and self._broken is None:
             run, before = self._runs[0], len(made)
             try:
-                made.extend(islice(run.items, most - before))
+                made.extend(islice(run.items(), most - before))
             except BaseException as error:
                 self.error, self._broken = error, run
-                run.left -= 1
                 if not isinstance(error, Exception):
                     raise
             finally:
-                run.left -= len(made) - before
                 self._unmade -= len(made) - before
-                if not run.left:
+                if not length_hint(run):
                     self._runs.popleft()
 
     def refuse(self) -> bool:
@@ -109,8 +103,3 @@ class KeptItems(Generic[T]):
         self._runs.clear()
         self._unmade = 0
         self.error = self._broken = None
-
-
-def _never(error: BaseException) -> bool:
-    """Refuse an item that can be made; that does not happen."""
-    raise error

@@ -18,7 +18,7 @@ the clock after 1, 2, 4, 8 items, and then after each 16.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import CoroutineType
 from typing import Final, Generic, TypeVar
 
@@ -29,6 +29,7 @@ from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.claims import DONE, NO_HOLD, Claims, EachHold, Ending
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._core.fast_paths import signals_later
+from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage, window_of
 from rstreams.abc import Cancellable, Event, Hold, Scheduler, Subscriber, Subscription
@@ -136,12 +137,12 @@ class Jobs(KeepingStage[T, R], EachHold):
         if not self._takes:
             self._call_workers()
 
-    def on_run(self, items: Iterator[T]) -> None:
-        """Keep many items; see `rstreams._core.fast_paths.TakesRuns`."""
+    def on_run(self, run: Run[T]) -> None:
+        """Keep many items; see `rstreams._core.run`."""
         if self._ended:
             return
         try:
-            self._line.put_run(items)
+            self._line.put_run(run)
         finally:
             if self._ended:  # a function on the way here has cancelled
                 self._waiting.clear()

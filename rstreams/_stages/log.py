@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import length_hint
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rstreams._core.claims import NO_HOLD, Claims, claims_on, no_claims
 from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._core.fast_paths import SharedRun, held_runs_of
+from rstreams._core.run import Run, runs_of
 from rstreams._core.sight import Counts
 from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
@@ -126,7 +126,7 @@ class Log(Sharing[T, Reader[T]]):
         self._asked = 0
         self._refill = UNBOUNDED  # the number up to which the source is not asked for more
         self._receivers: list[Callable[[T], object]] = []
-        self._run_receivers: list[Callable[[list[T], Claims], None]] = []  # of all members, or none
+        self._run_receivers: list[Callable[[Run[T]], None]] = []  # of all members, or none
         self._drawing: Drawing[T] | None = None  # if items are drawn for such members
         self._told: list[Reader[T]] = []  # the members whose `on_next` methods are in `_receivers`
         self._tail = _Kept[T]()
@@ -142,7 +142,7 @@ class Log(Sharing[T, Reader[T]]):
 
     def on_subscribe(self, subscription: Subscription) -> None:
         if self._upstream is ENDED and not self._history and self.members:
-            takes_runs = all(held_runs_of(member.subscriber) for member in self.members)
+            takes_runs = all(runs_of(member.subscriber) for member in self.members)
             self._drawing = drawing_from(subscription, self._take_run) if takes_runs else None
         super().on_subscribe(subscription)
 
@@ -174,17 +174,25 @@ class Log(Sharing[T, Reader[T]]):
                 self.on_next(items[at])
                 at += 1
                 continue
-            run = SharedRun(items[at : at + count])
+            run = items[at : at + count]
             at += len(run)
             self._head += len(run)
-            self._busy = True
-            try:
-                for receive in self._run_receivers:
-                    receive(run, no_claims(len(run)))
-            finally:
-                self._busy = False
+            self._pass_run(run)
             if self._due or self._head == self._stop:
                 self.update()
+
+    def _pass_run(self, items: list[T]) -> None:
+        """Pass items straight on to all members."""
+        made: dict[Callable[..., Any], list[Any]] = {}
+        self._busy = True
+        try:
+            for i, receive in enumerate(self._run_receivers):
+                try:
+                    receive(Run(no_claims(len(items)), iter(items), made=made))
+                except BaseException as error:
+                    self.refuse(self._told[i], error)
+        finally:
+            self._busy = False
 
     def on_next(self, item: T) -> None:
         head = self._head
@@ -254,7 +262,10 @@ class Log(Sharing[T, Reader[T]]):
 
     def _left(self, member: Reader[T]) -> None:
         if member in self._told:  # it may be about to get the item that is being passed on
-            self._receivers[self._told.index(member)] = _ignore
+            at = self._told.index(member)
+            self._receivers[at] = _ignore
+            if self._run_receivers:
+                self._run_receivers[at] = _ignore
         self._forget()
         self._settle_passed()
         if self._waits and len(self.members) == 1 and member.at is not None and member.at.index < self._start():
@@ -331,7 +342,7 @@ class Log(Sharing[T, Reader[T]]):
         if self._told != self.members:
             self._told = list(self.members)
             self._receivers = [member.subscriber.on_next for member in self._told]
-            takers = [held_runs_of(member.subscriber) for member in self._told]
+            takers = [runs_of(member.subscriber) for member in self._told]
             self._run_receivers = [take for take in takers if take is not None]
             if len(self._run_receivers) < len(takers):
                 self._run_receivers = []

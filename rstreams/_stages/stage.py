@@ -31,14 +31,15 @@ code or downstream may call request or cancel before it returns. Look at `self._
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_error, require_subscriber, require_subscription
 from rstreams._core.claims import NO_HOLD, Claims, claims_on, loosen
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import UNBOUNDED, demand_error
-from rstreams._core.fast_paths import OnNext, runs_of, signals_later
+from rstreams._core.fast_paths import OnNext, signals_later
+from rstreams._core.run import Run, runs_of
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
@@ -259,8 +260,8 @@ class PassingStage(Stage[T, T]):
         self.on_next = downstream.on_next
 
     @property
-    def on_run(self) -> Callable[[Iterator[T]], None] | None:
-        """What takes a run of items, see `TakesRuns`: the next stage's own."""
+    def on_run(self) -> Callable[[Run[T]], None] | None:
+        """The function that takes a run, see `_core.run`: the next stage's own."""
         return runs_of(self._downstream)
 
     @property

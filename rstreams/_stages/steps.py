@@ -6,10 +6,9 @@ Theory of operation. Such an operator describes its work once, in a `Work` (`fus
     singly      the stage's `on_next` does it to one item
     in runs     the stage's `_through` does it to many items that come in one call
 
-A link hands its items over in runs to a subscriber that takes them (`TakesRuns`). A stage that keeps no item and makes
-no further ones passes them on in the same run, one by one as they are drawn. The item drawn last can be held, and an
-item is done when the next one is drawn. If a stage on the way to the sink does not let runs through, the items come one
-by one.
+A stage that keeps no item and makes no further ones passes on a run (`_core.run`) to a subscriber that takes runs. It
+does its work when the subscriber has the items made. If a stage on the way to the sink does not take runs, the items
+come one by one.
 
 The stage's class is made from the text of the work, as `dataclasses` makes methods, and once for each operator.
 """
@@ -19,10 +18,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from rstreams._core.claims_in_order import ClaimsInOrder
-from rstreams._core.fast_paths import runs_of, signals_later
+from rstreams._core.fast_paths import signals_later
+from rstreams._core.run import Run, runs_of
 from rstreams._stages.emission import IteratorPublisher
 from rstreams._stages.filtering_stage import Dropping
 from rstreams._stages.fusion import Step, Work, compiled
@@ -39,6 +38,7 @@ class StepStage(Stage[T, R], ABC):
     __slots__ = ()
 
     only_reacts = True
+    drops: ClassVar[bool] = False
 
     @abstractmethod
     def on_next(self, item: T) -> None:
@@ -49,10 +49,10 @@ class StepStage(Stage[T, R], ABC):
         """Do the work to each of many items, until the stage has ended."""
 
     @property
-    def on_run(self) -> Callable[[Iterator[T]], None] | None:
-        """The function that takes a run of items, see `TakesRuns`; None if the subscriber takes none."""
+    def on_run(self) -> Callable[[Run[T]], None] | None:
+        """The function that passes a run on; None if the subscriber takes none."""
         pass_on = runs_of(self._downstream)
-        return None if pass_on is None else lambda items: pass_on(self._through(items))
+        return None if pass_on is None else lambda run: pass_on(run.then(self._through, drops=self.drops))
 
     @property
     def signals_later(self) -> bool:
@@ -70,11 +70,7 @@ class DroppingStep(Dropping[T], StepStage[T, T], ABC):
 
     __slots__ = ()
 
-    def gather(self, *, loose: bool) -> ClaimsInOrder | None:
-        gathering = super().gather(loose=loose)
-        if gathering is not None:
-            gathering.whole_runs = False  # dropped items are done
-        return gathering
+    drops = True
 
 
 def with_step(source: Publisher[Any], step: Step, base: type = StepStage) -> Publisher[Any]:

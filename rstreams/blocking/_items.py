@@ -20,6 +20,7 @@ from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from rstreams._core.asking_ahead import WINDOW, window_ahead_of
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
+from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Cancellable, Scheduler, Subscription
 from rstreams.errors import RStreamsError
@@ -215,18 +216,12 @@ class Items(Generic[T]):
             self._claims.keep()
         self._keep([item])
 
-    def on_run(self, items: Iterator[T]) -> None:
+    def on_run(self, run: Run[T]) -> None:
         """Keep many items for the thread that loops, which is woken once."""
-        claims = self._claims
         kept: list[T] = []
         self._receives = True
         try:
-            if claims is None or claims.whole_runs:
-                kept.extend(items)
-            else:
-                for item in items:
-                    claims.keep()
-                    kept.append(item)
+            run.put_into(kept, self._claims)
         finally:
             self._receives = False
             self._keep(kept)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
 from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
-from rstreams._core.fast_paths import held_runs_of
+from rstreams._core.run import Run, runs_of
 from rstreams.abc import Hold, Subscriber
 from rstreams.node.raising_subscriber import end_raised
 from rstreams.node.stored_message import Lasting, Stored
@@ -87,7 +87,8 @@ class Consumer(AddressSubscription, Settles):
         asked: Whether it has been asked to settle a message, and has settled none since.
         message: The message that is being handed over to it.
         held: The claim on that message, if the consumer has taken a hold on it.
-        on_held_run: The subscriber's function that takes many messages; None if it takes them one by one.
+        run: The messages that are being handed over to it, if they are many.
+        on_run: The subscriber's function that takes many messages; None if it takes them one by one.
     """
 
     __slots__ = (
@@ -95,9 +96,10 @@ class Consumer(AddressSubscription, Settles):
         "demand",
         "held",
         "message",
-        "on_held_run",
+        "on_run",
         "origin",
         "queue",
+        "run",
         "suspended",
     )
 
@@ -106,13 +108,14 @@ class Consumer(AddressSubscription, Settles):
     def __init__(self, queue: HandsOut, subscriber: Subscriber[bytes], origin: str) -> None:
         super().__init__(subscriber)
         self.queue = queue
-        self.on_held_run = held_runs_of(subscriber)
+        self.on_run = runs_of(subscriber)
         self.origin = origin
         self.demand = 0
         self.suspended = False
         self.asked = False
         self.message: Stored | None = None
         self.held: Claims | None = None
+        self.run: Run[bytes] | None = None
 
     def _ask(self, n: int) -> None:
         self.queue.request(self, n)
@@ -135,17 +138,23 @@ class Consumer(AddressSubscription, Settles):
         if not self.ended:
             self.queue.resume(self)
 
-    def take_run(self, encoded: list[Any], held: Claims) -> None:
+    def take_run(self, encoded: list[Any], claims: Claims) -> None:
         """Hand messages over, many at a time."""
-        assert self.on_held_run is not None, "asked for before"
+        assert self.on_run is not None, "asked for before"
+        run = self.run = Run(claims, iter(encoded))
         try:
-            self.on_held_run(encoded, held)
+            self.on_run(run)
         except Exception as error:
+            run.fail(error)
             end_raised(self.subscriber, error, self.queue.name, self.cancel)
-            held.fail(error)
+        finally:
+            self.run = None
+            run.close()
 
     def hold(self) -> Hold:
         """Take a hold on the message that is being handed over."""
+        if self.run is not None:
+            return self.run.hold()
         if self.held is None:
             if self.message is None:
                 return NO_HOLD

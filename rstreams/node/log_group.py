@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Hold, Settles
+from rstreams._core.claims import DONE, Claims, Ending, Settles
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
@@ -374,16 +374,11 @@ class GroupMember(TakesOffsets):
         self._group = group
         self.goes_on = goes_on
         self._turn = 0
-        self._current: Claims = NO_HOLD
 
     @property
     def comes_later(self) -> bool:
         """Whether messages are being read from the disk."""
         return any(part.comes_later for part in self._group.parts_of(self))
-
-    def hold(self) -> Hold:
-        """Take a hold on the message that is handed over."""
-        return self._current.hold()
 
     def _emit_some(self) -> bool:
         parts = self._group.parts_of(self)
@@ -392,22 +387,12 @@ class GroupMember(TakesOffsets):
             part = parts[self._turn]
             offsets, messages = part.take(min(self.demand, SLICE))
             if messages:
-                self._hand_over_all(messages, Claims(part, part.owning, offsets))
+                self._hand_over_run(messages, Claims(part, part.owning, offsets))
                 return True
             if part.cursor.error is not None:
                 self.fail(part.cursor.error)
                 return False
         return False
-
-    def _begin_item(self, claims: Claims) -> None:
-        self._current = claims
-
-    def _end_item(self, error: BaseException | None) -> None:
-        current, self._current = self._current, NO_HOLD
-        if error is None:
-            current.done()
-        else:
-            current.fail(error)
 
     def _rest(self) -> None:
         for part in self._group.parts_of(self):

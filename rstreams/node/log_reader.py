@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from rstreams._codec import Described, Symbol
-from rstreams._core.claims import Claims, no_claims
+from rstreams._core.claims import no_claims
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ProtocolError
 from rstreams.net.dialects import Offset
@@ -37,27 +37,9 @@ class TakesOffsets(OwnDemand):
         if not self.demand and not self.ended and not self._emitting:
             self._rest()
 
-    def _hand_over_all(self, items: list[bytes], claims: Claims) -> None:
-        """Hand over messages with their offsets, which count as demanded."""
-        if self._on_held_run is not None:
-            self._hand_over_run(self._on_held_run, items, claims)
-            return
-        for item in items:
-            self._begin_item(claims.cut(1))
-            self._end_item(self._hand_over(item))
-            if self.ended:
-                claims.release()
-                break
-
     @abstractmethod
     def _rest(self) -> None:
         """Keep nothing that there is no room for: there is no demand."""
-
-    def _begin_item(self, claims: Claims) -> None:
-        """Begin to hand over one message, with the claim on it."""
-
-    def _end_item(self, error: BaseException | None) -> None:
-        """End the hand-over of one message; `error` is the exception that the subscriber raised, if any."""
 
 
 class LogReader(TakesOffsets):
@@ -102,7 +84,7 @@ class LogReader(TakesOffsets):
         _, messages = self._cursor.take(min(self.demand, SLICE))
         if messages:
             self._began = True
-            self._hand_over_all(messages, no_claims(len(messages)))
+            self._hand_over_run(messages, no_claims(len(messages)))
         elif self._cursor.error is not None:
             self.fail(self._cursor.error)
         return bool(messages)

@@ -62,8 +62,8 @@ class Copies(OwnDemand):
         """Hand copies over as far as there is demand, and keep the others; without room the oldest ones are dropped."""
         address = self._of
         self.arrived += len(run)
-        if self._on_held_run is not None and not self.pending and not self._suspended and self.demand >= len(run):
-            self._hand_over_run(self._on_held_run, run, no_claims(len(run)))
+        if self._on_run is not None and not self.pending and not self._suspended and self.demand >= len(run):
+            self._hand_over_run(run, no_claims(len(run)))
             return
         self.pending.extend(run)
         self.size += sum(map(len, run))
@@ -90,7 +90,7 @@ class Copies(OwnDemand):
         pending = self.pending
         if not pending:
             return False
-        if self._on_held_run is None:
+        if self._on_run is None:
             item = pending.popleft()
             self.size -= len(item)
             self._hand_over(item)
@@ -98,6 +98,6 @@ class Copies(OwnDemand):
             count = min(self.demand, len(pending))
             run = [pending.popleft() for _ in range(count)]
             self.size -= sum(map(len, run))
-            self._hand_over_run(self._on_held_run, run, no_claims(count))
+            self._hand_over_run(run, no_claims(count))
         self._of._bytes.freed()  # noqa: SLF001
         return bool(pending)  # a cancel empties it

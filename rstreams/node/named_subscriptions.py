@@ -26,8 +26,8 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from rstreams import _machine
 from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
-from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import add_demand
+from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, DeliveryFailed, LinkDetached, ProtocolError
 from rstreams.net.management import NamedSubscriptionInfo
@@ -143,7 +143,6 @@ class NamedSubscription(Settles):
         self._demand = 0
         self._waiting: list[bytes] = []
         self._flowing = False
-        self._claims: ClaimsInOrder | None = None  # of the backlog's producer
         window = self._storage.room.first_window
         self._producer = Producer(self.backlog.intake, window, self._storage.seen)  # what comes again is not stored
         self._producer.on_subscribe(self)
@@ -279,9 +278,9 @@ class NamedSubscription(Settles):
 
     def _pass_on(self, run: Sequence[bytes]) -> None:
         self._demand -= len(run)
-        if self._claims is not None:
-            self._claims.put(Claims(self, 0, range(len(run))))
-        self._producer.on_run(iter(run))
+        messages = Run(Claims(self, 0, range(len(run))), iter(run))
+        self._producer.on_run(messages)
+        messages.end()
 
     def _on_room(self) -> None:
         if self._waiting:
@@ -300,20 +299,8 @@ class NamedSubscription(Settles):
         self._demand = 0
 
     def hold(self) -> Hold:
-        """Return a hold that does nothing: `gather` has the claims."""
+        """Return a hold that does nothing: the messages come in runs, which have the claims."""
         return NO_HOLD
-
-    def gather(self, *, loose: bool) -> ClaimsInOrder:
-        """Return the claims on the messages, each of which is a place here."""
-        self._claims = ClaimsInOrder(self.hold, loose=loose, keeper=self)
-        return self._claims
-
-    def keep(self, claims: ClaimsInOrder) -> None:
-        """Do nothing: the claims are put in before the messages are passed on."""
-
-    def announce(self, settle: Callable[[], None]) -> None:
-        """Ask at once which messages are done."""
-        settle()
 
     # as the source of the claims on its messages
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Protocol
 
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
+from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
 from rstreams._stages.drawing import Drawing, drawing_from
@@ -143,21 +143,17 @@ class Producer(Scannable):
         else:
             self._take((item,))
 
-    def on_run(self, items: Iterator[bytes]) -> None:
-        """Pass many messages to the address; see `TakesRuns`."""
-        claims = self._claims
-        if claims is None and (self._address.takes_singly or (self._seen is not None and self._seen.gaps)):
-            for item in islice(items, self.outstanding):
+    def on_run(self, messages: Run[bytes]) -> None:
+        """Pass many messages to the address."""
+        if self.ended:
+            return
+        if self._claims is None and (self._address.takes_singly or (self._seen is not None and self._seen.gaps)):
+            for item in messages.items():
                 self.on_next(item)
             return
         run: list[bytes] = []
         try:
-            if claims is None or claims.whole_runs:
-                run.extend(islice(items, self.outstanding))
-            else:
-                for item in islice(items, self.outstanding):
-                    run.append(item)
-                    claims.keep()
+            messages.put_into(run, self._claims)
         finally:  # if the next one cannot be had, those before it are taken nevertheless
             if run and not self.ended:
                 self._take(run)

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import hint_for, require_subscriber
-from rstreams._core.claims import Claims
-from rstreams._core.fast_paths import draws_of, held_runs_of
+from rstreams._core.fast_paths import draws_of
+from rstreams._core.run import Run, runs_of
 from rstreams._stages.stage import Stage
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError
@@ -116,20 +116,20 @@ class _Counted(Stage[T, T]):
             self._downstream.on_next(item)
 
     @property
-    def on_held_run(self) -> Callable[[list[T], Claims], None] | None:
-        """The function that takes many items and counts them; see `TakesHeldRuns`."""
-        take = held_runs_of(self._downstream)
-        if take is None:
+    def on_run(self) -> Callable[[Run[T]], None] | None:
+        """The function that passes a run on and counts its items; None if the subscriber takes none."""
+        pass_on = runs_of(self._downstream)
+        if pass_on is None:
             return None
 
-        def take_counted(items: list[T], claims: Claims) -> None:
-            if self._ended:
-                claims.release()
-            else:
-                self._served._delivered += len(items)  # noqa: SLF001
-                take(items, claims)
+        def pass_counted(run: Run[T]) -> None:
+            if not self._ended:
+                try:
+                    pass_on(run)
+                finally:
+                    self._served._delivered += run.taken  # noqa: SLF001
 
-        return take_counted
+        return pass_counted
 
     def draws(self) -> Callable[[int], list[T]] | None:
         """Return a function that draws items and counts them; see `rstreams._core.fast_paths.draws_of`."""

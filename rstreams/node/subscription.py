@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 from rstreams._core.claims import NO_HOLD, Claims
 from rstreams._core.demand import add_demand, demand_error, take_demand
-from rstreams._core.fast_paths import held_runs_of
+from rstreams._core.run import Run, runs_of
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
 from rstreams.node.raising_subscriber import end_raised, hand_over
@@ -67,8 +66,6 @@ class AddressSubscription(Scannable, ABC):
 class OwnDemand(AddressSubscription):
     """A subscription that gets each message of its address, whatever the other subscriptions get.
 
-    A hold on a message does nothing: the message, or the copy, needs no outcome.
-
     Demand: Its own; no other subscription waits for it.
 
     Args:
@@ -80,12 +77,13 @@ class OwnDemand(AddressSubscription):
         delivered: How many messages it has received.
     """
 
-    __slots__ = ("_address", "_emitting", "_on_held_run", "_suspended", "delivered", "demand")
+    __slots__ = ("_address", "_emitting", "_on_run", "_run", "_suspended", "delivered", "demand")
 
     def __init__(self, address: str, subscriber: Subscriber[bytes]) -> None:
         super().__init__(subscriber)
         self._address = address
-        self._on_held_run = held_runs_of(subscriber)
+        self._on_run = runs_of(subscriber)
+        self._run: Run[bytes] | None = None  # the messages that are being handed over
         self._suspended = False
         self._emitting = False
         self.demand = 0
@@ -111,8 +109,8 @@ class OwnDemand(AddressSubscription):
         self.emit()
 
     def hold(self) -> Hold:
-        """Return a hold that does nothing."""
-        return NO_HOLD
+        """Take a hold on the message that is being handed over, if it needs an outcome."""
+        return NO_HOLD if self._run is None else self._run.hold()
 
     def emit(self) -> None:
         """Hand over messages as far as there is demand; a nested call does nothing."""
@@ -142,16 +140,30 @@ class OwnDemand(AddressSubscription):
         self.delivered += 1
         return hand_over(self.subscriber, encoded, self._address, self.cancel)
 
-    def _hand_over_run(
-        self, on_held_run: Callable[[list[bytes], Claims], None], run: list[bytes], claims: Claims
-    ) -> None:
-        """Hand over messages to a subscriber that takes many at a time."""
-        self.demand = take_demand(self.demand, len(run))
-        self.delivered += len(run)
+    def _hand_over_run(self, messages: list[bytes], claims: Claims) -> None:
+        """Hand over messages that have been asked for; those that the subscriber does not take are given back."""
+        run = self._run = Run(claims, iter(messages))
         try:
-            on_held_run(run, claims)
+            if self._on_run is None or len(messages) == 1:
+                self._hand_over_each(run)
+            else:
+                self.demand = take_demand(self.demand, len(messages))
+                self.delivered += len(messages)
+                self._on_run(run)
         except Exception as error:
+            run.fail(error)
             end_raised(self.subscriber, error, self._address, self.cancel)
+        finally:
+            self._run = None
+            run.close()
+
+    def _hand_over_each(self, run: Run[bytes]) -> None:
+        for message in run.items():
+            error = self._hand_over(message)
+            if error is not None:
+                run.fail(error)
+            if self.ended:
+                break
 
     @abstractmethod
     def _emit_some(self) -> bool:

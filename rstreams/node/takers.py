@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rstreams._core.claims import Claims
 from rstreams._core.demand import add_demand, take_demand
 from rstreams.node.backlog import Backlog
 from rstreams.node.consumer import Consumer, HandedRun
 from rstreams.node.stored_message import as_handed_over
+
+_MANY: Final = 2
+"""The least messages that a consumer gets in one call."""
 
 
 class Takers:
@@ -41,12 +44,12 @@ class Takers:
     def join(self, consumer: Consumer) -> None:
         """Add a consumer, which has no demand yet."""
         self.all[consumer] = None
-        self.single += consumer.on_held_run is None
+        self.single += consumer.on_run is None
 
     def leave(self, consumer: Consumer) -> None:
         """Take out a consumer."""
         del self.all[consumer]
-        self.single -= consumer.on_held_run is None
+        self.single -= consumer.on_run is None
         if consumer.demand and not consumer.suspended:
             self.waiting.remove(consumer)
         consumer.demand = 0
@@ -78,7 +81,7 @@ class Takers:
     ) -> Sequence[tuple[Consumer, list[Any], Claims]]:
         """Give each waiting consumer the fresh messages that it gets by turns; all of them take runs.
 
-        Each gets as many messages as the others, at least one. Other messages, and those behind a message that is too
+        Each gets as many messages as the others, at least two. Other messages, and those behind a message that is too
         old, are handed over one by one.
 
         Args:
@@ -90,11 +93,11 @@ class Takers:
         consumers = list(self.waiting)
         width = len(consumers)
         rounds = len(backlog.fresh) // width
-        if rounds:
+        if rounds > 1:
             rounds = min(rounds, *(consumer.demand for consumer in consumers))
-        if rounds and now is not None:
+        if rounds > 1 and now is not None:
             rounds = backlog.count_alive(rounds * width, now()) // width
-        if not rounds:
+        if rounds < _MANY:
             return ()
         numbers = range(backlog.taken + 1, backlog.taken + 1 + rounds * width)
         messages = backlog.take_fresh(rounds * width)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
-from rstreams._core.fast_paths import runs_of
+from rstreams._core.run import Run, runs_of
 from rstreams._stages.stage import Lifted, Stage, most_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 
@@ -65,10 +65,10 @@ class _Take(Stage[T, T]):
             self._complete()
 
     @property
-    def on_run(self) -> Callable[[Iterator[T]], None] | None:
-        """What takes a run of items, see `TakesRuns`; None if the subscriber takes none."""
+    def on_run(self) -> Callable[[Run[T]], None] | None:
+        """The function that passes a run on, see `_core.run`; None if the subscriber takes none."""
         pass_on = runs_of(self._downstream)
-        return None if pass_on is None else lambda items: pass_on(self._through(items))
+        return None if pass_on is None else lambda run: pass_on(run.then(self._through))
 
     def _through(self, items: Iterator[T]) -> Iterator[T]:
         for item in items:

@@ -8,8 +8,9 @@ link had when it came.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from operator import itemgetter
+from typing import Final
 
 from rstreams._core.claims import DONE, Claims, Ending, Settles
 from rstreams.errors import DeliveryFailed
@@ -18,6 +19,9 @@ from rstreams.protocol.delivery import ACCEPTED, RELEASED, FailureStrategy, Forw
 from rstreams.protocol.frames import Disposition
 from rstreams.protocol.loose_items import LooseItems
 from rstreams.protocol.packing import PackItems, settled_whole
+
+_MANY: Final = 16
+"""The least accepted deliveries that have a frame of their own; fewer are put together."""
 
 
 class IncomingOutcomes(Settles):
@@ -31,6 +35,7 @@ class IncomingOutcomes(Settles):
         losses: The number of losses of the link.
         late: Outcomes that came after the link of their delivery was lost.
         loose: The claims that the link may settle itself to make room.
+        awaited: Whether items are being handed over: then the peer is told of their outcomes without a wake-up.
     """
 
     __slots__ = (
@@ -43,6 +48,7 @@ class IncomingOutcomes(Settles):
         "_wake",
         "accepted",
         "accepted_runs",
+        "awaited",
         "late",
         "loose",
         "losses",
@@ -69,6 +75,7 @@ class IncomingOutcomes(Settles):
         self.losses = 0
         self.late = 0
         self.loose = LooseItems()
+        self.awaited = False
         self._ledger = ledger
         self._on_failure = on_failure
         self._give_up = give_up
@@ -98,7 +105,7 @@ class IncomingOutcomes(Settles):
             self._count_out(epoch, places)
         elif outcome is not ACCEPTED:
             self._given_back += [(outcome, place) for place in places]
-        elif len(places) > 1 and (isinstance(places, PackItems) or self._ledger.pack == 1):
+        elif len(places) >= _MANY and (isinstance(places, PackItems) or self._ledger.pack == 1):
             self.accepted_runs.append(places)
         else:
             self.accepted += places  # they may belong to several packs
@@ -115,9 +122,9 @@ class IncomingOutcomes(Settles):
         else:
             self._settle(epoch, (place,), strategy.outcome(error))
 
-    def keep_payload(self, epoch: int, place: Hashable, payload: bytes) -> None:
-        """Keep the message of a delivery until it is settled: it is forwarded if its processing fails."""
-        self._payloads[epoch, place] = payload
+    def keep_payloads(self, epoch: int, places: Sequence[Hashable], payloads: Sequence[bytes]) -> None:
+        """Keep the messages of deliveries until they are settled: one is forwarded if its processing fails."""
+        self._payloads.update(zip(zip(repeat(epoch), places), payloads, strict=True))
 
     def announce(self, settle: Callable[[], None]) -> None:
         """Have `settle` called when the peer is told of outcomes, which is soon."""
@@ -127,7 +134,7 @@ class IncomingOutcomes(Settles):
 
     def _wake_soon(self) -> None:
         """Have the peer told of the outcomes soon."""
-        if not self._announced:  # else it has been called, or the outcomes are being taken
+        if not (self._announced or self.awaited):  # else it has been called, or the outcomes are being taken
             self._wake()
 
     def loosen(self, claims: Claims) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeAlias
 
-Run: TypeAlias = tuple[Sequence[Hashable], Sequence[bytes]]
+ReceivedRun: TypeAlias = tuple[Sequence[Hashable], Sequence[bytes]]
 """Items that came together: the deliveries, all None if the items came settled; and the items."""
 
 
@@ -17,7 +17,7 @@ class ItemBuffer:
 
     def __init__(self) -> None:
         """Start without items."""
-        self._runs: deque[Run] = deque()
+        self._runs: deque[ReceivedRun] = deque()
         self._taken = 0  # of the first run
         self._size = 0
 
@@ -35,13 +35,13 @@ class ItemBuffer:
         """The last item; None if there is none."""
         return self._runs[-1][1][-1] if self._runs else None
 
-    def put(self, run: Run) -> None:
+    def put(self, run: ReceivedRun) -> None:
         """Put a run after the others."""
         if run[1]:
             self._runs.append(run)
             self._size += len(run[1])
 
-    def take(self, most: int) -> Run:
+    def take(self, most: int) -> ReceivedRun:
         """Take up to `most` items of the first run; there must be one."""
         (deliveries, items), begin = self._runs[0], self._taken
         size = len(items)
@@ -54,7 +54,7 @@ class ItemBuffer:
         self._size -= end - begin
         return (deliveries, items) if end - begin == size else (deliveries[begin:end], items[begin:end])
 
-    def put_back(self, run: Run) -> None:
+    def put_back(self, run: ReceivedRun) -> None:
         """Put back the last items of the run that was taken last."""
         if run[1]:
             if self._taken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, overload
 
@@ -63,6 +63,9 @@ class JoinedMessage(Sequence[bytes]):
 
     def __len__(self) -> int:
         return 1
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter((self[0],))  # which knows how many are left
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...

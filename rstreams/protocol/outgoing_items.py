@@ -13,13 +13,15 @@ sends, or has drawn in the meantime.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
 from rstreams._core.claims import NO_HOLD, Claims, Settles, no_claims
-from rstreams._core.fast_paths import SharedRun, draws_of
+from rstreams._core.fast_paths import draws_of
+from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
@@ -207,18 +209,21 @@ class OutgoingItems(Scannable, Generic[T]):
         self.holds.append(hold)
         self._note_items()
 
-    def on_held_run(self, items: list[Any], claims: Claims) -> None:
-        """Encode items and keep them, as `on_next` does with one; see `TakesHeldRuns`."""
+    def on_run(self, run: Run[Any]) -> None:
+        """Encode many items and keep them, as `on_next` does with one."""
         if self._life.phase is not _LIVE:
-            self.numbers.unsent += len(items)
-            claims.release()
+            self.numbers.unsent += run.size
             return
-        if self._settled:
-            self._keep(items, no_claims(len(items)))
-            claims.done()
-        else:
-            self._keep(items, claims)
-        self._note_items()
+        items: list[Any] = []
+        try:
+            items.extend(run.items(keeps=True))
+        finally:
+            if items:
+                claims = run.keep(len(items))
+                self._keep(items, no_claims(len(items)) if self._settled else claims, run.made)
+                if self._settled:
+                    claims.done()
+                self._note_items()
 
     def _note_items(self) -> None:
         if not self._attended and not self._woken:
@@ -308,8 +313,16 @@ class OutgoingItems(Scannable, Generic[T]):
             self._ledger.take_request_back(requested - len(items))
             self.turn_over = True
 
-    def _keep(self, items: list[Any], claims: Claims) -> Exception | None:
-        """Encode items as `on_next` does with one, and keep them; if one cannot be encoded, return the error."""
+    def _keep(
+        self, items: list[Any], claims: Claims, made: dict[Callable[..., Any], list[Any]] | None = None
+    ) -> Exception | None:
+        """Encode items as `on_next` does with one, and keep them; if one cannot be encoded, return the error.
+
+        Args:
+            items: The items.
+            claims: The claims on them.
+            made: As of their run; None: no other link gets them.
+        """
         largest = largest_body(items)
         if self._may_stay_bodies(largest):
             self.are_bodies = True
@@ -321,7 +334,7 @@ class OutgoingItems(Scannable, Generic[T]):
         encode = self._encode_any if may_stream else self._encode
         payloads: list[bytes] = []
         try:
-            payloads.extend(self._encoded(items, largest) or map(encode, items))
+            payloads.extend(self._encoded(items, largest, made) or map(encode, items))
         except Exception as error:  # the caller's own encoder may raise anything
             count = len(payloads)
             self.payloads += payloads
@@ -336,13 +349,17 @@ class OutgoingItems(Scannable, Generic[T]):
         self.holds.put(claims)
         return None
 
-    def _encoded(self, items: list[Any], largest: int) -> list[bytes]:
+    def _encoded(self, items: list[Any], largest: int, made: dict[Callable[..., Any], list[Any]] | None) -> list[bytes]:
         """Return the messages of a run that are encoded already, also by another link that gets it; else none."""
         if self._encode is as_is and largest >= 0:
             return items
-        if isinstance(items, SharedRun) and self._encode is encode_item and items.can_be_made_by(encode_item):
-            return items.made
-        return []
+        if made is None or self._encode is not encode_item:
+            return []
+        if encode_item not in made:
+            made[encode_item] = []
+            with suppress(Exception):  # the caller finds the item
+                made[encode_item] = list(map(encode_item, items))
+        return made[encode_item]
 
     def _may_stay_bodies(self, largest: int) -> bool:
         """Tell whether items may be held as they are, by the size of the largest; -1: they are not all bytes."""

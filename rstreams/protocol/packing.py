@@ -23,7 +23,7 @@ from rstreams._codec.data_sections import Sections, join, join_bodies, pack_size
 from rstreams._codec.data_sections import last as last_section
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, ERROR_DESCRIPTION, FAILED, Outcome
-from rstreams.protocol.item_buffer import Run
+from rstreams.protocol.item_buffer import ReceivedRun
 
 CAPABILITY: Final = "rstreams:packed"
 """The capability that a connection offers if its links may carry packs."""
@@ -223,7 +223,7 @@ class PackItems(Sequence[PackedItem]):
         return self.pack, self.places[index]
 
 
-def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) -> list[Run]:
+def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) -> list[ReceivedRun]:
     """Return the items of these messages in runs.
 
     A pack is one run. So are a row of ordinary messages, and a row of packs that came settled, up to `SETTLED_RUN`.
@@ -235,7 +235,7 @@ def unpack(handles: Sequence[Hashable], messages: Sequence[bytes], most: int) ->
 
     Errors: `RemoteProtocolError` for a pack that is malformed, or larger than was agreed.
     """
-    runs: list[Run] = []
+    runs: list[ReceivedRun] = []
     ordinary: tuple[list[Hashable], list[bytes]] | None = None
     settled: tuple[list[None], PackedMessages] | None = None
     for handle, message, size in zip(handles, messages, pack_sizes(messages, _START), strict=True):

@@ -140,7 +140,6 @@ class LinkSubscription(ReceiverState[T]):
             decode=decode,
             decodes_body=decodes_body,
             on_failure=on_failure,
-            decodes_at_once=self.streams or settles is not None,
             give_up=self._fail,
             on_raised=self._signals.raised,
             slice_is_over=self._slice_is_over,
@@ -158,7 +157,6 @@ class LinkSubscription(ReceiverState[T]):
             wake=self._wake,
         )
         self.hold: Callable[[], Hold] = self._items.hold  # not a method: this saves a call for each held item
-        self._holds_each = on_failure.forward is not None or settles is not None  # no outcome is told of a run
         self._settled = False  # the deliveries come settled
         self._error: BaseException | None = None  # in the phase ENDING: the error of the publisher, if it failed
         self._leaves = False  # it wants no further link
@@ -182,7 +180,7 @@ class LinkSubscription(ReceiverState[T]):
         """Return claims on the items; see `rstreams._core.claims_in_order`."""
         if self._settled:
             return None
-        return ClaimsInOrder(self.hold, loose=loose) if self._holds_each else self._items.gather(loose=loose)
+        return self._items.gather(loose=loose)
 
     def start(self) -> None:
         """Begin: the link is attached, or it never will be. The first call signals `on_subscribe`."""

@@ -58,7 +58,7 @@ class StreamedSubscription(LinkSubscription[T], Settles):
         """Prepare the subscription; `decode` makes an item from the sections before the body and from `self.body`."""
         super().__init__(
             subscriber,
-            decode=self._decode_held(decode),
+            decode=decode,
             window=1,
             on_raised=on_raised,
             on_failure=on_failure,
@@ -176,10 +176,3 @@ class StreamedSubscription(LinkSubscription[T], Settles):
         if pending is not None:
             epoch, handle, how = pending
             self.settle(epoch, (handle,), how)
-
-    def _decode_held(self, decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-        def hold_and_decode(head: bytes) -> T:
-            self.hold().done()  # the outcome then comes through `settle`
-            return decode(head)
-
-        return hold_and_decode

@@ -12,7 +12,8 @@ from rstreams._core.asking_ahead import WINDOW, window_ahead_of
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import SLICE
 from rstreams._core.fast_paths import draws_of, signals_later
-from rstreams._core.kept_items import KeptItems, UnmadeRun
+from rstreams._core.kept_items import KeptItems
+from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
 from rstreams.errors import SpecViolation
@@ -38,8 +39,8 @@ class BufferSink(Sink[T]):
     requested still come.
 
     The consumer takes a batch of items, and gives them out one by one, without a call. An item is done when the
-    consumer gives out the next one, or wants another batch. Items that came before they were made (`TakesUnmadeRuns`)
-    are made with their batch. If one cannot be made, the batch ends before it. It is refused when the consumer wants
+    consumer gives out the next one, or wants another batch. Items of a run that waits (`_core.run`) are made with their
+    batch. If one cannot be made, the batch ends before it. It is refused when the consumer wants
     more.
 
     Attributes:
@@ -48,7 +49,10 @@ class BufferSink(Sink[T]):
         closed: Whether `close` has been called.
         untold: Whether the consumer is to call `tell` when it gives out an item.
         draws: Whether items come only when they are wanted, and never by themselves.
+        makes_later: Whether it makes the items of a run when they are wanted.
     """
+
+    makes_later = True
 
     __slots__ = (
         "_claims",
@@ -120,27 +124,14 @@ class BufferSink(Sink[T]):
         if len(self._kept) == 1:
             self._on_change()
 
-    def on_run(self, items: Iterator[T]) -> None:
-        """Receive many items and keep them; the consumer is told once."""
+    def on_run(self, run: Run[T]) -> None:
+        """Receive many items, which are made when the consumer wants them; the consumer is told once."""
         if self.ended:
             return
-        kept, claims = self._kept, self._claims
-        before = len(kept)
+        before = len(self._kept)
         try:
-            if claims is None or claims.whole_runs:
-                kept.put(items)
-            else:
-                for item in items:
-                    kept.put((item,))
-                    claims.keep()
+            self._kept.put_run(run, self._claims)
         finally:
-            self._received_more(before)
-
-    def on_unmade_run(self, run: UnmadeRun) -> None:
-        """Receive many items that are made when the consumer wants them; the consumer is told once."""
-        if not self.ended:
-            before = len(self._kept)
-            self._kept.put_unmade(run)
             self._received_more(before)
 
     def _received_more(self, before: int) -> None:

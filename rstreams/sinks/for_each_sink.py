@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._checks.functions import refuse_unrun
+from rstreams._core.run import Run
 from rstreams.sinks.sink import Sink
 
 T = TypeVar("T")
@@ -37,12 +38,12 @@ class ForEachSink(Sink[T]):
             if self.outstanding == self._top_up_at:
                 self._on_change()
 
-    def on_run(self, items: Iterator[T]) -> None:
+    def on_run(self, run: Run[T]) -> None:
         """Receive many items, and call the function with each."""
         function = self._function
         received = 0
         try:
-            for item in items:
+            for item in run.items():
                 try:
                     result = function(item)
                     if result is not None:

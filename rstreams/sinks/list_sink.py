@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
+from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import GatherAck, cannot_hold_all
 from rstreams.abc import Subscription
@@ -67,16 +68,12 @@ class ListSink(Sink[T]):
             self._append(item)
             self._received()
 
-    def on_run(self, items: Iterator[T]) -> None:
+    def on_run(self, run: Run[T]) -> None:
         """Receive many items into the list."""
         if not self.ended:
             before = len(self.items)
             try:
-                if self._gathering is None or self._gathering.whole_runs:
-                    self.items.extend(items)
-                else:
-                    for item in items:
-                        self._append_kept(item)
+                run.put_into(self.items, self._gathering)
             finally:
                 self._received_run(len(self.items) - before)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._core.claims import Claims
+from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
@@ -62,9 +62,9 @@ class Taker:
 
 
 class RunTaker(Taker):
-    def on_held_run(self, items: list[Any], claims: Claims) -> None:
-        for item, hold in zip(items, claims.each(), strict=True):
-            self.take(item, hold)
+    def on_run(self, run: Run[bytes]) -> None:
+        for item in run.items():
+            self.take(item, run.keep(1))
 
 
 def settle(model: Model, taker: Taker, number: int, outcome: str) -> None:

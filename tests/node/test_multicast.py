@@ -298,7 +298,7 @@ def test_with_drop_oldest_a_suspended_subscriber_loses_its_oldest_items_too(*, t
     link = produced(address)
     probe = ProbeSubscriber[bytes](100)
     if take_runs:
-        probe.on_held_run = lambda run, _: probe.items.extend(run)  # type: ignore[attr-defined]
+        probe.on_run = lambda run: probe.items.extend(run.items())  # type: ignore[attr-defined]
     address.subscribe(probe)
     subscription = probe.subscription
     assert isinstance(subscription, Suspendable)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from rstreams._core.claims import Claims
+from rstreams._core.run import Run
 from rstreams.abc import Subscription
 from rstreams.message import decode_body, encode_item
 from rstreams.node.multicast import MulticastAddress
@@ -40,11 +40,9 @@ class Single:
 class Taking(Single):
     """A subscriber that takes runs."""
 
-    def on_held_run(self, items: list[bytes], holds: Claims) -> None:
-        assert len(items) == len(holds)
-        self.runs.append(len(items))
-        self.got += map(decode_body, items)
-        holds.done()
+    def on_run(self, run: Run[bytes]) -> None:
+        self.runs.append(run.size)
+        self.got += map(decode_body, run.items())
 
 
 class World:
@@ -114,8 +112,8 @@ def test_a_subscriber_that_raises_in_a_run_loses_its_subscription_and_the_others
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ProbeSubscriber[bytes]):
-        def on_held_run(self, items: list[bytes], holds: Claims) -> None:
-            raise KeyError(len(items), len(holds))
+        def on_run(self, run: Run[bytes]) -> None:
+            raise KeyError(run.size)
 
     address: Any = MulticastAddress("m")
     broken, after = Broken(9), Taking()

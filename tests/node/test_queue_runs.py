@@ -9,7 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from rstreams import Message
-from rstreams._core.claims import DONE, NO_HOLD, Claims, claims_on
+from rstreams._core.claims import DONE, NO_HOLD, Claims, claims_on, no_claims
+from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
@@ -75,15 +76,16 @@ class Single:
 class Taking(Single):
     """A consumer that takes runs, and accepts in runs."""
 
-    def on_held_run(self, items: list[bytes], holds: Claims) -> None:
-        assert len(items) == len(holds)
-        self.runs.append(len(items))
-        for item in items:
+    def on_run(self, run: Run[bytes]) -> None:
+        self.runs.append(run.size)
+        for item in run.items():
             self._note(item)
-        if self.kind == "at once":
-            holds.done()
-        else:
-            self.held.append(holds)
+        if self.kind != "at once":
+            self.held.append(run.keep(run.size))
+
+
+def run_of(*messages: bytes) -> Run[bytes]:
+    return Run(no_claims(len(messages)), iter(messages))
 
 
 class Link:
@@ -106,7 +108,7 @@ class Link:
     def send(self, *messages: bytes, run: bool) -> None:
         self.outstanding -= len(messages)
         if run:
-            self.producer.on_run(iter(messages))
+            self.producer.on_run(run_of(*messages))
             return
         for message in messages:
             self.producer.on_next(message)
@@ -232,7 +234,7 @@ def test_several_consumers_get_what_they_would_in_turns() -> None:
     link = Link(queue)
     link.send(*map(encode_item, range(8)), run=True)
     assert [numbers(each) for each in (first, second, third)] == [[0, 3, 6], [1, 4], [2, 5, 7]]
-    assert [each.runs for each in (first, second, third)] == [[2, 1], [2], [2, 1]]
+    assert [each.runs for each in (first, second, third)] == [[2], [2], [2]], "a single message is no run"
     link.send(*map(encode_item, range(8, 10)), run=True)
     assert [numbers(each) for each in (first, third)] == [[0, 3, 6, 8], [2, 5, 7, 9]]
 
@@ -253,7 +255,7 @@ def test_a_producer_hands_over_a_run_in_one_call() -> None:
     producer: Any = queue.producer()
     link.subscribe(producer)
     assert link.outstanding == 8
-    producer.on_run(iter([encode_item(number) for number in range(6)]))
+    producer.on_run(run_of(*map(encode_item, range(6))))
     assert (taking.runs, numbers(taking)) == ([6], [0, 1, 2, 3, 4, 5])
     assert queue.statistics().enqueued == 6
 
@@ -270,10 +272,10 @@ def test_what_comes_before_a_message_that_cannot_be_had_is_stored() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        producer.on_run(items())
+        producer.on_run(Run(no_claims(3), items(), waiting=range(3)))
     assert queue.statistics().ready == 2
     link.complete()
-    producer.on_run(iter([encode_item(3)]))
+    producer.on_run(run_of(encode_item(3)))
     assert queue.statistics().ready == 2
 
 
@@ -281,8 +283,8 @@ def test_a_consumer_that_raises_in_a_run_loses_its_subscription_and_the_messages
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ProbeSubscriber[bytes]):
-        def on_held_run(self, items: list[bytes], holds: Claims) -> None:
-            raise KeyError(len(items), len(holds))
+        def on_run(self, run: Run[bytes]) -> None:
+            raise KeyError(run.size)
 
     queue = Queue("q", MemoryStorage(300))
     filled(queue, "a", "b")
@@ -291,7 +293,7 @@ def test_a_consumer_that_raises_in_a_run_loses_its_subscription_and_the_messages
     assert isinstance(probe.error, KeyError)
     assert "a subscriber raised in on_next" in caplog.text
     now = queue.statistics()
-    assert (now.consumers, now.ready, now.modified) == (0, 2, 2)
+    assert (now.consumers, now.ready, now.released, now.modified) == (0, 2, 2, 0)
     after = ProbeSubscriber[bytes](5)
     queue.subscribe(after)
     assert bodies(after) == ["a", "b"]
@@ -304,7 +306,7 @@ def test_a_browser_sees_a_message_before_a_run_takes_it() -> None:
     taking = taker(queue, 10)
     producer: Any = queue.producer()
     ManualPublisher[bytes]().subscribe(producer)
-    producer.on_run(iter(encoded("a", "b")))
+    producer.on_run(run_of(*encoded("a", "b")))
     assert bodies(probe) == ["a", "b"]
     assert numbers(taking) == [b"a", b"b"]
 

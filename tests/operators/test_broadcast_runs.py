@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from rstreams import Stream
-from rstreams._core.claims import Claims
-from rstreams._core.fast_paths import SharedRun
+from rstreams._core.run import Run
 from rstreams.abc import Subscription
 from rstreams.testing import ProbeSubscriber
 
@@ -39,11 +38,9 @@ class Single:
 class Taking(Single):
     """A subscriber that takes runs."""
 
-    def on_held_run(self, items: list[Any], holds: Claims) -> None:
-        assert len(items) == len(holds)
-        self.runs.append(items)
-        self.got += items
-        holds.done()
+    def on_run(self, run: Run[Any]) -> None:
+        self.runs.append(run)
+        self.got += run.items()
 
 
 def failing(most: int) -> Any:  # noqa: ANN401 - an iterator
@@ -92,27 +89,8 @@ def test_all_get_the_same_run() -> None:
         copies.subscribe(member)
         member.subscription.request(100)
     first, second, third = (member.runs for member in members)
-    assert [len(run) for run in first] == [100]
-    assert first[0] is second[0] is third[0]
-    assert isinstance(first[0], SharedRun)
-
-
-def test_what_is_made_of_a_shared_run_is_made_once() -> None:
-    made: list[int] = []
-
-    def make(item: int) -> str:
-        made.append(item)
-        if item > 5:
-            raise ValueError
-        return str(item)
-
-    run = SharedRun([1, 2, 3])
-    assert run.can_be_made_by(make)
-    assert run.can_be_made_by(make)
-    assert (run.made, made) == (["1", "2", "3"], [1, 2, 3])
-    assert run.can_be_made_by(repr)
-    assert run.made == ["1", "2", "3"]
-    assert not SharedRun([5, 6]).can_be_made_by(make)
+    assert [run.size for run in first] == [100]
+    assert first[0].made is second[0].made is third[0].made is not None, "what one makes of the items, all have"
 
 
 def test_a_subscriber_that_takes_single_items_has_the_source_read_no_further_than_it_takes() -> None:

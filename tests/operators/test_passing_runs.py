@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from rstreams import operators as ops
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.fast_paths import runs_of, signals_later
+from rstreams._core.fast_paths import signals_later
+from rstreams._core.run import runs_of
 from rstreams.abc import Publisher, Subscriber
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome, reject
 from rstreams.sinks.for_each_sink import ForEachSink

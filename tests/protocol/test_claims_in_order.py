@@ -181,7 +181,7 @@ def test_an_item_that_cannot_be_decoded_does_not_move_the_claims_on_the_others()
 
 
 def with_second_held() -> tuple[Consumer, list[Hold]]:
-    """Return a consumer that keeps its items one by one, and the hold that somebody else takes on the second item."""
+    """Return a consumer, and the hold that somebody else takes on the second item; items come one by one."""
     holds: list[Hold] = []
 
     def hold_the_second(payload: bytes) -> int:
@@ -190,14 +190,13 @@ def with_second_held() -> tuple[Consumer, list[Hold]]:
         return decode(payload)
 
     consumer = Consumer(decode=hold_the_second)
-    assert consumer.sink._claims is not None
-    consumer.sink._claims.whole_runs = False  # as behind `filter`
     return consumer, holds
 
 
 def test_an_item_that_somebody_else_holds_keeps_its_place() -> None:
     consumer, holds = with_second_held()
-    consumer.comes(4)
+    for _ in range(4):
+        consumer.comes(1)
     assert [consumer.next() for _ in range(3)] == [0, 1, 2]
     assert consumer.outcomes == {0: ACCEPTED}
     holds[0].done()
@@ -208,7 +207,8 @@ def test_an_item_that_somebody_else_holds_keeps_its_place() -> None:
 
 def test_an_item_that_somebody_else_holds_is_given_back_with_the_others() -> None:
     consumer, holds = with_second_held()
-    consumer.comes(3)
+    for _ in range(3):
+        consumer.comes(1)
     assert consumer.next() == 0
     consumer.sink.close(None)
     assert consumer.outcomes == {0: ACCEPTED, 2: RELEASED}
@@ -256,11 +256,8 @@ def test_items_of_a_lost_link_are_settled_and_the_peer_hears_nothing() -> None:
     assert (consumer.played.end.late, consumer.played.end.ledger.unsettled) == (3, 0)
 
 
-@pytest.mark.parametrize("whole_runs", [True, False])
-def test_items_that_came_settled_have_a_place_and_no_outcome(whole_runs: bool) -> None:  # noqa: FBT001
+def test_items_that_came_settled_have_a_place_and_no_outcome() -> None:
     consumer = Consumer()
-    assert consumer.sink._claims is not None
-    consumer.sink._claims.whole_runs = whole_runs
     consumer.comes(1)
     consumer.played.transfer(3, settled=True)
     consumer.comes(2)

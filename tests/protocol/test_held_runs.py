@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles, no_claims
 from rstreams._core.claims import RELEASED as GIVEN_BACK
-from rstreams._core.fast_paths import SharedRun
+from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_body, encode_item
@@ -74,7 +74,9 @@ class Runs:
         return Told(self.current, self.told)
 
     def send(self, *items: Any) -> None:  # noqa: ANN401 - items
-        self.subscriber.on_held_run(list(items), Claims(ToldRun(self.told, self.runs), 0, list(items)))
+        run = Run(Claims(ToldRun(self.told, self.runs), 0, list(items)), iter(list(items)))
+        self.subscriber.on_run(run)
+        run.close()
 
     def send_one(self, item: Any) -> None:  # noqa: ANN401 - an item
         self.current = item
@@ -293,12 +295,12 @@ def test_a_rejected_item_of_a_run_ends_a_publication() -> None:
 
 
 def test_a_run_that_several_links_get_is_encoded_once() -> None:
-    run = SharedRun([b"one", {"two": 2}, b"x" * 2000])
+    items, made = [b"one", {"two": 2}, b"x" * 2000], dict[Any, Any]()
     sources, frames = [Runs(), Runs()], list[Transfer]()
     for source in sources:
         played = PlayedSender(publisher=source, publish=False, encode=encode_item)
         played.grant(20)
-        source.subscriber.on_held_run(run, no_claims(3))
+        source.subscriber.on_run(Run(no_claims(3), iter(items), made=made))
         played.driver.turn()
         frames += [frame for frame in played.driver.sent if isinstance(frame, Transfer)]
     first, second = frames
@@ -310,7 +312,7 @@ def test_what_comes_in_a_shared_run_before_an_item_that_cannot_be_encoded_is_sen
     source = Runs()
     played = PlayedSender(publisher=source, publish=False, encode=encode_item)
     played.grant(20)
-    source.subscriber.on_held_run(SharedRun([b"one", object(), b"three"]), no_claims(3))
+    source.subscriber.on_run(Run(no_claims(3), iter([b"one", object(), b"three"]), made={}))
     played.driver.turn()
     (frame,) = (frame for frame in played.driver.sent if isinstance(frame, Transfer))
     assert [decode_body(payload) for payload in frame.payloads] == [b"one"]

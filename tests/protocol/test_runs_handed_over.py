@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import pytest
 
 from rstreams import operators
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.fast_paths import runs_of
+from rstreams._core.run import Run, runs_of
 from rstreams.abc import Publisher, Subscriber
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
 from rstreams.sinks.for_each_sink import ForEachSink
@@ -184,7 +184,7 @@ def test_an_interrupt_is_raised_and_the_item_in_hand_has_failed() -> None:
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError()])
 def test_who_raises_before_an_item_is_taken_has_failed_none_of_them(error: BaseException) -> None:
     class Raising(ListSink[int]):
-        def on_run(self, items: Iterator[int]) -> None:  # noqa: ARG002
+        def on_run(self, run: Run[int]) -> None:  # noqa: ARG002
             raise error
 
     sink = Raising(Changes())

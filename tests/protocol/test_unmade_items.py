@@ -8,7 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from rstreams._core.kept_items import KeptItems, UnmadeRun
+from rstreams._core.claims import no_claims
+from rstreams._core.kept_items import KeptItems
+from rstreams._core.run import Run
+from rstreams.abc import Hold
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, reject
 from rstreams.protocol.frames import Detach
 from rstreams.sinks.buffer_sink import BufferSink
@@ -171,23 +174,33 @@ def test_an_error_of_who_is_told_of_items_gives_the_items_back_and_an_interrupt_
     assert played.end.ledger.unsettled == played.end.ledger.buffered == 0
 
 
-def test_a_decoder_that_needs_its_item_in_hand_gets_it_at_once() -> None:
-    strategy = FailureStrategy(reject, forward=lambda payload, error, hold: hold.done())  # noqa: ARG005
-    loop = Loop(on_failure=strategy)
+def test_what_cannot_be_decoded_when_it_is_wanted_is_forwarded() -> None:
+    forwarded: list[int] = []
+
+    def forward(payload: bytes, error: BaseException, hold: Hold) -> None:
+        assert isinstance(error, ValueError)
+        forwarded.append(decode(payload))
+        hold.done()
+
+    loop = Loop(2, on_failure=FailureStrategy(reject, forward=forward))
     loop.comes(4)
-    assert loop.decoded == [0, 1, 2, 3]
+    assert (loop.decoded, forwarded) == ([], [])
+    assert loop.take() == [0, 1, 3]
+    assert forwarded == [2]
+    assert loop.outcomes == dict.fromkeys(range(4), ACCEPTED)
 
 
 def test_kept_items_stay_in_order_whether_they_are_made_or_not() -> None:
-    def unmade(*items: int) -> UnmadeRun:
-        return UnmadeRun(map(int, items), len(items), lambda _: True)
+    def unmade(*items: int) -> Run[int]:
+        waiting = iter(items)
+        return Run(no_claims(len(items)), map(int, waiting), waiting=waiting, waits=True)
 
     kept = KeptItems[int]()
     kept.put([1, 2])
-    kept.put_unmade(unmade(3, 4, 5))
-    kept.put_unmade(unmade())
+    kept.put_run(unmade(3, 4, 5), None)
+    kept.put_run(unmade(), None)
     kept.put(iter([6]))
-    kept.put_unmade(unmade(7))
+    kept.put_run(unmade(7), None)
     assert (len(kept), list(kept.made)) == (7, [1, 2])
     kept.make(4)
     assert (len(kept), list(kept.made)) == (7, [1, 2, 3, 4])

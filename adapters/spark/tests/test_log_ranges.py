@@ -17,6 +17,8 @@ from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 import rstreams
 from rstreams import Message, Node, Reconnect, Stream
+from rstreams._core.claims import no_claims
+from rstreams._core.run import Run
 from rstreams.message import encode_item
 from rstreams.net.dialects import RStreamsNode
 from rstreams.testing.probes import ManualPublisher
@@ -138,7 +140,8 @@ async def test_the_answer_to_a_drain_of_an_earlier_read_tells_nothing_of_this_on
     link.on_subscribe(subscription)
 
     def sent(*offsets: int) -> None:
-        link.on_run(encode_item(Message(b"", annotations={"x-stream-offset": offset})) for offset in offsets)
+        messages = [encode_item(Message(b"", annotations={"x-stream-offset": offset})) for offset in offsets]
+        link.on_run(Run(no_claims(len(messages)), iter(messages)))
 
     async def read(end: int, found: list[int]) -> None:
         part = await link.read(end, drains=True)

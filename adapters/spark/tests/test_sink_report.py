@@ -11,7 +11,7 @@ from rstreams_spark import _sink_report
 from rstreams_spark._rows import RowPublisher, SentRows
 from rstreams_spark._sink_report import SinkReport
 
-from rstreams.abc import Claims, Subscription
+from rstreams.abc import Claims, Run, Subscription
 
 
 class Link:
@@ -23,8 +23,8 @@ class Link:
     def on_subscribe(self, subscription: Subscription) -> None:
         subscription.request(10)
 
-    def on_held_run(self, _items: list[bytes], holds: Claims) -> None:
-        self.runs.append(holds)
+    def on_run(self, run: Run[bytes]) -> None:
+        self.runs.append(run.keep(len(list(run.items()))))
 
     def on_next(self, item: bytes) -> None: ...
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
@@ -27,6 +27,7 @@ from rstreams._checks.publishers import require_subscription
 from rstreams._core.asking_ahead import WINDOW, AskingAhead
 from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.demand import SLICE, TURN_S
+from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.errors import DeliveryFailed
@@ -228,12 +229,16 @@ class _Inbox(Sink[Any]):
 
     def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes
         """Receive an item."""
-        self.on_run(iter((item,)))
+        if not self.ended:
+            self._line.put(item)
+            self.outstanding -= 1
+            if len(self.waiting) == 1:
+                self._on_change()
 
-    def on_run(self, items: Iterator[Any]) -> None:
+    def on_run(self, run: Run[Any]) -> None:
         """Receive many items."""
         if not self.ended:
-            self._keep_run(self._line, items)
+            self._keep_run(self._line, run)
 
     # the workers call these
 

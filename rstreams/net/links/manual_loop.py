@@ -20,15 +20,18 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from rstreams._core.claims import DONE, NO_HOLD, RELEASED, Claims, Ending, Settles, end
+from rstreams._core.claims import DONE, NO_HOLD, RELEASED, Claims, Ending, Settles, end, no_claims
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
-from rstreams._core.fast_paths import unmade_runs_of
-from rstreams._core.kept_items import UnmadeRun
+from rstreams._core.run import Run, runs_of
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
 from rstreams.protocol.delivery import Delivery
 
 T = TypeVar("T")
+
+_BY_USER: Final = 0
+_BY_LOOP: Final = 1
+"""The epochs of the claims on the numbers of items: those of deliveries, and those of the loop."""
 
 
 class ManualLoopStage(Stage[T, Delivery[T]], Settles):
@@ -56,7 +59,7 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         """Hand over to `downstream`."""
         super().__init__(downstream)
         self.undecided: dict[int, tuple[Delivery[T], float]] = {}
-        self._to_loop = unmade_runs_of(downstream)
+        self._to_loop = runs_of(downstream)
         self._claims: ClaimsInOrder | None = None  # on the items, if they need any
         self._of_loop: ClaimsInOrder | None = None  # of the loop, on their numbers
         self._announced: list[Callable[[], None]] = []
@@ -68,46 +71,42 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         if not self._ended:
             if self._claims is not None:
                 self._claims.keep()
-            self._hand_over([item])
+            self._hand_over(iter((item,)), 1)
 
-    def on_run(self, items: Iterator[T]) -> None:
-        """Hand over many items; if the iterator raises, those before."""
+    def on_run(self, run: Run[T]) -> None:
+        """Hand over many items, which are made when the loop wants them, if they can wait so long."""
         if self._ended:
             return
+        if run.waits:
+            kept = run.keep(run.size)
+            if self._claims is not None:
+                self._claims.put(kept)
+            self._hand_over(run.items(), run.size, run)
+            return
         came: list[T] = []
-        claims = self._claims
         try:
-            if claims is None or claims.whole_runs:
-                came.extend(items)
-            else:
-                for item in items:
-                    came.append(item)
-                    claims.keep()
+            run.put_into(came, self._claims)
         finally:
-            self._hand_over(came)
+            self._hand_over(iter(came), len(came))
 
-    def on_unmade_run(self, run: UnmadeRun) -> None:
-        """Hand over many items before they are made."""
-        assert self._to_loop is not None, "a loop takes unmade runs"
+    def _hand_over(self, items: Iterator[T], size: int, run: Run[T] | None = None) -> None:
+        """Hand over items, perhaps those of `run`, as deliveries that are not made."""
+        assert self._to_loop is not None, "a loop takes runs"
         announced, self._announced = self._announced, []
         for settle in announced:
             settle()
-        begin, self._came = self._came, self._came + run.left
-        if self._of_loop is not None and run.left:
-            self._of_loop.put(Claims(_ByLoop(self), 0, range(begin, self._came)))
-        deliveries = map(self._delivery_of, run.items, repeat(trio.current_time()))
-        self._to_loop(UnmadeRun(deliveries, run.left, run.refuse))
-
-    def _hand_over(self, came: list[T]) -> None:
-        """Hand over items that are made, as deliveries that are not: others may wait that came before."""
-        self.on_unmade_run(UnmadeRun.certain(iter(came), len(came)))
+        begin, self._came = self._came, self._came + size
+        claims = no_claims(size) if self._of_loop is None else Claims(self, _BY_LOOP, range(begin, self._came))
+        deliveries = map(self._delivery_of, items, repeat(trio.current_time()))
+        refuse = None if run is None else run.refuse
+        self._to_loop(Run(claims, deliveries, waiting=run or items, waits=True, refuse=refuse))
 
     def _delivery_of(self, item: T, came: float) -> Delivery[T]:
         if self._claims is None:
             return Delivery(item, NO_HOLD)
         number = self._made
         self._made = number + 1
-        delivery = Delivery(item, Claims(self, 0, (number,)))
+        delivery = Delivery(item, Claims(self, _BY_USER, (number,)))
         self.undecided[number] = delivery, came
         return delivery
 
@@ -116,7 +115,6 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         self._claims = gather(self._upstream, loose=False)
         if self._claims is not None:
             self._of_loop = ClaimsInOrder(self.hold, loose=False, keeper=self)
-            self._of_loop.whole_runs = True
         return self._of_loop
 
     def oldest(self) -> str:
@@ -128,13 +126,13 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
     # the claims of the loop call these
 
     def keep(self, claims: ClaimsInOrder) -> None:
-        """Do nothing: the number is put into the claims of the loop before the item is handed over."""
+        """Do nothing: each item comes in a run, with the claim on its number."""
 
     def announce(self, settle: Callable[[], None]) -> None:
         """Ask when more items come: before that it does not matter which ones the loop is through with."""
         self._announced.append(settle)
 
-    def through_with(self, numbers: Sequence[int], how: Ending) -> None:
+    def _through_with(self, numbers: Sequence[int], how: Ending) -> None:
         """Hear from the loop what has become of items: only a failure decides, and that it gives items back."""
         if how is DONE:
             return
@@ -153,8 +151,11 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
 
     # as the source of the claims of deliveries
 
-    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
-        """End the claim on an item as the user decides."""
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:
+        """End the claim on an item as the user decides; or hear what the loop says."""
+        if epoch == _BY_LOOP:
+            self._through_with(places, how)
+            return
         assert self._claims is not None, "otherwise there is nothing to decide"
         (number,) = places
         del self.undecided[number]
@@ -176,19 +177,6 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         self._first = max(self._first, behind)
 
 
-class _ByLoop(Settles):
-    """The source of the claims of a loop on the numbers of items."""
-
-    __slots__ = ("_stage",)
-
-    def __init__(self, stage: ManualLoopStage[Any]) -> None:
-        self._stage = stage
-
-    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
-        """Tell the stage that the loop is through with items."""
-        self._stage.through_with(places, how)
-
-
 class _LeftToUser(Settles):
     """The source of the claims of stages on deliveries that the user settles: they only fail, or give back."""
 
@@ -204,12 +192,12 @@ class _LeftToUser(Settles):
         return all(delivery.settled for delivery in places)
 
 
-_LEFT_TO_USER: Final = _LeftToUser()
+LEFT_TO_USER: Final = _LeftToUser()
 
 
 def claims_beside(delivery: Delivery[Any]) -> Claims:
     """Return the claim of a stage on a delivery that the user settles; the user makes room, even if it is loose."""
-    return Claims(_LEFT_TO_USER, 0, (delivery,))
+    return Claims(LEFT_TO_USER, 0, (delivery,))
 
 
 def end_delivery(delivery: Delivery[Any], how: Ending) -> None:

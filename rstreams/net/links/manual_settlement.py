@@ -16,10 +16,10 @@ import trio
 
 from rstreams._core.claims import Claims, Ending, Settles, end
 from rstreams._core.claims_in_order import ClaimsInOrder
-from rstreams._core.fast_paths import runs_of, unmade_runs_of
+from rstreams._core.run import Run, runs_of
 from rstreams._stages.stage import Stage
 from rstreams.abc import Hold, Subscriber
-from rstreams.net.links.manual_loop import ManualLoopStage, claims_beside, longest
+from rstreams.net.links.manual_loop import LEFT_TO_USER, ManualLoopStage, claims_beside, longest
 from rstreams.protocol.delivery import Delivery
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 def manual_stage(downstream: Subscriber[Delivery[T]]) -> ManualStage[T] | ManualLoopStage[T]:
     """Return the stage that hands over each item to `downstream` in a `Delivery`."""
-    return ManualStage(downstream) if unmade_runs_of(downstream) is None else ManualLoopStage(downstream)
+    return ManualLoopStage(downstream) if getattr(downstream, "makes_later", False) else ManualStage(downstream)
 
 
 class ManualStage(Stage[T, Delivery[T]], Settles):
@@ -57,25 +57,29 @@ class ManualStage(Stage[T, Delivery[T]], Settles):
             self._handing = None
 
     @property
-    def on_run(self) -> Callable[[Iterator[T]], None] | None:
-        """What takes a run of items, see `rstreams._core.fast_paths.TakesRuns`; None if the subscriber takes none."""
-        return None if runs_of(self._downstream) is None else self._hand_over_run
+    def on_run(self) -> Callable[[Run[T]], None] | None:
+        """The function that takes a run, see `rstreams._core.run`; None if the subscriber takes none."""
+        return None if runs_of(self._downstream) is None else self._take_run
 
-    def _hand_over_run(self, items: Iterator[T]) -> None:
+    def _take_run(self, run: Run[T]) -> None:
         pass_on = runs_of(self._downstream)
         assert pass_on is not None, "asked for before"
+        deliveries: list[Delivery[T]] = []
+        claims = Claims(LEFT_TO_USER, 0, deliveries)
         try:
-            pass_on(self._deliveries_of(items))
+            pass_on(Run(claims, self._deliveries_of(run.items(), deliveries), waiting=run))
         except BaseException as error:
             self._fail_handed(error)
             raise
         finally:
             self._handing = None
 
-    def _deliveries_of(self, items: Iterator[T]) -> Iterator[Delivery[T]]:
+    def _deliveries_of(self, items: Iterator[T], made: list[Delivery[T]]) -> Iterator[Delivery[T]]:
         now = trio.current_time()
         for item in items:
-            yield self._delivery_of(item, now)
+            delivery = self._delivery_of(item, now)
+            made.append(delivery)
+            yield delivery
             self._handing = None  # the subscriber is through with it: the next item may raise, if it cannot be decoded
             if self._ended:
                 return

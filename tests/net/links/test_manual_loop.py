@@ -10,7 +10,7 @@ import pytest
 
 from rstreams import Delivery, Stream
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
-from rstreams._core.kept_items import UnmadeRun
+from rstreams._core.run import Run
 from rstreams.abc import Subscription
 from rstreams.message import decode_message
 from rstreams.net.links.manual_loop import ManualLoopStage
@@ -158,8 +158,9 @@ class Loop(ProbeSubscriber[Delivery[str]]):
         self.claims = claims
         super().on_subscribe(subscription)
 
-    def on_unmade_run(self, run: UnmadeRun) -> None:
-        for item in run.items:
+    def on_run(self, run: Run[Delivery[str]]) -> None:
+        self.claims.put(run.keep(run.size))
+        for item in run.items():
             self.on_next(item)
 
 

@@ -46,7 +46,7 @@ from collections.abc import Iterable, Iterator
 
 import trio
 
-from rstreams.abc import ClaimsInOrder, Subscription, gather
+from rstreams.abc import ClaimsInOrder, Run, Subscription, gather
 from rstreams.errors import Condition, DeliveryFailed, RemoteProtocolError
 from rstreams.message import decode_message
 from rstreams_spark._assigned import AssignedBatches
@@ -136,25 +136,26 @@ class IncomingRows:
             self._claims.keep()
         self._tell()
 
-    def on_run(self, items: Iterator[bytes]) -> None:
+    def on_run(self, run: Run[bytes]) -> None:
         """Take many messages."""
         assert self._claims is not None
-        if not self._claims.whole_runs:
-            for item in items:
-                self.on_next(item)
-            return
+        items, claims = run.items(keeps=True), self._claims
         try:
-            while True:
-                if self._known or self._unparsable is not None:
-                    for item in items:
-                        self._take_in(item)
-                    return
-                rare = self._add(items)
+            while not (self._known or self._unparsable is not None):
+                before = self._received
+                try:
+                    rare = self._add(items)
+                finally:
+                    claims.put(run.keep(self._received - before))
                 if rare is None:
                     return
                 self._received += 1
                 self._demand -= 1
-                self._add_rare(rare)
+                if not self._add_rare(rare):
+                    claims.put(run.keep(1))
+            for item in items:
+                if not self._take_in(item):
+                    claims.put(run.keep(1))
         finally:
             self._tell()
 

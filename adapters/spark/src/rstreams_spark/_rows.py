@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, overload
 
-from rstreams.abc import DONE, Claims, Ending, Hold, Settles, Subscriber
+from rstreams.abc import DONE, Claims, Ending, Hold, Run, Settles, Subscriber, runs_of
 
 
 class SentRow(NamedTuple):
@@ -85,7 +85,7 @@ class RowPublisher(Settles):
         self._finished = False
         self._ended = False
         self._subscriber: Subscriber[bytes] | None = None
-        self._on_held_run: Callable[[list[bytes], Claims], None] | None = None
+        self._on_run: Callable[[Run[bytes]], None] | None = None
 
     def add(self, rows: SentRows) -> None:
         """Send these rows also."""
@@ -107,7 +107,7 @@ class RowPublisher(Settles):
     def subscribe(self, subscriber: Subscriber[bytes]) -> None:
         """Begin the one subscription."""
         self._subscriber = subscriber
-        self._on_held_run = getattr(subscriber, "on_held_run", None)  # a link takes many rows in one call
+        self._on_run = runs_of(subscriber)  # a link takes many rows in one call
         subscriber.on_subscribe(self)
         self._emit()
 
@@ -134,12 +134,14 @@ class RowPublisher(Settles):
         try:
             while self._waiting and self.demand > 0 and not self._ended:
                 sent = True
-                if self._on_held_run is None:
+                if self._on_run is None:
                     self._sending = self._take(1)
                     subscriber.on_next(self._sending.messages[0])
                 else:
                     rows = self._take(self.demand)
-                    self._on_held_run(rows.messages, Claims(self, 0, rows))
+                    run = Run(Claims(self, 0, rows), iter(rows.messages))
+                    self._on_run(run)
+                    run.close()
         finally:
             self._emitting = False
         if sent and not self._waiting:

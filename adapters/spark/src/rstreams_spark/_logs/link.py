@@ -23,6 +23,7 @@ import pyarrow as pa
 import trio
 
 from rstreams import Connection
+from rstreams.abc import Run
 from rstreams.errors import RemoteProtocolError
 from rstreams_spark._columns import Column
 from rstreams_spark._logs.jumps import Jump, jumps_in
@@ -251,10 +252,14 @@ class LogLink:
 
     def on_next(self, item: bytes) -> None:
         """Take a message."""
-        self.on_run(iter((item,)))
+        self._take_in(iter((item,)))
 
-    def on_run(self, items: Iterator[bytes]) -> None:
-        """Take many messages; those of a link that has been attached again come from its old position."""
+    def on_run(self, run: Run[bytes]) -> None:
+        """Take many messages."""
+        self._take_in(run.items())
+
+    def _take_in(self, items: Iterator[bytes]) -> None:
+        """Take messages; those of a link that has been attached again come from its old position."""
         if self.is_lost:
             for _ in items:
                 pass

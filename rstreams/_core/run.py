@@ -1,0 +1,270 @@
+"""Runs: items that came together.
+
+One contract serves everyone who has many items at a time: a link, a queue, a multicast, a log, a shared stream, Spark.
+
+    the publisher   makes a `Run` of items that were requested, and calls `on_run` of a subscriber that takes runs
+                    (`runs_of`). Behind that it calls `end` or `close`. A single item comes by `on_next`
+    a stage         passes a run on, and puts its own work between: `then`
+    the subscriber  takes the items from `items()`, one after the other. It claims those that it keeps: `keep(n)`. A
+                    hold of the subscription is on the item made last, as it is in `on_next`
+
+When `on_run` returns, an item is in one of three states:
+
+    made, and neither kept nor held   it is done
+    kept, or held                     it has an outcome when the claim ends
+    not made                          the publisher has it back: the subscriber has ended the subscription
+
+An item may be impossible to make. Then `items()` raises, the item at `at` is used up, and the next step makes the one
+behind it. Inside `on_run` nobody catches that. The publisher does: the item fails, and if the stream goes on, the rest
+of the run comes with another call of `on_run`.
+
+A run that `waits` may also be kept before its items are made. The subscriber makes them when it wants them. It handles
+what a step then raises: it fails the claim on the item, and calls `refuse`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from operator import length_hint
+from typing import Any, Generic, Protocol, TypeVar
+
+from rstreams._core.claims import DONE, NO_HOLD, NOTHING, RELEASED, Claims, Hold
+from rstreams._core.claims_in_order import ClaimsInOrder
+
+T = TypeVar("T")
+
+
+class TakesRuns(Protocol):
+    """A subscriber that may take many items in one call, which costs it less than a signal for each."""
+
+    @property
+    def on_run(self) -> Callable[[Run[Any]], None] | None:
+        """The function that takes a run of items that were requested; None: it takes items one by one."""
+        ...
+
+
+def runs_of(subscriber: object) -> Callable[[Run[Any]], None] | None:
+    """Return the function of a subscriber that takes runs, or None if it takes items one by one."""
+    on_run: Callable[[Run[Any]], None] | None = getattr(subscriber, "on_run", None)
+    return on_run
+
+
+class Run(Generic[T]):
+    """Some items that came together, perhaps not made yet, with the claims on them; see the text of this module.
+
+    Args:
+        claims: The claims on them; nobody else ends these.
+        items: Makes one item in each step.
+        waiting: Tells `operator.length_hint` how many have not been made; None: `items` does.
+        waits: As below.
+        refuse: As below; None: each item can be made.
+        made: As below.
+
+    Attributes:
+        size: How many items came.
+        waits: Whether they may be kept before they are made.
+        refuse: To be called with what a step raised that was made later, when the claim on the item has failed. Returns
+            whether the stream goes on; then another item comes in the place of this one.
+        made: What others have made of the items, by the function that made it; None: nobody else has them.
+    """
+
+    __slots__ = (
+        "_claims",
+        "_drops",
+        "_held",
+        "_held_at",
+        "_items",
+        "_keeper",
+        "_kept",
+        "_out",
+        "_passed",
+        "_source",
+        "_waiting",
+        "made",
+        "refuse",
+        "size",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        claims: Claims,
+        items: Iterator[T],
+        *,
+        waiting: object = None,
+        waits: bool = False,
+        refuse: Callable[[BaseException], bool] | None = None,
+        made: dict[Callable[..., Any], list[Any]] | None = None,
+    ) -> None:
+        self._claims = claims
+        self._source: Iterator[Any] = items
+        self._items: Iterator[Any] = items
+        self._waiting = items if waiting is None else waiting
+        self.size = length_hint(self._waiting)
+        self.waits = waits
+        self.refuse = _never if refuse is None else refuse
+        self.made = made
+        self._drops = False  # a stage may drop items
+        self._passed: list[int] = []  # then: the places of the items that came through and are not kept
+        self._kept = 0  # the items before this place are kept
+        self._out: set[int] = set()  # the places of others that are kept or held
+        self._held_at = -1  # the place of the item in hand, if it is held, or kept by a single signal
+        self._held: Claims | None = None
+        self._keeper: ClaimsInOrder | None = None
+
+    def __length_hint__(self) -> int:
+        """Return how many items have not been made."""
+        return length_hint(self._waiting)
+
+    @property
+    def at(self) -> int:
+        """The place of the item that was made last; -1: none was."""
+        return self.size - length_hint(self._waiting) - 1
+
+    @property
+    def taken(self) -> int:
+        """How many items were made, or kept before that."""
+        return max(self._kept, self.at + 1)
+
+    # the subscriber calls these
+
+    def items(self, *, keeps: bool = False) -> Iterator[T]:
+        """Return what makes the items, beginning with the first one that is not made; `keeps`: some are to be kept."""
+        return self._noted() if keeps and self._drops else self._items
+
+    def keep(self, n: int) -> Claims:
+        """Return the claims on the first `n` items that have come and are not kept: they are kept now."""
+        claims, places = self._claims, self._claims.places
+        if not (self._out or self._drops):
+            begin, self._kept = self._kept, self._kept + n
+            return Claims(claims.source, claims.epoch, places if n == self.size else places[begin : begin + n])
+        kept = (self._passed if self._drops else self._undecided(self.at + 1))[:n]
+        del self._passed[:n]
+        self._out.update(kept)
+        return Claims(claims.source, claims.epoch, [places[at] for at in kept])
+
+    def put_into(self, kept: list[T] | deque[T], claims: ClaimsInOrder | None) -> None:
+        """Make all items, and put them into `kept` and the claims on them into `claims`; None: they need none.
+
+        An exception of a step passes through; the items before it are kept.
+        """
+        if claims is None:
+            kept.extend(self._items)
+            return
+        before = len(kept)
+        try:
+            kept.extend(self.items(keeps=True))
+        finally:
+            claims.put(self.keep(len(kept) - before))
+
+    def _noted(self) -> Iterator[T]:
+        for item in self._items:
+            self._passed.append(self.at)
+            yield item
+
+    # a stage calls this
+
+    def then(self, through: Callable[[Iterator[Any]], Iterator[Any]], *, drops: bool = False) -> Run[Any]:
+        """Have the work of a stage done to each item when it is made, by `through`; `drops`: it may drop items."""
+        self._items = through(self._items)
+        self._drops = self._drops or drops
+        self.waits = False  # the stage may end before the items are made
+        self.made = None
+        return self
+
+    # the subscription calls these
+
+    def hold(self) -> Hold:
+        """Take a hold on the item made last."""
+        held = self._claim()
+        return NO_HOLD if held is None else held.hold()
+
+    def keep_last(self, claims: ClaimsInOrder) -> None:
+        """Put the claim on the item made last into `claims`, when the subscriber is through with the item."""
+        at = self.size - length_hint(self._waiting) - 1  # `at`, without a call for each item
+        if self._held_at != at:
+            self._leave()
+            self._held_at, self._keeper = at, claims
+            self._out.add(at)
+        elif self._keeper is not claims:
+            claims.put_hold(self.hold())
+
+    def _claim(self) -> Claims | None:
+        """Return the claims on the item in hand, which others may share; None if there are none."""
+        at, claims = self.at, self._claims
+        if self._held_at != at:
+            if not self.in_hand or claims.source is NOTHING:
+                return None
+            self._leave()
+            self._held_at = at
+            self._out.add(at)
+            self._held = Claims(claims.source, claims.epoch, claims.places[at : at + 1])
+        elif self._keeper is not None:
+            keeper, self._keeper = self._keeper, None
+            self._held = Claims(claims.source, claims.epoch, claims.places[at : at + 1])
+            keeper.put_hold(self._held.hold())
+        return self._held
+
+    @property
+    def in_hand(self) -> bool:
+        """Whether the item made last is not kept: it may be held, or fail."""
+        at = self.at
+        return at >= self._kept and (at == self._held_at or at not in self._out)
+
+    def _leave(self) -> None:
+        """End the subscription's own claim on an item that was in hand."""
+        if self._keeper is not None:
+            claims = self._claims
+            self._keeper.put_place(claims.source, claims.epoch, claims.places[self._held_at])
+            self._keeper = None
+        elif self._held is not None:
+            self._held.done()
+            self._held = None
+
+    # the publisher calls these
+
+    def fail(self, error: BaseException) -> None:
+        """Fail the item made last, unless it is kept."""
+        if self._keeper is not None and self._held_at == self.at:
+            self._keeper, self._held_at = None, -1
+            claims = self._claims
+            claims.source.settle(claims.epoch, claims.places[self.at : self.at + 1], error)
+            return
+        held = self._claim()
+        if held is not None:
+            held.end_for_all(error)
+
+    def go_on(self) -> None:
+        """Go on behind an item that could not be made: stages do their work anew to those that follow."""
+        self._items = self._source
+        self._drops = False
+
+    def end(self) -> int:
+        """Say that the items are done that were made, and are neither kept nor held; return how many were taken."""
+        self._leave()
+        taken = self.taken
+        if taken > self._kept:
+            claims, places = self._claims, self._claims.places
+            if self._out:
+                places = [places[at] for at in self._undecided(taken)]
+            elif taken - self._kept < self.size:
+                places = places[self._kept : taken]
+            if len(places):
+                claims.source.settle(claims.epoch, places, DONE)
+        return taken
+
+    def close(self) -> None:
+        """Do as `end`, and give back the items that were not taken."""
+        taken, claims = self.end(), self._claims
+        if taken < self.size:
+            claims.source.settle(claims.epoch, claims.places[taken:], RELEASED)
+
+    def _undecided(self, end: int) -> list[int]:
+        """Return the places before `end` that are neither kept nor held."""
+        return [at for at in range(self._kept, end) if at not in self._out]
+
+
+def _never(error: BaseException) -> bool:
+    """Refuse an item that can be made; that does not happen."""
+    raise error
