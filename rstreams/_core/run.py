@@ -139,8 +139,8 @@ class Run(Generic[T]):
         if not (self._out or self._drops):
             begin, self._kept = self._kept, self._kept + n
             return Claims(claims.source, claims.epoch, places if n == self.size else places[begin : begin + n])
-        kept = (self._passed if self._drops else self._undecided(self.at + 1))[:n]
-        del self._passed[:n]
+        kept = [at for at in self._passed if at not in self._out] if self._drops else self._undecided(self.at + 1)
+        kept, self._passed = kept[:n], kept[n:]
         self._out.update(kept)
         return Claims(claims.source, claims.epoch, [places[at] for at in kept])
 
