@@ -144,7 +144,7 @@ class _StreamReader:
         service = self.service
         self.previous = -1 if self.position is None else self.position - 1
         self.life = service.lives
-        faults = service.world.faults
+        began = service.world.faults, service.world.now()
         options: dict[str, Any] = {} if self.position is None else {"start": self.position or "first"}
         stream = connection.stream(
             "numbers", settlement=self.settlement, window=self.window, pack_items=self.pack_items, **options
@@ -153,7 +153,7 @@ class _StreamReader:
             async with stream.open() as numbers:
                 async for each in numbers:
                     number = each.item if self.settlement == "manual" else each
-                    self._judge(number, faults)
+                    self._judge(number, *began)
                     await trio.sleep(self.pause_s * self.random.random())
                     self._handled(number, each)
             self._judge_end(None)
@@ -168,15 +168,16 @@ class _StreamReader:
         self.handled = max(self.handled, number + 1)
         self.service.world.note("level", of=f"items of {self.name}", value=number, most=self.service.size - 1)
 
-    def _judge(self, number: int, faults: int) -> None:
-        """Judge an item that came behind `previous`."""
+    def _judge(self, number: int, faults: int, began_s: float) -> None:
+        """Judge an item that came behind `previous`; there had been so many faults when the stream began."""
         previous, self.previous = self.previous, number
         if number == previous + 1:
             return
         what = f"{self.name} ({self.settlement}) got {number} behind {previous}"
         if previous == -1 and self._goes_on() and (number <= self.handled or self.settlement == "at_most_once"):
             return
-        if self.service.world.faults > faults and self.position is None:
+        world = self.service.world
+        if (world.faults > faults or world.disturbed_until_s > began_s) and self.position is None:
             if number == 0 and self._may_begin_again():
                 return
             if self.settlement == "at_most_once" and number > previous and self.service.keep_s:
