@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import repeat
 from typing import Any
 
@@ -13,7 +13,7 @@ import trio
 import rstreams
 from rstreams import Delivery, Node, Stream
 from rstreams.errors import ConfigError
-from rstreams.net._proton.parts import READ_BYTES
+from rstreams.net._proton.incoming_frames import READ_BYTES
 from rstreams.net._proton.unfinished import FREE_BUFFER_BYTES
 from rstreams.net.transport.listener import Listener
 from tests.net.over_tcp import connected, pump_of, until
@@ -219,6 +219,9 @@ async def test_the_engine_keeps_a_small_buffer_for_a_large_message_that_has_not_
             assert unfinished.size <= count * frame_bytes
 
 
+WINDOW_BYTES = 100_000_000  # in a session with a window, here of 95 frames, the engine has the bytes
+
+
 def halves(count: int) -> bytes:
     """Return half a message on each of so many links; the engine's buffer of each has 16 KiB."""
     each = (transfer_frame(at, b"", more=True, handle=at, payload=bytes(12_000)) for at in range(count))
@@ -226,7 +229,7 @@ def halves(count: int) -> bytes:
 
 
 async def test_buffers_of_half_messages_count_until_their_connection_ends() -> None:
-    async with Node() as node:
+    async with Node(window_bytes=WINDOW_BYTES) as node:
         node.queue("work")
         listener = await node.listen("127.0.0.1:0")
         stranger = await Stranger.at(listener)
@@ -238,16 +241,16 @@ async def test_buffers_of_half_messages_count_until_their_connection_ends() -> N
         await until(lambda: node.statistics().unfinished_bytes == 0)
 
 
-async def test_a_peer_that_fills_too_many_buffers_loses_its_connection() -> None:
-    async with Node(max_unfinished_bytes=1_000_000) as node:
+async def test_a_peer_that_fills_too_many_buffers_loses_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async with Node(max_unfinished_bytes=1_000_000, window_bytes=WINDOW_BYTES) as node:
         node.queue("work")
         listener = await node.listen("127.0.0.1:0")
         stranger = await Stranger.at(listener)
         async with stranger.stream:
             await stranger.sends_to(*["work"] * 70)
-            await stranger.stream.send_all(halves(70))
-            await stranger.hears(LIMIT)
-            assert b"the buffers of this connection have" in stranger.heard
+            with suppress(trio.BrokenResourceError):  # the node may hang up before it has read all
+                await stranger.stream.send_all(halves(70))
+            await until(lambda: "the buffers of this connection have" in caplog.text)
         await until(lambda: node.statistics().unfinished_bytes == 0)
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import struct
 import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from cproton_ffi import ffi, lib
 
+from rstreams._codec.decode import Malformed, skip_value
 from rstreams.message import encode_item
 from rstreams.net._proton.loops import TOLD_EVENTS, begin
 from rstreams.net._proton.pointers import Delivery, Pointer
@@ -20,7 +22,36 @@ from tests.oracles.frame_walk import walk
 _put_tag: Final = struct.Struct(">I").pack_into
 
 
-_uncleared: Final = ffi.new_allocator(should_clear_after_alloc=False)
+_read_2u32: Final = struct.Struct(">II").unpack_from
+_DISPOSITION: Final = 1 << 5
+_TRANSFER: Final = b"\x00\x53\x14"
+_UINT, _BOOL, _ANY = {0x40, 0x43, 0x52, 0x70}, {0x40, 0x41, 0x42, 0x56}, set[int]()
+_KINDS: Final = (_UINT, _UINT, {0x40, 0xA0, 0xB0}, _UINT, _BOOL, _BOOL, {0x40, 0x50}, _ANY, _BOOL, _BOOL)
+"""The constructors of a transfer's fields."""
+
+
+class Arrivals:
+    """The messages that come on a link: their formats, and what was read of the first one."""
+
+    def __init__(self, link: Pointer) -> None:
+        self.link = link
+        self.inside = self.unwanted = False
+        self.formats: deque[int] = deque()
+        self.begun = b""
+
+    def take_in(self) -> bytes:
+        """Read what the engine has of the current delivery; return all that was read of it."""
+        size = int(lib.pn_delivery_pending(lib.pn_link_current(self.link)))
+        room = ffi.new("char[]", size)
+        if size and lib.pn_link_recv(self.link, room, size) == size:
+            self.begun += ffi.unpack(room, size)
+        if self.unwanted or self.formats[0]:
+            self.begun = b""
+        return self.begun
+
+    def remove_first(self) -> None:
+        self.formats.popleft()
+        self.begun, self.unwanted = b"", False
 
 
 class PythonLoops:
@@ -28,6 +59,8 @@ class PythonLoops:
 
     def __init__(self) -> None:
         """Make room for one message and one tag."""
+        self._links: dict[tuple[int, int], Arrivals | None] = {}
+        self._passing = 0
         # Another thread may run while the engine copies. Therefore no two connections share these.
         self._room = 16 * 1024
         self._buffer = ffi.new("char[]", self._room)
@@ -53,40 +86,141 @@ class PythonLoops:
             pop(collector)
         return [(link, count, link in flows) for link, count in deliveries.items()]
 
-    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool]:
-        current, partial, settled_of = lib.pn_link_current, lib.pn_delivery_partial, lib.pn_delivery_settled
-        pending, aborted, settle = lib.pn_delivery_pending, lib.pn_delivery_aborted, lib.pn_delivery_settle
-        recv, advance = lib.pn_link_recv, lib.pn_link_advance
-        unpack, buffer, room = ffi.unpack, self._buffer, self._room
-        limit = most_bytes or sys.maxsize
+    def arrivals(self, link: Pointer, *, beside: bool) -> Arrivals:  # noqa: ARG002 - nothing goes beside the engine
+        return Arrivals(link)
+
+    def expect(self, channel: int, handle: int, arrivals: Arrivals | None) -> None:
+        self._links[channel, handle] = arrivals
+
+    def take(self, transport: Pointer, data: bytes | bytearray | memoryview, at: int, most: int) -> tuple[int, int]:
+        """Return only where whole frames begin, and take no part of a transfer."""
+        view, size = memoryview(data), len(data)
+        if self._passing:
+            step = min(self._passing, size - at)
+            self.feed(transport, view[at : at + step])
+            self._passing -= step
+            at += step
+        while at < size:
+            end, told = walk(data, at, _DISPOSITION, most)
+            self.feed(transport, view[at:end])
+            self._passing = max(0, end - size)
+            at = min(end, size)
+            frame = bytes(view[at : at + told]) if told > 0 else b""
+            begin = 4 * frame[4] if frame else 0
+            if len(frame) < told or frame[begin : begin + 3] != _TRANSFER or not self._note(frame, begin + 3):
+                return at, told
+            self.feed(transport, frame)
+            at += told
+        return at, 0
+
+    def _note(self, frame: bytes, at: int) -> bool:
+        """Note the message-format of a transfer; tell whether its fields can be read."""
+        kinds, values = [], []
+        try:
+            if frame[at] not in (0xC0, 0xD0):
+                return False
+            wide = frame[at] == 0xD0
+            list_size, count = _read_2u32(frame, at + 1) if wide else (frame[at + 1], frame[at + 2])
+            end = at + (5 if wide else 2) + list_size
+            at += 9 if wide else 3
+            for _ in range(min(count, len(_KINDS))):
+                kinds.append(frame[at])
+                start, at = at, skip_value(frame, at)
+                values.append(frame[start + 1 : at])
+        except Malformed:
+            return False
+        if (
+            at > end
+            or end > len(frame)
+            or not all(kind in known for kind, known in zip(kinds, _KINDS, strict=False) if known)
+        ):
+            return False
+        if not kinds or kinds[0] == 0x40:
+            return False
+        numbers = [int.from_bytes(value, "big") for value in values] + [0] * len(_KINDS)
+        on = [kind == 0x41 or (kind == 0x56 and number > 0) for kind, number in zip(kinds, numbers, strict=False)]
+        on += [False] * len(_KINDS)
+        arrivals = self._links.get((int.from_bytes(frame[6:8], "big"), numbers[0]))
+        if arrivals is not None:
+            if not arrivals.inside:
+                arrivals.formats.append(numbers[3])
+            arrivals.inside = on[5] and not on[9]
+        return True
+
+    def rooms(self) -> Sequence[memoryview]:
+        return ()
+
+    def take_rooms(self, transport: Pointer, came: int) -> bytes:
+        raise AssertionError(transport, came)
+
+    def end_frames(self, transport: Pointer) -> None: ...
+
+    def read(
+        self, arrivals: Arrivals, most: int, most_bytes: int
+    ) -> tuple[Sequence[Delivery], list[bytes], bool, bool]:
+        link, limit = arrivals.link, most_bytes or sys.maxsize
         deliveries: list[Delivery] = []
         messages: list[bytes] = []
         settled = False
-        while len(messages) < most:
-            delivery = current(link)
-            if not delivery or partial(delivery):
+        while len(messages) < most and (delivery := lib.pn_link_current(link)):
+            if lib.pn_delivery_partial(delivery):
                 break
-            if settled_of(delivery) is not settled:
+            if lib.pn_delivery_settled(delivery) is not settled:
                 if messages:
                     break
                 settled = not settled
-            size = pending(delivery)
-            if size > limit and not aborted(delivery):
-                break
-            into = buffer if size <= room else _uncleared("char[]", size)
-            if size and recv(link, into, size) == size:
-                messages.append(unpack(into, size))
-            elif aborted(delivery):
-                settle(delivery)  # this also advances
+            if lib.pn_delivery_aborted(delivery):
+                lib.pn_delivery_settle(delivery)  # this also advances
+                arrivals.remove_first()
                 continue
-            else:
-                messages.append(b"")
-            if settled:
-                settle(delivery)  # this also advances
-            else:
-                advance(link)
+            if arrivals.formats[0] or len(arrivals.begun) + lib.pn_delivery_pending(delivery) > limit:
+                break
+            messages.append(arrivals.take_in())
+            arrivals.remove_first()
             deliveries.append(delivery)
-        return deliveries, messages, settled
+            if settled:
+                lib.pn_delivery_settle(delivery)  # this also advances
+            else:
+                lib.pn_link_advance(link)
+        return deliveries, messages, settled, False
+
+    def read_in_parts(self, arrivals: Arrivals) -> None: ...
+
+    def read_part(self, arrivals: Arrivals) -> tuple[Delivery, bytes, bool, bool, bool] | None:
+        delivery = lib.pn_link_current(arrivals.link)
+        if not delivery or arrivals.formats[0]:
+            return None
+        aborted, settled, more = (
+            bool(tell(delivery)) for tell in (lib.pn_delivery_aborted, lib.pn_delivery_settled, lib.pn_delivery_partial)
+        )
+        part = b"" if aborted else arrivals.take_in()
+        arrivals.begun = b""
+        if more and not part:
+            return None
+        if not more:
+            arrivals.remove_first()
+            if settled or aborted:
+                lib.pn_delivery_settle(delivery)
+            else:
+                lib.pn_link_advance(arrivals.link)
+        return delivery, part, settled, more, aborted
+
+    def current(self, arrivals: Arrivals, *, takes_in: bool = False) -> tuple[int, int]:
+        delivery = lib.pn_link_current(arrivals.link)
+        if not delivery:
+            return 0, 0
+        if takes_in and not lib.pn_delivery_aborted(delivery):
+            arrivals.take_in()
+        return len(arrivals.begun), arrivals.formats[0]
+
+    def close(self, arrivals: Arrivals) -> None: ...
+
+    def drop(self, arrivals: Arrivals, *, is_gone: bool) -> None:
+        if is_gone:
+            arrivals.remove_first()
+        else:
+            arrivals.begun = b""
+            arrivals.unwanted = True
 
     def send(
         self,
@@ -148,20 +282,6 @@ class PythonLoops:
                 return
             at += taken
 
-    def expect(self, channel: int, handle: int, link: Pointer, most: int) -> None: ...
-
-    def expect_no_more(self, channel: int, handle: int) -> None: ...
-
-    feed_frames = feed
-
-    def end_frames(self, transport: Pointer) -> None: ...
-
-    def message_of(self, part: bytes) -> bytes:
-        return part
-
-    def memory(self, size: int) -> bytes:
-        return bytes(size)
-
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         view, total = ffi.from_buffer(buffer), 0
         while total < len(buffer) and (pending := lib.pn_transport_pending(transport)) > 0:
@@ -171,7 +291,5 @@ class PythonLoops:
             total += size
         return total
 
-    def walk(
-        self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int, large: int = 0
-    ) -> tuple[int, int]:
-        return walk(data, at, passing, most, large)
+    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
+        return walk(data, at, passing, most)

@@ -1,5 +1,4 @@
-/* Messages that go beside the engine, in slots that those of _arriving.h have, too. Before this header: the table `pn`
-   of _loops.c.
+/* Messages that go beside the engine, in slots. Before this header: the table `pn` of _loops.c.
 
    The engine copies each byte of a message three times, and keeps a buffer of the message's size with each delivery
    until that is settled. Therefore it gets a placeholder for a message that fits into one frame. In the output the
@@ -19,9 +18,7 @@ enum {
     TAG_FIELD = 2 + TAG,                /* its type and its size come before it */
     LEAST_FRAME = 8 + 3 + PLACEHOLDER,  /* its header, the performative's descriptor and the placeholder */
     ROOM = 32 * 1024,                   /* output of the engine that is looked at together */
-    BEGINNING = 128,                    /* more than a transfer that comes takes before its message */
 };
-static const uint32_t NO_ACCOUNT = UINT32_MAX; /* of a message that comes */
 static const char PROTOCOL[4] = "AMQP", TRANSFER[3] = "\0S\x14";
 
 struct slot {
@@ -37,17 +34,22 @@ struct account {
     size_t bytes; /* of messages that wait; an account without bytes may be given to another session */
 };
 
-/* What comes from the peer: see _arriving.h. */
+/* What comes from the peer: see _incoming.h. */
 struct input {
-    PyObject *links;           /* those whose messages come beside the engine, by `key_of` */
-    struct expected *last;     /* the link of the last transfer; NULL: look it up */
+    PyObject *body_at; /* the function of section_heads.py */
+    PyObject *links;   /* the `arrivals` of links on which the peer sends, by `key_of` */
+    PyObject *last;    /* that of the last transfer, borrowed; NULL: look it up */
     uint64_t last_key;
-    PyObject *message;         /* the one that comes */
-    void *link;                /* of this message */
-    size_t message_at;         /* how much of it has come */
-    size_t begun;              /* bytes in `beginning` */
-    size_t passing;            /* bytes still to come of a frame that the engine gets as it is */
-    char beginning[BEGINNING]; /* of a frame, until there is enough of it to tell; then of the transfer of `message` */
+    size_t passing;    /* bytes still to come of a frame that the engine gets as it is */
+    PyObject *coming;  /* the `arrivals` of the transfer whose payload comes; NULL: there is none */
+    bool more;         /* of this transfer */
+    size_t payload;    /* its size */
+    size_t left;       /* how much of that is still to come */
+    size_t skipped;    /* the bytes of the transfer that were before what is left, when it began */
+    char *head;        /* what it has before its payload */
+    size_t head_size, head_room;
+    char *heads; /* the rooms for the heads of the transfers behind it */
+    size_t rooms; /* how many */
 };
 
 struct beside {
@@ -76,21 +78,25 @@ static void free_beside(PyObject *capsule)
     for (uint32_t i = 0; i < beside->slot_count; i++)
         Py_XDECREF(beside->slots[i].message);
     Py_XDECREF(beside->message);
-    Py_XDECREF(beside->input.message);
+    Py_XDECREF(beside->input.body_at);
     Py_XDECREF(beside->input.links);
+    Py_XDECREF(beside->input.coming);
+    PyMem_Free(beside->input.head);
+    PyMem_Free(beside->input.heads);
     PyMem_Free(beside->slots);
     PyMem_Free(beside->accounts);
     PyMem_Free(beside->engine);
     PyMem_Free(beside);
 }
 
-PyDoc_STRVAR(new_beside_doc, "new_beside(secret): return the messages of a connection that go beside the engine: none yet.");
+PyDoc_STRVAR(new_beside_doc, "new_beside(secret, body_at): return the messages of a connection that go beside the engine: none yet.");
 
-static PyObject *new_beside(PyObject *Py_UNUSED(module), PyObject *secret)
+static PyObject *new_beside(PyObject *Py_UNUSED(module), PyObject *args)
 {
+    PyObject *body_at;
     char *bytes;
     Py_ssize_t size;
-    if (PyBytes_AsStringAndSize(secret, &bytes, &size) < 0)
+    if (!PyArg_ParseTuple(args, "y#O:new_beside", &bytes, &size, &body_at))
         return NULL;
     if (size != SECRET)
         return PyErr_Format(PyExc_ValueError, "a secret of %d bytes is needed", (int)SECRET);
@@ -102,8 +108,10 @@ static PyObject *new_beside(PyObject *Py_UNUSED(module), PyObject *secret)
         PyMem_Free(beside);
         return NULL;
     }
+    beside->input.body_at = Py_NewRef(body_at);
     PyObject *capsule = PyCapsule_New(beside, CAPSULE, free_beside);
     if (capsule == NULL) {
+        Py_DECREF(body_at);
         Py_DECREF(beside->input.links);
         PyMem_Free(beside);
     }
@@ -164,8 +172,7 @@ static struct slot *put(struct beside *beside, void *link, uint32_t account, PyO
     slot->account = account;
     slot->uses++;
     beside->used++;
-    if (account != NO_ACCOUNT)
-        beside->accounts[account].bytes += (size_t)PyBytes_Size(message);
+    beside->accounts[account].bytes += (size_t)PyBytes_Size(message);
     memcpy(placeholder, beside->secret, SECRET);
     memcpy(placeholder + SECRET, &number, 4);
     memcpy(placeholder + SECRET + 4, &slot->uses, 4);
@@ -192,8 +199,7 @@ static PyObject *empty(struct beside *beside, uint32_t number)
     slot->next_free = beside->free;
     beside->free = number;
     beside->used--;
-    if (slot->account != NO_ACCOUNT)
-        beside->accounts[slot->account].bytes -= (size_t)PyBytes_Size(message);
+    beside->accounts[slot->account].bytes -= (size_t)PyBytes_Size(message);
     return message;
 }
 

@@ -14,66 +14,6 @@ static uint32_t read_u32(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Skip a uint or a null at `*at`. `end` is the end of the fields, `had` the end of the bytes that have come. */
-static enum kind skip_uint(const unsigned char **at, const unsigned char *end, const unsigned char *had)
-{
-    if (*at >= end)
-        return LOOK;
-    if (*at >= had)
-        return TOO_SHORT;
-    switch (**at) {
-    case 0x40:
-    case 0x43:
-        *at += 1;
-        return PASSES;
-    case 0x52:
-        *at += 2;
-        return PASSES;
-    case 0x70:
-        *at += 5;
-        return PASSES;
-    default:
-        return LOOK;
-    }
-}
-
-/* Skip a binary or a null at `*at`, in the same way. */
-static enum kind skip_binary(const unsigned char **at, const unsigned char *end, const unsigned char *had)
-{
-    if (*at >= end)
-        return LOOK;
-    if (*at >= had)
-        return TOO_SHORT;
-    size_t head = **at == 0xa0 ? 2 : **at == 0xb0 ? 5 : 1;
-    if (head == 1 && **at != 0x40)
-        return LOOK;
-    if ((size_t)(end - *at) < head)
-        return LOOK;
-    if ((size_t)(had - *at) < head)
-        return TOO_SHORT;
-    size_t size = head == 2 ? (*at)[1] : head == 5 ? read_u32(*at + 1) : 0;
-    if ((size_t)(end - *at) - head < size)
-        return LOOK;
-    *at += head + size;
-    return PASSES;
-}
-
-/* Tell whether the message-format of a transfer is 0 or absent: its first fields are at `at`, and there are `count`. */
-static enum kind look_at_format(const unsigned char *at, uint32_t count, const unsigned char *end, const unsigned char *had)
-{
-    if (count < 4)
-        return PASSES;
-    enum kind kind;
-    if ((kind = skip_uint(&at, end, had)) != PASSES || (kind = skip_uint(&at, end, had)) != PASSES ||
-        (kind = skip_binary(&at, end, had)) != PASSES)
-        return kind;
-    if (at >= end)
-        return LOOK;
-    if (at >= had)
-        return TOO_SHORT;
-    return *at == 0x40 || *at == 0x43 ? PASSES : LOOK; /* another encoding of 0 is recognized in Python */
-}
-
 /* Look at the frame of `size` bytes at `frame`, of which `had` bytes have come, at least 8. */
 static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t had, uint32_t passing)
 {
@@ -89,7 +29,6 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
         return TOO_SHORT;
     if (at[0] != 0 || at[1] != 0x53 || at[2] < 0x10 || at[2] > 0x18 || !(passing >> (at[2] - 0x10) & 1))
         return LOOK;
-    bool is_transfer = at[2] == A_TRANSFER;
     uint32_t width = at[3] == 0xc0 ? 1 : at[3] == 0xd0 ? 4 : 0; /* of the size and the count of the list */
     if (width == 0)
         return at[3] == 0x45 ? PASSES : LOOK;
@@ -98,18 +37,16 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
         return LOOK;
     if (came - at < 2 * (ptrdiff_t)width)
         return TOO_SHORT;
-    uint32_t list = width == 1 ? at[0] : read_u32(at), count = width == 1 ? at[1] : read_u32(at + 4);
+    uint32_t list = width == 1 ? at[0] : read_u32(at);
     if (list < width || list > (size_t)(end - at) - width)
         return LOOK;
-    end = at + width + list;
-    return is_transfer ? look_at_format(at + 2 * width, count, end, came < end ? came : end) : PASSES;
+    return PASSES;
 }
 
 PyDoc_STRVAR(walk_doc,
-             "walk(data, at, passing, most, large=0): walk over the frames of one direction of a connection.\n\n"
+             "walk(data, at, passing, most): walk over the frames of one direction of a connection.\n\n"
              "data: bytes. at: where a frame begins in them. passing: the performatives that are passed over, bit n for the "
-             "one of code 0x10 + n; but no transfer with a message-format other than 0. most: the largest frame that is "
-             "allowed. large: the size from which on no transfer is passed over; 0: any is.\n\n"
+             "one of code 0x10 + n. most: the largest frame that is allowed.\n\n"
              "Returns the place where it stopped, and why: a number above 0 is the size of a frame that begins there and "
              "must be read, and may end behind the data; 0: there are too few bytes to tell, or none, and a place behind "
              "the data is the end of the last frame; -1: no frame can begin there.");
@@ -118,8 +55,8 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer data;
     Py_ssize_t at;
-    unsigned int passing, most, large = 0;
-    if (!PyArg_ParseTuple(args, "y*nII|I:walk", &data, &at, &passing, &most, &large))
+    unsigned int passing, most;
+    if (!PyArg_ParseTuple(args, "y*nII:walk", &data, &at, &passing, &most))
         return NULL;
     const unsigned char *start = data.buf;
     long long size = 0;
@@ -129,8 +66,7 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
             size = -1;
             break;
         }
-        uint32_t passes = large != 0 && told >= large ? passing & ~(1u << (A_TRANSFER - 0x10)) : passing;
-        enum kind kind = look_at_frame(start + at, told, (size_t)(data.len - at), passes);
+        enum kind kind = look_at_frame(start + at, told, (size_t)(data.len - at), passing);
         if (kind != PASSES) {
             size = kind == LOOK ? told : 0;
             break;

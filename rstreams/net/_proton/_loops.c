@@ -137,12 +137,6 @@ static bool is_bound(void)
     return pn.delivery != NULL;
 }
 
-#include "_frame_walk.h"
-#include "_beside.h"
-#include "_arriving.h"
-
-/* -------------------------------------------------------------------------------------------------------- receiving */
-
 static int append(PyObject *list, PyObject *owned)
 {
     if (owned == NULL)
@@ -152,77 +146,12 @@ static int append(PyObject *list, PyObject *owned)
     return failed;
 }
 
-/* Return the message of the current delivery, which has come whole; it stays where it is if there is no memory. */
-static PyObject *read_message(struct beside *beside, void *link, size_t size)
-{
-    PyObject *message = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
-    if (message != NULL && size > 0 && pn.link_recv(link, PyBytes_AsString(message), size) != (ptrdiff_t)size) {
-        Py_DECREF(message);
-        PyErr_SetString(PyExc_SystemError, "the engine gave less of a message than it had");
-        return NULL;
-    }
-    PyObject *other = message != NULL && size == PLACEHOLDER ? arrived(beside, PyBytes_AsString(message)) : NULL;
-    if (other != NULL) {
-        Py_DECREF(message);
-        return other;
-    }
-    return message;
-}
+#include "_frame_walk.h"
+#include "_beside.h"
+#include "_arrivals.h"
+#include "_incoming.h"
 
-PyDoc_STRVAR(read_doc, "read(beside, link, most, most_bytes): take up to `most` whole deliveries, all settled or all not, and none "
-                       "larger than `most_bytes`, unless that is 0: (their addresses as bytes, messages, settled).");
-
-static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    struct beside *beside;
-    void *link, *delivery;
-    Py_ssize_t most, most_bytes, count = 0;
-    if (!PyArg_ParseTuple(args, "O&O&nn:read", take_beside, &beside, take_address, &link, &most, &most_bytes) || !is_bound())
-        return NULL;
-    size_t limit = most_bytes > 0 ? (size_t)most_bytes : PY_SSIZE_T_MAX;
-    bool settled = false;
-    PyObject *messages = PyList_New(0), *deliveries = NULL;
-    void **taken = PyMem_Malloc((most > 0 ? (size_t)most : 1) * sizeof(void *));
-    if (taken == NULL)
-        PyErr_NoMemory();
-    if (taken == NULL || messages == NULL)
-        goto failed;
-    while (count < most && (delivery = pn.link_current(link)) != NULL && !pn.delivery_partial(delivery)) {
-        if (pn.delivery_settled(delivery) != settled) {
-            if (count > 0)
-                break;
-            settled = !settled;
-        }
-        if (pn.delivery_aborted(delivery)) {
-            pn.delivery_settle(delivery); /* this also advances */
-            continue;
-        }
-        size_t size = pn.delivery_pending(delivery);
-        if (size > limit)
-            break;
-        PyObject *message = read_message(beside, link, size);
-        if (message == NULL && count > 0 && PyErr_ExceptionMatches(PyExc_MemoryError)) {
-            PyErr_Clear(); /* the messages before it are handed over first */
-            break;
-        }
-        if (append(messages, message) < 0)
-            goto failed;
-        if (settled)
-            pn.delivery_settle(delivery); /* this also advances */
-        else
-            pn.link_advance(link);
-        taken[count++] = delivery;
-    }
-    deliveries = PyBytes_FromStringAndSize((const char *)taken, count * (Py_ssize_t)sizeof(void *));
-    if (deliveries == NULL)
-        goto failed;
-    PyMem_Free(taken);
-    return Py_BuildValue("NNO", deliveries, messages, settled ? Py_True : Py_False);
-failed:
-    PyMem_Free(taken);
-    Py_XDECREF(messages);
-    return NULL;
-}
+/* --------------------------------------------------------------------------------------------------------- settling */
 
 PyDoc_STRVAR(settle_doc, "settle(deliveries, state): give each delivery the outcome `state`, and settle it. Takes a list of "
                          "addresses, or what `read` returned, or a part of it from a view.");
@@ -356,41 +285,37 @@ static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_NewRef(Py_None);
 }
 
-PyDoc_STRVAR(memory_doc, "memory(size): return bytes of any values, which nobody has seen yet.");
-
-static PyObject *memory(PyObject *Py_UNUSED(module), PyObject *size)
-{
-    size_t bytes = PyLong_AsSize_t(size);
-    if (bytes == (size_t)-1 && PyErr_Occurred())
-        return NULL;
-    return PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
-}
-
 /* ---------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS, bind_doc},
+    {"close", close_arrivals, METH_O, close_doc},
+    {"current", current, METH_VARARGS, current_doc},
+    {"drop", drop, METH_VARARGS, drop_doc},
     {"end_frames", end_frames, METH_VARARGS, end_frames_doc},
     {"expect", expect, METH_VARARGS, expect_doc},
     {"feed", feed, METH_VARARGS, feed_doc},
-    {"feed_frames", feed_frames, METH_VARARGS, feed_frames_doc},
     {"forget", forget, METH_VARARGS, forget_doc},
-    {"memory", memory, METH_O, memory_doc},
-    {"message_of", message_of, METH_VARARGS, message_of_doc},
-    {"new_beside", new_beside, METH_O, new_beside_doc},
+    {"new_arrivals", new_arrivals, METH_VARARGS, new_arrivals_doc},
+    {"new_beside", new_beside, METH_VARARGS, new_beside_doc},
     {"note_events", note_events, METH_VARARGS, note_events_doc},
     {"output", output, METH_VARARGS, output_doc},
     {"read", read_run, METH_VARARGS, read_doc},
+    {"read_in_parts", read_in_parts, METH_O, read_in_parts_doc},
+    {"read_part", read_part, METH_O, read_part_doc},
+    {"rooms", rooms, METH_O, rooms_doc},
     {"send", send_run, METH_VARARGS, send_doc},
     {"settle", settle, METH_VARARGS, settle_doc},
     {"settle_accepted", settle_accepted, METH_VARARGS, settle_accepted_doc},
+    {"take", take, METH_VARARGS, take_doc},
+    {"take_rooms", take_rooms, METH_VARARGS, take_rooms_doc},
     {"waiting", waiting, METH_VARARGS, waiting_doc},
     {"walk", walk, METH_VARARGS, walk_doc},
     {NULL, NULL, 0, NULL},
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 9 };
+enum { INTERFACE = 10 };
 
 static int add_constants(PyObject *module)
 {

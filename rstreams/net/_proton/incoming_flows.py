@@ -43,7 +43,7 @@ class ToEngine(Protocol):
         """Give the engine frames."""
         ...
 
-    def push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
+    def push_alone(self, frame: bytes, *kinds: int) -> Pointer | None:
         """Give the engine a frame after all its other events are read; return its event, if it is of these kinds."""
         ...
 
@@ -61,27 +61,27 @@ class IncomingFlows:
         # By channel and handle, the links whose state was asked for, of those on which this side sends.
         self._asking: dict[tuple[int, int], SenderNumbers] = {}
 
-    def take(self, frame: bytes, channel: int, known: Channel, before: Bytes, engine: ToEngine) -> None:
-        """Give the engine the bytes before a flow, and the flow."""
+    def take(self, frame: bytes, channel: int, known: Channel, engine: ToEngine) -> None:
+        """Give the engine a flow."""
         next_id, window, _, _, handle, count, credit, _, drain, echo = fields_of(frame, 10)
         if next_id is None:  # the peer has not seen this side's begin: it counts from the first id, as 2.5.6 says
             frame = with_numbers(frame, {_NEXT_INCOMING_ID: 0}, 10)
         if handle is None:
             if echo is True:
                 self._host.outgoing.ask_session(known.session)
-            _push(engine, before, frame)
+            engine.push(frame)
         elif (handle := number_of(handle)) < known.unused and handle not in known.handles:
             # It is of a link that the peer has detached: go-amqp sometimes sends one.
-            _push(engine, before, of_session(frame))
+            engine.push(of_session(frame))
         else:
             key, link, credit = (channel, handle), known.receivers.get(handle), number_of(credit)
             if link is None or drain is True or echo is True:
-                driver = self._push_alone(before, frame, engine)
+                driver = self._push_alone(frame, engine)
                 link = None if driver is None or not driver.sends else driver.pointer
                 if driver is not None:
                     self._answer(frame, key, driver, engine, drain=drain is True, echo=echo is True)
             else:
-                _push(engine, before, frame)
+                engine.push(frame)
             if link is not None:
                 known.receivers[handle] = link
                 credit = _correct_credit(frame, credit, link, engine)
@@ -107,9 +107,9 @@ class IncomingFlows:
         for key in [key for key in self._asking if key[0] == channel and handle in (None, key[1])]:
             del self._asking[key]
 
-    def _push_alone(self, before: Bytes, frame: bytes, engine: ToEngine) -> LinkDriver | None:
+    def _push_alone(self, frame: bytes, engine: ToEngine) -> LinkDriver | None:
         """Give the engine a flow of a link, and return the driver of that."""
-        event = engine.push_alone(before, frame, lib.PN_LINK_FLOW)
+        event = engine.push_alone(frame, lib.PN_LINK_FLOW)
         return self._listener.driver_at(lib.pn_event_link(event)) if event else None
 
     def _answer(
@@ -124,11 +124,6 @@ class IncomingFlows:
             _keep_count(frame, driver.pointer, engine)
         if echo and not (driver.sends and drain):  # the answer to a drain answers both
             driver.tell_state()
-
-
-def _push(engine: ToEngine, before: Bytes, frame: bytes) -> None:
-    engine.push(before)
-    engine.push(frame)
 
 
 def _correct_credit(frame: bytes, credit: int, link: Pointer, engine: ToEngine) -> int:

@@ -3,8 +3,7 @@
 Theory of operation. The engine ignores frames that it does not know, and some that are not allowed. It keeps neither a
 flow's `echo` nor a transfer's `message-format`. Therefore the frames are walked over on their way to the engine.
 
-    transfers, dispositions    nearly all frames; they are passed over and not copied (`frame_walk`)
-    large transfers            go to the engine without their payload (`incoming_parts`)
+    transfers, dispositions    nearly all frames; they are read in C. Transfers go to the engine without their payloads
     flows                      are read and corrected by `incoming_flows`
     any other frame            is read; then it goes on as it is, or it goes on and a corrected one follows, or it ends
                                the connection
@@ -30,7 +29,6 @@ from typing import Final
 from cproton_ffi import lib
 
 from rstreams.errors import Condition
-from rstreams.net._proton.arriving_body import ArrivingBody
 from rstreams.net._proton.frame_fields import (
     ATTACH,
     BEGIN,
@@ -50,17 +48,16 @@ from rstreams.net._proton.frame_fields import (
 from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_flows import Bytes, IncomingFlows
-from rstreams.net._proton.incoming_parts import HEAD_BYTES, LARGE_FRAME_BYTES, IncomingPart, LargeHeads
-from rstreams.net._proton.incoming_rooms import IncomingRooms
-from rstreams.net._proton.parts import READ_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 
 SLOW_FRAMES: Final = 8
 """The most frames beginning or ending a link or a session that are read before others have their turn: some 2 ms."""
 
+READ_BYTES: Final = 16 * 1024
+"""With as many unread bytes of an unfinished message, nothing more is read until the links have had a turn."""
+
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
-_PASSING: Final = 1 << (TRANSFER - OPEN) | 1 << (DISPOSITION - OPEN)
 _SLOW: Final = frozenset((BEGIN, ATTACH, DETACH, END))
 
 _read_u16: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">H").unpack_from
@@ -97,12 +94,8 @@ class IncomingFrames:
         self._refused = False
         self._opened = False
         self._channels: dict[int, Channel] = {}
-        self._part: IncomingPart | None = None  # the payload that is on its way beside the engine
-        self._rooms: IncomingRooms | None = None  # for the rest of that payload, and what comes behind
         self._is_full = False  # the engine has much of an unread message, and the links have not had a turn since
         self._since_turn = 0  # the bytes that came since then
-        self._large = LargeHeads()
-        self._heads: list[bytes] = []  # of large transfers, for the engine
         self._flows = IncomingFlows(listener, host)
 
     def feed(self, data: Bytes, slow_frames: int = SLOW_FRAMES, *, waits: bool = False) -> int:
@@ -123,25 +116,21 @@ class IncomingFrames:
             return size
         if not self._in_frames:
             at = self._find_frames(data)
-            self._loops.feed(self._transport, memoryview(data)[:at])
+            self.push(memoryview(data)[:at])
             data = memoryview(data)[at:]
         if self._held:
             data = self._held + bytes(data)
             self._held = b""
-        view = memoryview(data)
-        if view and self._in_frames:
-            size -= self._feed_frames(view, slow_frames)
+        if len(data) and self._in_frames:
+            size -= self._feed_frames(memoryview(data), slow_frames)
             self._look_for_unread(size)
         return size
 
     def end(self) -> None:
         """Give the engine the incomplete last frame, because nothing more comes: the engine reports it."""
-        if self._part is not None:
-            self._held = self._part.unfinished
         if not self._refused:
-            self.push(b"")
             self._loops.end_frames(self._transport)
-            self._loops.feed(self._transport, self._held)
+            self.push(self._held)
             self._held = b""
 
     # from bytes to frames
@@ -168,42 +157,26 @@ class IncomingFrames:
                 self._skipped = max(0, _read_u32(head, 0)[0] - 8)
         return at
 
-    def _feed_frames(self, view: memoryview, slow_frames: int) -> int:  # noqa: C901 - one kind of frame after the other
+    def _feed_frames(self, view: memoryview, slow_frames: int) -> int:
         """Give the engine frames; return how many bytes are left for the next time."""
-        size, slow = len(view), 0
-        fed = 0 if self._part is None else self._take_part(self._part, view)
-        at = fed + self._skipped
-        while at < size and not self._passes_all:
-            at, told = self._loops.walk(view, at, _PASSING, self._most, LARGE_FRAME_BYTES)
-            if told >= LARGE_FRAME_BYTES:
-                taken = self._take_large(view[at:], told, view[fed:at])
-                if taken:
-                    fed = at = at + taken
-                    continue
-                if size - at < HEAD_BYTES:
-                    break  # more must come to see what it is
-                at, told = self._loops.walk(view, at, _PASSING, self._most)
-            if told < 0:
-                self._passes_all = True
-            end = at + told
-            if told <= 0 or end > size:
+        at, told, slow, size = 0, 0, 0, len(view)
+        while not self._passes_all:
+            at, told = self._loops.take(self._transport, view, at, self._most)
+            if told <= 0 or at + told > size:
+                self._passes_all = told < 0
                 break
-            if self._take(bytes(view[at:end]), view[fed:at]):
-                fed = end
+            frame = bytes(view[at : at + told])
+            self._take(frame)
             if self._refused:
                 return 0
-            at = end
-            slow += _is_slow(view[end - told : end])
-            if slow == slow_frames:
-                break
-        self.push(view[fed:at])
+            at += told
+            slow += _is_slow(frame)
+            if slow == slow_frames and not self._passes_all:
+                return size - at
         if self._passes_all:
-            self._loops.feed(self._transport, view[at:])
-            at = size
-        self._skipped = max(0, at - size)
-        if slow == slow_frames and at < size:
-            return size - at
-        self._held = bytes(view[at:])
+            self.push(view[at:])
+        else:
+            self._held = bytes(view[at:])
         return 0
 
     def _look_for_unread(self, more: int) -> None:
@@ -224,161 +197,88 @@ class IncomingFrames:
         self._is_full = False
         self._since_turn = 0
 
-    def _take_large(self, data: memoryview, size: int, before: memoryview) -> int:
-        """Take what has come of large transfers whose payloads go beside the engine; return how many bytes.
-
-        Args:
-            data: The bytes from the first transfer on.
-            size: The size of that transfer.
-            before: The bytes before it that the engine has not got.
-        """
-        head = self._large.head_of(data[:size], self._driver_of)
-        if head is None:
-            return 0
-        if len(before):
-            self.push(before)
-        if head.is_known and head.delivery is not None and (payloads := head.payloads(data, size)):
-            self._heads.append(head.frame * len(payloads))
-            head.driver.put_pieces(head.delivery, payloads)
-            return len(payloads) * size
-        begin, frame, size = head.size, data[:size], size - head.size
-        is_first = head.begins and head.delivery is None
-        body = ArrivingBody.begun_by(frame[begin:], size, self._loops.memory) if is_first else None
-        written = 0 if body is None else body.head_bytes
-        self._part = IncomingPart(head, size, written, body)
-        return begin + written + self._take_part(self._part, data[begin + written :])
-
-    def _driver_of(self, channel: int, handle: int) -> ReceivingDriver | None:
-        known = self._channels.get(channel)
-        link = None if known is None else known.senders.get(handle)
-        driver = None if link is None else self._listener.driver_at(link)
-        return driver if isinstance(driver, ReceivingDriver) else None
-
-    def _take_part(self, part: IncomingPart, data: memoryview) -> int:
-        """Take what has come of a payload; when it is whole, give the engine its transfer. Return how many bytes."""
-        taken = part.take(data)
-        if not part.left:
-            self._end_part(part)
-        return taken
-
-    def _end_part(self, part: IncomingPart) -> bool:
-        """Give the engine the transfer of a whole payload; tell whether the rooms behind it are of its delivery."""
-        self._part, head = None, part.head
-        self._large.last = head
-        if head.is_known:
-            self._heads.append(head.frame)
-            head.take(part)
-            return True
-        event = self.push_alone(b"", head.frame, lib.PN_DELIVERY)
-        return bool(event) and head.take_named(lib.pn_event_delivery(event), part)
-
     def rooms(self) -> Sequence[memoryview]:
         """Return where the next bytes may be written as they come, up to the next call of `feed` or `take_rooms`."""
-        self._rooms = None if self._part is None or self._refused else IncomingRooms(self._part)
-        return () if self._rooms is None else self._rooms.rooms
+        return () if self._refused else self._loops.rooms()
 
     def take_rooms(self, came: int) -> bytes:
         """Take bytes that have been written into the rooms; return those that are still to be fed."""
-        rooms, self._rooms = self._rooms, None
-        assert rooms is not None, "there were rooms"
-        part, head = rooms.part, rooms.part.head
-        first = min(came, part.left)
-        part.left -= first
-        came -= first
-        if part.left:
-            return b""
-        stays = self._end_part(part)
-        frames = rooms.whole_frames(came) if stays and head.is_known else 0
-        if frames:
-            self._heads.append(head.frame * frames)
-            head.note_written(frames * part.size)
-            came -= frames * (head.size + part.size)
-        self.push(b"")
-        if came and stays:
-            self._part = rooms.begun(frames, came)
-        return rooms.rest(frames, came) if came and self._part is None else b""
+        return self._loops.take_rooms(self._transport, came)
 
     def push(self, data: Bytes) -> None:
         """See `ToEngine`."""
-        if self._heads:
-            heads, self._heads = self._heads, []
-            self._loops.feed_frames(self._transport, b"".join(heads))
         if len(data):
-            self._loops.feed_frames(self._transport, data)
+            self._loops.feed(self._transport, data)
 
-    def push_alone(self, before: Bytes, frame: bytes, *kinds: int) -> Pointer | None:
+    def push_alone(self, frame: bytes, *kinds: int) -> Pointer | None:
         """See `ToEngine`."""
-        self.push(before)
         self._listener.note_events()
         self.push(frame)
         event = lib.pn_collector_peek(self._collector)
         return event if event and lib.pn_event_type(event) in kinds else None
 
-    def _refuse(self, before: Bytes, condition: Condition, text: str) -> bool:
+    def _refuse(self, condition: Condition, text: str) -> bool:
         """End the connection because of a frame, after everything before it: an error in that comes first."""
-        self.push(before)
         self._refused = True
         self._listener.refuse_peer(condition.value, text)
         return True
 
     # frame by frame
 
-    def _take(self, frame: bytes, before: Bytes) -> bool:
-        """Read a frame; tell whether it and all bytes before it were given to the engine, or refused."""
+    def _take(self, frame: bytes) -> bool:
+        """Read a frame, and give it to the engine, or refuse it; tell whether it did, which is always."""
         if frame[5]:
             text = f"it sent a frame of type {frame[5]}; an AMQP frame has type 0"
-            return self._refuse(before, Condition.CONNECTION_FRAMING_ERROR, text)
+            return self._refuse(Condition.CONNECTION_FRAMING_ERROR, text)
         try:
             code, plain = performative_of(frame)
         except Malformed:
             text = "it sent a frame whose performative cannot be decoded"
-            return self._refuse(before, Condition.DECODE_ERROR, text)
+            return self._refuse(Condition.DECODE_ERROR, text)
         if not OPEN <= code <= CLOSE:
             text = f"it sent a frame whose performative is 0x{code:x}; AMQP 1.0 has 0x10 to 0x18"
-            return self._refuse(before, Condition.NOT_IMPLEMENTED, text)
+            return self._refuse(Condition.NOT_IMPLEMENTED, text)
         if code != OPEN and not self._opened:
             text = f"it sent {NAMES[code - OPEN]} before open"
-            return self._refuse(before, Condition.ILLEGAL_STATE, text)
+            return self._refuse(Condition.ILLEGAL_STATE, text)
         try:
-            taken = _TAKERS[code](self, plain, _read_u16(plain, 6)[0], before)
+            taken = _TAKERS[code](self, plain, _read_u16(plain, 6)[0])
         except Malformed:
             taken = False  # the engine reads as much of it as it can
-        if not taken and plain is not frame:
-            self.push(before)
+        if not taken:
             self.push(plain)
-            taken = True
-        return taken
+        return True
 
-    def _take_open(self, _frame: bytes, _channel: int, before: Bytes) -> bool:
+    def _take_open(self, _frame: bytes, _channel: int) -> bool:
         if self._opened:
-            return self._refuse(before, Condition.ILLEGAL_STATE, "it sent open twice")
+            return self._refuse(Condition.ILLEGAL_STATE, "it sent open twice")
         self._opened = True
         return False
 
-    def _take_begin(self, frame: bytes, channel: int, before: Bytes) -> bool:
+    def _take_begin(self, frame: bytes, channel: int) -> bool:
         (ours,) = fields_of(frame, 1)
         if channel in self._channels:
             text = f"it sent begin on channel {channel}, where it has a session already"
-            return self._refuse(before, Condition.ILLEGAL_STATE, text)
+            return self._refuse(Condition.ILLEGAL_STATE, text)
         if ours is not None and any(each.ours == ours for each in self._channels.values()):
-            return self._refuse(before, Condition.ILLEGAL_STATE, f"it answered the begin on channel {ours} twice")
-        event = self.push_alone(before, frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
+            return self._refuse(Condition.ILLEGAL_STATE, f"it answered the begin on channel {ours} twice")
+        event = self.push_alone(frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
         if event:
             known = self._channels[channel] = Channel(lib.pn_event_session(event), ours)
             self._flows.note_begin(known)
         return True
 
-    def _take_attach(self, frame: bytes, channel: int, before: Bytes) -> bool:
+    def _take_attach(self, frame: bytes, channel: int) -> bool:
         _, handle, receives = fields_of(frame, 3)
         known, handle = self._channels.get(channel), number_of(handle)
         if known is not None:
             if handle in known.handles:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
-                return self._refuse(before, Condition.SESSION_HANDLE_IN_USE, text)
+                return self._refuse(Condition.SESSION_HANDLE_IN_USE, text)
             known.handles[handle] = receives is not True
             known.unused = max(known.unused, handle + 1)
             if receives is not True:
-                event = self.push_alone(before, frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
+                event = self.push_alone(frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
                 if event:
                     link = known.senders[handle] = lib.pn_event_link(event)
                     self._expect(channel, handle, link)
@@ -386,53 +286,50 @@ class IncomingFrames:
         return False
 
     def _expect(self, channel: int, handle: int, link: Pointer) -> None:
-        """Let messages come beside the engine, unless it counts their bytes, or shows its frames."""
-        if not self._host.is_traced and not lib.pn_session_get_incoming_capacity(lib.pn_link_session(link)):
-            limit = self._host.limits.max_message_bytes
-            self._loops.expect(channel, handle, link, min(limit or self._most, self._most))
+        """Let the messages that come on a link be found by its handle."""
+        self._listener.note_events()  # which makes the driver of the link, if the peer has attached it
+        driver = self._listener.driver_at(link)
+        if isinstance(driver, ReceivingDriver):
+            self._loops.expect(channel, handle, driver.arrivals)
 
-    def _take_flow(self, frame: bytes, channel: int, before: Bytes) -> bool:
+    def _take_flow(self, frame: bytes, channel: int) -> bool:
         known = self._channels.get(channel)
         if known is not None:
-            self._flows.take(frame, channel, known, before, self)
+            self._flows.take(frame, channel, known, self)
         return known is not None
 
-    def _take_transfer(self, frame: bytes, _channel: int, before: Bytes) -> bool:
-        message_format = number_of(fields_of(frame, 4)[3])
-        if not message_format:
-            return False
-        event = self.push_alone(before, frame, lib.PN_DELIVERY)
-        driver = self._listener.driver_at(lib.pn_event_link(event)) if event else None
-        if isinstance(driver, ReceivingDriver):
-            driver.note_format(lib.pn_event_delivery(event), message_format)
+    def _take_transfer(self, frame: bytes, _channel: int) -> bool:
+        at, told = self._loops.take(self._transport, frame, 0, self._most)
+        if told or at < len(frame):  # it was written with another descriptor, or is malformed
+            return self._refuse(Condition.DECODE_ERROR, "it sent a transfer whose fields cannot be decoded")
         return True
 
-    def _take_detach(self, frame: bytes, channel: int, _before: Bytes) -> bool:
+    def _take_detach(self, frame: bytes, channel: int) -> bool:
         handle = number_of(fields_of(frame, 1)[0])
         if channel in self._channels:
             self._channels[channel].handles.pop(handle, None)
             self._channels[channel].receivers.pop(handle, None)
             if self._channels[channel].senders.pop(handle, None) is not None:
-                self._loops.expect_no_more(channel, handle)
+                self._loops.expect(channel, handle, None)
             self._flows.forget(channel, handle)
         return False
 
-    def _take_end(self, _frame: bytes, channel: int, _before: Bytes) -> bool:
+    def _take_end(self, _frame: bytes, channel: int) -> bool:
         known = self._channels.pop(channel, None)
         for handle in () if known is None else known.senders:
-            self._loops.expect_no_more(channel, handle)
+            self._loops.expect(channel, handle, None)
         self._flows.forget(channel)
         return False
 
-    def _take_close(self, _frame: bytes, _channel: int, _before: Bytes) -> bool:
+    def _take_close(self, _frame: bytes, _channel: int) -> bool:
         self._passes_all = True
         return False
 
-    def _take_disposition(self, _frame: bytes, _channel: int, _before: Bytes) -> bool:
+    def _take_disposition(self, _frame: bytes, _channel: int) -> bool:
         return False
 
 
-_TAKERS: Final[dict[int, Callable[[IncomingFrames, bytes, int, Bytes], bool]]] = {
+_TAKERS: Final[dict[int, Callable[[IncomingFrames, bytes, int], bool]]] = {
     OPEN: IncomingFrames._take_open,
     BEGIN: IncomingFrames._take_begin,
     ATTACH: IncomingFrames._take_attach,
@@ -451,7 +348,7 @@ def _is_long(link: Pointer) -> bool:
     return bool(delivery) and lib.pn_delivery_partial(delivery) and lib.pn_delivery_pending(delivery) >= READ_BYTES
 
 
-def _is_slow(frame: memoryview) -> bool:
+def _is_slow(frame: bytes) -> bool:
     """Tell whether a frame begins or ends a link or a session, if its performative is written in the shortest way."""
     at = 4 * frame[4]
     return frame[at + 1] == 0x53 and frame[at + 2] in _SLOW if at + 2 < len(frame) else False

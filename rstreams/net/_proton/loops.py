@@ -15,9 +15,10 @@ from cproton_ffi import ffi, lib
 
 from rstreams import _machine
 from rstreams._codec.c_modules import load
+from rstreams._codec.section_heads import body_at
 from rstreams.net._proton.pointers import Delivery, Pointer
 
-_INTERFACE: Final = 9  # of `_loops.c`
+_INTERFACE: Final = 10  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _pack_tag: Final = struct.Struct(">I").pack
 _pack_address: Final = struct.Struct("P").pack
@@ -79,13 +80,12 @@ def begin(link: Pointer, number: Any) -> Pointer:  # noqa: ANN401 - a number
 class Loops:
     """The work that is done once for each message of one connection. A delivery is its address.
 
-    A message that fits into one frame may go and come beside the engine, which then has a placeholder for it: see
-    `_beside.h` and `_arriving.h`.
+    Messages go and come beside the engine: see `_beside.h` and `_arrivals.h`.
     """
 
     def __init__(self) -> None:
         """Have no messages beside the engine."""
-        self._beside = _compiled.new_beside(_machine.fresh_bytes(8))
+        self._beside = _compiled.new_beside(_machine.fresh_bytes(8), body_at)
 
     def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
         """Take events up to the first of `TOLD_EVENTS`, and return those of deliveries and flow.
@@ -96,19 +96,65 @@ class Loops:
         noted = _compiled.note_events(_address(collector))
         return noted and [(ffi.cast("pn_link_t *", link), deliveries, flow) for link, deliveries, flow in noted]
 
-    def read(self, link: Pointer, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool]:
+    def arrivals(self, link: Pointer, *, beside: bool) -> Any:  # noqa: ANN401 - C's own
+        """Return the messages that come on a link, none yet; their payloads go beside the engine, or through it."""
+        return _compiled.new_arrivals(_address(link), beside)
+
+    def expect(self, channel: int, handle: int, arrivals: Any) -> None:  # noqa: ANN401 - as above
+        """Note that the peer has attached a link on which it sends, by its channel and handle; None: it is gone."""
+        _compiled.expect(self._beside, channel, handle, arrivals)
+
+    def read(
+        self,
+        arrivals: Any,  # noqa: ANN401 - as above
+        most: int,
+        most_bytes: int,
+    ) -> tuple[Sequence[Delivery], list[bytes], bool, bool]:
         """Take whole deliveries, all settled or all not.
 
         Args:
-            link: The link.
+            arrivals: The messages of the link.
             most: How many at most.
-            most_bytes: The largest message to take; 0 for no limit. A larger one stays, and all behind it.
+            most_bytes: The largest message to take; 0 for no limit. A larger one stays, and all behind it. So does one
+                with another message-format than 0.
 
         Returns:
-            The deliveries, their messages, and whether they are settled.
+            The deliveries, their messages, whether they are settled, and whether they are one message in two pieces.
         """
-        deliveries, messages, settled = _compiled.read(self._beside, _address(link), most, most_bytes)
-        return memoryview(deliveries).cast("P"), messages, settled
+        deliveries, messages, settled, is_split = _compiled.read(arrivals, most, most_bytes)
+        return memoryview(deliveries).cast("P"), messages, settled, is_split
+
+    def read_in_parts(self, arrivals: Any) -> None:  # noqa: ANN401 - as above
+        """Have messages of a link read by `read_part`."""
+        _compiled.read_in_parts(arrivals)
+
+    def read_part(self, arrivals: Any) -> tuple[int, bytes, bool, bool, bool] | None:  # noqa: ANN401 - as above
+        """Return what has come of the current delivery since the last call; None if there is nothing.
+
+        Returns:
+            The delivery, the bytes, and whether it is settled, goes on, and was aborted.
+        """
+        part: tuple[int, bytes, bool, bool, bool] | None = _compiled.read_part(arrivals)
+        return part
+
+    def current(self, arrivals: Any, *, takes_in: bool = False) -> tuple[int, int]:  # noqa: ANN401 - as above
+        """Return how many bytes of the current delivery were read, and its message-format.
+
+        Args:
+            arrivals: The messages of the link.
+            takes_in: Whether to read what the engine has of it before, which opens the session's window again.
+        """
+        size, message_format = _compiled.current(arrivals, takes_in)
+        return size, message_format
+
+    def drop(self, arrivals: Any, *, is_gone: bool) -> None:  # noqa: ANN401 - as above
+        """Throw away what has come of the current delivery, and what is to come of it.
+
+        Args:
+            arrivals: The messages of the link.
+            is_gone: Whether the delivery was settled, and is not the current one any more.
+        """
+        _compiled.drop(arrivals, is_gone)
 
     def send(
         self,
@@ -141,10 +187,7 @@ class Loops:
         return int(_compiled.waiting(self._beside, _address(session)))
 
     def forget(self, link: Pointer) -> None:
-        """Forget messages of a link that is gone; those that are in the output already go out.
-
-        Those that came beside the engine and were not read are forgotten, too.
-        """
+        """Forget messages of a link that is gone; those that are in the output already go out."""
         _compiled.forget(self._beside, _address(link))
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
@@ -167,38 +210,42 @@ class Loops:
         """Give the engine the bytes of the peer; it takes none when it has failed."""
         _compiled.feed(_address(transport), data)
 
-    def expect(self, channel: int, handle: int, link: Pointer, most: int) -> None:
-        """Let messages come beside the engine on a link that the peer has attached, in a session without a window.
+    def take(self, transport: Pointer, data: bytes | bytearray | memoryview, at: int, most: int) -> tuple[int, int]:
+        """Give the engine frames of the peer, without the payloads of messages, up to one that must be read.
 
         Args:
-            channel: The peer's channel.
-            handle: The peer's handle.
-            link: The link.
-            most: The largest message in bytes.
+            transport: The connection in the engine.
+            data: The bytes.
+            at: The place in them where a frame begins, or goes on.
+            most: The largest frame that is allowed, in bytes.
+
+        Returns:
+            The place of the first byte that was not taken, and a number that says why:
+
+            - above 0: a frame of so many bytes begins there and must be read; it may end behind the data
+            - 0: there are too few bytes to tell, or none
+            - -1: no frame can begin there
         """
-        _compiled.expect(self._beside, channel, handle, _address(link), most)
-
-    def expect_no_more(self, channel: int, handle: int) -> None:
-        """Let no further message come beside the engine on a link, if some did."""
-        _compiled.expect(self._beside, channel, handle, None, 0)
-
-    def feed_frames(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
-        """Give the engine the frames of the peer, with placeholders for messages that come beside it."""
-        _compiled.feed_frames(self._beside, _address(transport), data)
+        at, told = _compiled.take(self._beside, _address(transport), data, at, most)
+        return at, told
 
     def end_frames(self, transport: Pointer) -> None:
-        """Give the engine what `feed_frames` has kept of an incomplete frame, because nothing more comes."""
+        """Give the engine the beginning of a transfer whose payload has not come whole, because nothing more comes."""
         _compiled.end_frames(self._beside, _address(transport))
 
-    def message_of(self, part: bytes) -> bytes:
-        """Return the message that the bytes of a whole delivery stand for: themselves, unless it came beside."""
-        message: bytes = _compiled.message_of(self._beside, part)
-        return message
+    def close(self, arrivals: Any) -> None:  # noqa: ANN401 - as above
+        """Throw away all messages of a link that is gone, and what is to come."""
+        _compiled.close(arrivals)
 
-    def memory(self, size: int) -> bytes:
-        """Return bytes that are to be overwritten before anybody sees them; they have any values."""
-        memory: bytes = _compiled.memory(size)
-        return memory
+    def rooms(self) -> Sequence[memoryview]:
+        """Return where the next bytes may be written as they come, up to the next call of another function."""
+        rooms: list[memoryview] = _compiled.rooms(self._beside)
+        return rooms
+
+    def take_rooms(self, transport: Pointer, came: int) -> bytes:
+        """Take bytes that were written into the rooms; return those that are still to be taken by `take`."""
+        rest: bytes = _compiled.take_rooms(self._beside, _address(transport), came)
+        return rest
 
     def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
         """Take the engine's bytes for the peer, as far as there is room; return how many."""

@@ -63,12 +63,12 @@ def test_it_stops_at_what_needs_a_look(walk: Walk) -> None:
 
 
 def test_a_frame_that_passes_may_end_behind_the_data(walk: Walk) -> None:
-    for size in range(23, len(TRANSFER)):
+    for size in range(14, len(TRANSFER)):
         assert walk(TRANSFER[:size], 0, PASSING, MOST) == (len(TRANSFER), 0)
 
 
 def test_too_little_is_too_little(walk: Walk) -> None:
-    for size in range(23):
+    for size in range(14):
         assert walk(TRANSFER + TRANSFER[:size], 0, PASSING, MOST) == (len(TRANSFER), 0), size
     assert walk(b"", 0, PASSING, MOST) == (0, 0)
     assert walk(b"", 5, PASSING, MOST) == (5, 0)
@@ -95,18 +95,8 @@ def transfer_of(*fields: bytes) -> bytes:
 
 HANDLE: Final = encode_uint(300)
 LOOKED_AT: Final = {
-    "another format": transfer_of(HANDLE, HANDLE, NULL, encode_uint(5)),
-    "a wide format": transfer_of(HANDLE, HANDLE, NULL, encode_uint(2**31)),
-    "a format of zero, written otherwise": transfer_of(HANDLE, HANDLE, NULL, b"\x52\x00"),
-    "a handle that is none": transfer_of(b"\xa1\x01x", HANDLE, NULL, b"\x43"),
-    "a tag that is none": transfer_of(HANDLE, HANDLE, HANDLE, b"\x43"),
-    "a tag that ends behind its list": frame(b"\x00\x53\x14\xc0\x05\x04\x43\x43\xa0\x09" + bytes(20)),
-    "a wide tag that ends behind its list": frame(
-        b"\x00\x53\x14\xc0\x09\x04\x43\x43\xb0\xff\xff\xff\xff\x00" + bytes(20)
-    ),
     "a list that ends behind its frame": frame(b"\x00\x53\x14\xc0\x20\x04\x43\x43\x40\x43"),
     "a list without room for its count": frame(b"\x00\x53\x14\xc0\x00\x04\x43\x43\x40\x43"),
-    "a list with fewer fields than it says": frame(b"\x00\x53\x14\xc0\x03\x04\x43\x43"),
     "no list": frame(b"\x00\x53\x14\xa1\x02xx"),
     "a descriptor of eight bytes": frame(b"\x00\x80" + struct.pack(">Q", 0x14) + b"\x45"),
     "a body of three bytes": frame(b"\x00\x53\x14"),
@@ -115,10 +105,8 @@ LOOKED_AT: Final = {
 PASSED: Final = {
     "no fields": frame(b"\x00\x53\x14\x45"),
     "three fields": transfer_of(HANDLE, HANDLE, NULL),
-    "nulls": transfer_of(NULL, NULL, NULL, NULL),
     "a wide list": frame(b"\x00\x53\x14\xd0\x00\x00\x00\x08\x00\x00\x00\x04\x43\x43\x40\x43", b"payload"),
-    "a wide tag": transfer_of(HANDLE, HANDLE, b"\xb0\x00\x00\x00\x02tt", b"\x43"),
-    "an empty tag": transfer_of(HANDLE, HANDLE, b"\xa0\x00", b"\x43"),
+    "fields of any type": transfer_of(b"\xa1\x01x", HANDLE, HANDLE, b"\x00"),
 }
 
 

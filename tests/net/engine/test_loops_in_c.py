@@ -11,16 +11,36 @@ import pytest
 from cproton_ffi import ffi, lib
 
 from rstreams._codec.c_modules import load
+from rstreams._codec.section_heads import body_at
 from rstreams.net._proton import loops
 from tests.net.engines import Engines
 
 COUNT = len(loops._compiled.FUNCTIONS)
 
 
-@pytest.mark.parametrize("arguments", [(0, 1, 0), ("link", 1, 0), (None, 1, 0), (1.5, 1, 0), (1,), ()])
+def arrivals() -> Any:  # noqa: ANN401 - C's own
+    return loops._compiled.new_arrivals(1, True)  # noqa: FBT003 - C's
+
+
+@pytest.mark.parametrize("arguments", [(0, True), ("link", True), (None, True), (1.5, True), (1,), ()])
 def test_what_is_no_pointer_is_refused(arguments: tuple[Any, ...]) -> None:
     with pytest.raises((TypeError, ValueError)):
-        loops._compiled.read(loops._compiled.new_beside(bytes(8)), *arguments)
+        loops._compiled.new_arrivals(*arguments)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, None, b"12345678"])
+def test_what_is_no_queue_of_messages_is_refused(wrong: object) -> None:
+    calls: dict[str, tuple[Any, ...]] = {
+        "read": (1, 0),
+        "read_in_parts": (),
+        "read_part": (),
+        "current": (False,),
+        "drop": (False,),
+        "close": (),
+    }
+    for call, rest in calls.items():
+        with pytest.raises((TypeError, ValueError)):
+            getattr(loops._compiled, call)(wrong, *rest)
 
 
 def test_a_delivery_that_is_no_pointer_is_refused() -> None:
@@ -32,13 +52,7 @@ def test_a_delivery_that_is_no_pointer_is_refused() -> None:
 @pytest.mark.parametrize("secret", [b"", b"1234567", b"123456789", "12345678", None])
 def test_a_secret_of_another_size_is_refused(secret: object) -> None:
     with pytest.raises((TypeError, ValueError)):
-        loops._compiled.new_beside(secret)
-
-
-@pytest.mark.parametrize("size", [-1, 2**64, 1.5, "1", None])
-def test_memory_of_no_size_is_refused(size: object) -> None:
-    with pytest.raises((TypeError, OverflowError)):
-        loops._compiled.memory(size)
+        loops._compiled.new_beside(secret, body_at)
 
 
 @pytest.mark.parametrize("beside", [0, 1, None, b"12345678"])
@@ -47,11 +61,11 @@ def test_what_no_connection_has_beside_its_engine_is_refused(beside: object) -> 
         "send": (1, [], [], False, False, 0),
         "output": (1, bytearray(1)),
         "forget": (1,),
-        "read": (1, 1, 0),
-        "expect": (0, 0, None, 0),
-        "feed_frames": (1, b"x"),
+        "expect": (0, 0, None),
+        "take": (1, b"x", 0, 8),
+        "rooms": (),
+        "take_rooms": (1, 0),
         "end_frames": (1,),
-        "message_of": (b"x",),
     }
     for call, arguments in calls.items():
         with pytest.raises((TypeError, ValueError)):
@@ -100,13 +114,14 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("_loops", {loops._compiled.__file__!r})
 module = module_from_spec(spec)
 spec.loader.exec_module(module)
-beside = module.new_beside(bytes(8))
+beside, arrivals = module.new_beside(bytes(8), None), module.new_arrivals(1, True)
 for call in (
-    lambda: module.read(beside, 1, 1, 0), lambda: module.settle([1], 1),
+    lambda: module.read(arrivals, 1, 0), lambda: module.read_part(arrivals), lambda: module.settle([1], 1),
     lambda: module.send(beside, 1, [], [], False, False, 0),
     lambda: module.settle_accepted(b"12345678"), lambda: module.note_events(1),
     lambda: module.feed(1, b"x"), lambda: module.output(beside, 1, bytearray(1)),
-    lambda: module.feed_frames(beside, 1, b"x"), lambda: module.end_frames(beside, 1),
+    lambda: module.take(beside, 1, b"x", 0, 8), lambda: module.current(arrivals, False),
+    lambda: module.end_frames(beside, 1),
 ):
     try:
         call()

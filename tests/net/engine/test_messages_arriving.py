@@ -39,8 +39,6 @@ from tests.net.wire import (
 )
 from tests.oracles.loops import PythonLoops
 
-PLACEHOLDER = 16
-SMALLEST = 128
 OPENING = AMQP_HEADER + open_frame() + begin_frame(None)
 DEFAULT, NONE = encode_uint(0), NULL
 
@@ -150,11 +148,10 @@ def test_messages_come_as_they_were_sent_however_the_bytes_are_cut(step: int, *,
     assert kept == [(sized(size, at), settled, False) for at, size in enumerate(sizes)]
 
 
-def test_the_engine_has_a_placeholder_of_a_message_that_comes_in_one_transfer() -> None:
+def test_the_engine_has_no_bytes_of_messages() -> None:
     receiving = Receiving(Loops)
     receiving.feed(attached())
-    sizes = (SMALLEST - 1, SMALLEST, 5000, 60_000)
-    assert list(receiving.unread(transfers(sizes))) == [SMALLEST - 1, PLACEHOLDER, PLACEHOLDER, PLACEHOLDER]
+    assert list(receiving.unread(transfers((127, 128, 5000, 60_000)))) == [0, 0, 0, 0]
 
 
 def test_the_engine_has_all_bytes_of_a_session_with_a_window() -> None:
@@ -270,14 +267,6 @@ def test_nothing_behind_a_close_comes() -> None:
     )
 
 
-def test_bytes_that_look_like_a_placeholder_are_a_message() -> None:
-    receiving = Receiving(Loops)
-    own = receiving.alone.side.engine._host.loops
-    assert own.message_of(bytes(PLACEHOLDER)) == bytes(PLACEHOLDER)
-    with pytest.raises(TypeError):
-        own.message_of("x" * PLACEHOLDER)  # type: ignore[arg-type]
-
-
 @pytest.mark.slow
 def test_messages_are_let_go_when_they_are_read_with_their_link_and_with_their_connection() -> None:
     def take_read() -> None:
@@ -290,7 +279,6 @@ def test_messages_are_let_go_when_they_are_read_with_their_link_and_with_their_c
         receiving = Receiving(Loops)
         receiving.feed(attached())
         receiving.alone.side.engine.feed(transfers([600] * 900))
-        receiving.alone.side.engine._host.loops.forget(receiving.drivers[0].pointer)
         receiving.alone.feed(flow_frame())
         lost(receiving)
 

@@ -16,6 +16,7 @@ from rstreams.errors import RemoteProtocolError
 from rstreams.message import Message, decode_body, encode_item
 from rstreams.net._proton import Engine, LinkDriver, sessions
 from rstreams.net._proton.large_messages import LARGE_BYTES
+from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
@@ -108,6 +109,13 @@ class Served:
         return moved
 
     @property
+    def size(self) -> int:
+        """The bytes that have come of the current delivery of the link that was made last."""
+        driver = self.receiving
+        assert isinstance(driver, ReceivingDriver)
+        return driver._loops.current(driver.arrivals)[0] if driver.lives else 0
+
+    @property
     def parts_left(self) -> int:
         return self.engines.other.engine._host.outgoing.parts.size
 
@@ -152,7 +160,7 @@ def test_neither_engine_has_the_bytes() -> None:
         assert lib.pn_session_outgoing_bytes(served.engines.other.engine.links.drivers[0]._session) <= 16
         current = lib.pn_link_current(receiving.pointer)
         pending = max(pending, lib.pn_delivery_pending(current) if current else 0)
-    assert pending <= 65536, "a frame whose head is cut, and the short one at the end, go through the engine"
+    assert pending == 0
 
 
 def begun(item: object, at: int) -> tuple[Served, Engine, bytes]:
@@ -164,7 +172,7 @@ def begun(item: object, at: int) -> tuple[Served, Engine, bytes]:
     served.engines.run()
     source.next(item)
     data = served.engines.other.output()
-    assert engine.rooms() == ()
+    assert not engine.rooms()
     engine.feed(data[:at])
     return served, engine, data[at:]
 
@@ -185,9 +193,8 @@ def test_the_rest_of_a_body_is_written_where_it_belongs(at: int, item: bytes | M
 
 
 @pytest.mark.parametrize("rooms", [False, True])
-@pytest.mark.parametrize("value", [False, True], ids=["bytes", "a list, whose first frame goes through the engine"])
-@pytest.mark.parametrize("known", [False, True], ids=["other fields", "the same fields"])
-def test_a_further_frame_does_not_begin_a_body(rooms: bool, value: bool, known: bool) -> None:  # noqa: FBT001 - pytest's
+@pytest.mark.parametrize("value", [False, True], ids=["bytes", "a list"])
+def test_a_further_frame_does_not_begin_a_body(rooms: bool, value: bool) -> None:  # noqa: FBT001 - pytest's
     body = bytearray(message(LARGE_BYTES + 100_000, 1))
     item: Any = [bytes(body)] if value else bytes(body)
     _, _, output = begun(item, 0)
@@ -196,9 +203,6 @@ def test_a_further_frame_does_not_begin_a_body(rooms: bool, value: bool, known: 
     body[payload : payload + 8] = b"\x00\x53\x75\xb0" + (200_000).to_bytes(4, "big")
     item = [bytes(body)] if value else bytes(body)
     served, engine, rest = begun(item, first)
-    if not known:  # as if the peer wrote other fields than in the first frame
-        engine._incoming._large.last = None
-        engine._incoming._large._begun = b""
     receive(engine, rest[:1000], rooms=False)
     receive(engine, rest[1000:], rooms=rooms)
     engine.dispatch(64, math.inf)
@@ -288,7 +292,7 @@ def test_a_message_that_is_too_large_is_refused_while_it_comes() -> None:
     rng = random.Random(3)  # noqa: S311
     most = 0
     while served.move(rng):
-        most = max(most, served.receiving._parts.size)  # type: ignore[attr-defined]
+        most = max(most, served.size)
     assert isinstance(served.probes[0].error, RemoteProtocolError)
     assert most <= LARGE_BYTES + 600_000, "what one output has more"
-    assert served.receiving._parts.size == 0  # type: ignore[attr-defined]
+    assert served.size == 0

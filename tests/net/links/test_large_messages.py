@@ -18,6 +18,7 @@ from rstreams import ByteStream, Message, Node, Reconnect, Stream
 from rstreams.message import decode_body, encode_item
 from rstreams.net._proton import LinkDriver, sessions
 from rstreams.net._proton.large_messages import LARGE_BYTES, PART_BYTES, LargeMessages
+from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net.links.bodies import open_body
 from rstreams.protocol.frames import Attach, Flow, Frame, Role, Settlement, Transfer
 from rstreams.protocol.receiver import LinkSubscription
@@ -218,6 +219,8 @@ def test_what_the_peer_settles_before_it_has_come_whole_is_not_sent_to_its_end()
     assert lib.pn_delivery_partial(delivery)
     lib.pn_delivery_update(delivery, lib.PN_RELEASED)
     lib.pn_delivery_settle(delivery)
+    assert isinstance(pair.receiving, ReceivingDriver)
+    pair.receiving._loops.drop(pair.receiving.arrivals, is_gone=True)
     pair.engines.run()
     assert pair.probe.items == [b"two"]
     assert source.outcomes == ["released", "done"]

@@ -16,6 +16,7 @@ from rstreams.abc import Hold, Publisher
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, PublisherFailed
 from rstreams.message import decode_body, encode_item
 from rstreams.net._proton import LinkDriver
+from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net.links.bodies import open_body
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Role, Settlement
@@ -299,6 +300,8 @@ def test_a_receiver_that_settles_before_it_has_all_gets_no_more(state: str) -> N
     assert lib.pn_delivery_partial(partial)
     lib.pn_delivery_update(partial, getattr(lib, state))
     lib.pn_delivery_settle(partial)
+    assert isinstance(drivers[0], ReceivingDriver)
+    drivers[0]._loops.drop(drivers[0].arrivals, is_gone=True)
     engines.run()
     assert asked < 60
     assert probe.items == [b"next"]
