@@ -13,18 +13,31 @@ from rstreams.node.subscription import OwnDemand
 
 
 class HasEnds(Protocol):
-    """The multicast behind its ends."""
+    """What a subscriber gets its copies from, such as `Copying`.
+
+    Attributes:
+        name: The multicast.
+        overflow: What becomes of items that a slow subscriber does not ask for.
+        capacity: The most items that wait for it.
+        bytes: The bytes of those that wait.
+        passed: How many items have been passed on.
+        dropped: How many copies slow subscribers have lost.
+    """
 
     name: str
     overflow: Literal["block", "drop_oldest"]
     capacity: int
-    _bytes: CopiesBytes
-    _dropped: int
-    _passed: int
+    bytes: CopiesBytes
+    passed: int
+    dropped: int
 
-    def _requested(self) -> None: ...
+    def requested(self) -> None:
+        """Hear that a subscriber asks for more."""
+        ...
 
-    def _cancel(self, copies: Copies) -> None: ...
+    def cancel(self, copies: Copies) -> None:
+        """Hear that a subscriber has gone."""
+        ...
 
 
 class Copies(OwnDemand):
@@ -37,7 +50,7 @@ class Copies(OwnDemand):
     def __init__(self, address: HasEnds, subscriber: Subscriber[bytes]) -> None:
         super().__init__(address.name, subscriber)
         self._of = address
-        self._begin = address._passed  # noqa: SLF001 - a part of the address
+        self._begin = address.passed
         self.pending: deque[bytes] = deque()
         self.size = 0  # the bytes of these
         self.arrived = 0
@@ -68,23 +81,23 @@ class Copies(OwnDemand):
         self.pending.extend(run)
         self.size += sum(map(len, run))
         self.emit()
-        address._bytes.is_used |= bool(self.pending)  # noqa: SLF001
+        address.bytes.is_used |= bool(self.pending)
         # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
         # no item is lost: an item that came while another one was handed over is handed over next.
         while not self.wants and (
             len(self.pending) > address.capacity
-            or (self.size > address._bytes.allowed and len(self.pending) > 1 and address.overflow == "drop_oldest")  # noqa: SLF001
+            or (self.size > address.bytes.allowed and len(self.pending) > 1 and address.overflow == "drop_oldest")
         ):
             self.size -= len(self.pending.popleft())
             self.dropped += 1
-            address._dropped += 1  # noqa: SLF001 - a part of the address
+            address.dropped += 1
 
     def _ask(self, n: int) -> None:
         super()._ask(n)
-        self._of._requested()  # noqa: SLF001
+        self._of.requested()
 
     def _leave(self) -> None:
-        self._of._cancel(self)  # noqa: SLF001
+        self._of.cancel(self)
 
     def _emit_some(self) -> bool:
         pending = self.pending
@@ -99,5 +112,5 @@ class Copies(OwnDemand):
             run = [pending.popleft() for _ in range(count)]
             self.size -= sum(map(len, run))
             self._hand_over_run(run, no_claims(count))
-        self._of._bytes.freed()  # noqa: SLF001
+        self._of.bytes.freed()
         return bool(pending)  # a cancel empties it

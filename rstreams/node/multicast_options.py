@@ -9,7 +9,6 @@ from rstreams._checks.choices import require_choice, require_flag
 from rstreams._checks.numbers import require_count
 from rstreams.errors import ConfigError
 from rstreams.node.address import require_address_name
-from rstreams.node.durable_multicast import DurableMulticast
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions, DropWhenFull
@@ -64,8 +63,7 @@ class MulticastOptions:
             store=kept,
             sync_s=sync_s,
         )
-        make = DurableMulticast if durable else MulticastAddress
-        return make(name, self.overflow, self.capacity, backlogs, self.capacity_bytes)
+        return MulticastAddress(name, self.overflow, self.capacity, backlogs, self.capacity_bytes)
 
     def _refuse(self, call: str, text: str) -> NoReturn:
         msg = f"{call}: {text}"

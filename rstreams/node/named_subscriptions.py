@@ -81,13 +81,21 @@ class Filling(Protocol):
     name: str
     overflow: Literal["block", "drop_oldest"]
 
-    def _requested(self) -> None: ...
+    def requested(self) -> None:
+        """Hear that there may be more room."""
+        ...
 
-    def _named_changed(self) -> None: ...
+    def named_changed(self) -> None:
+        """Hear that a named subscription has begun, or has ended."""
+        ...
 
-    def _on_outcomes(self) -> None: ...
+    def on_outcomes(self) -> None:
+        """Hear that named subscriptions have messages."""
+        ...
 
-    def _on_refused(self, number: int, error: DeliveryFailed) -> None: ...
+    def on_refused(self, number: int, error: DeliveryFailed) -> None:
+        """Hear that a named subscription does not have a message."""
+        ...
 
 
 class NamedBacklog(Queue):
@@ -285,7 +293,7 @@ class NamedSubscription(Settles):
     def _on_room(self) -> None:
         if self._waiting:
             self._flow()
-        self._multicast._requested()  # noqa: SLF001 - a part of the multicast
+        self._multicast.requested()
 
     # as the subscription of the backlog's producer
 
@@ -308,12 +316,12 @@ class NamedSubscription(Settles):
         """Note that messages are in the backlog, and safe, or that they are not there."""
         if how is DONE:
             self.safe += len(places)
-            self._multicast._on_outcomes()  # noqa: SLF001 - a part of the multicast
+            self._multicast.on_outcomes()
             return
         assert isinstance(how, DeliveryFailed), "the backlog has refused them"
         for _ in places:
             self.safe += 1
-            self._multicast._on_refused(self.safe - 1, how)  # noqa: SLF001
+            self._multicast.on_refused(self.safe - 1, how)
 
 
 class _Stored(NamedTuple):
@@ -353,6 +361,11 @@ class NamedSubscriptions:
             for stored in _stored_in(store, self._multicast.name):
                 self._begin(stored.owner, store.partition(stored.partition), Begun())
 
+    @property
+    def safe(self) -> int:
+        """The number of the first message that may not be in all of them."""
+        return min((named.safe for named in self.all), default=self._came())
+
     def has(self, owner: SubscriptionOwner) -> bool:
         """Tell whether there is a subscription of this owner and name."""
         return owner in self._by_owner
@@ -389,8 +402,8 @@ class NamedSubscriptions:
             return False
         self.all = tuple(self._by_owner.values())
         named.close(error, done or self.written.hear())
-        self._multicast._named_changed()  # noqa: SLF001 - a part of the multicast
-        self._multicast._on_outcomes()  # noqa: SLF001
+        self._multicast.named_changed()
+        self._multicast.on_outcomes()
         return True
 
     def _begin(self, owner: SubscriptionOwner, partition: Partition | None, begun: Begun) -> NamedSubscription:
@@ -403,7 +416,7 @@ class NamedSubscriptions:
             named.backlog.begin(self._services)
         self._by_owner[owner] = named
         self.all = tuple(self._by_owner.values())
-        self._multicast._named_changed()  # noqa: SLF001 - a part of the multicast
+        self._multicast.named_changed()
         return named
 
     def _new_partition(self, owner: SubscriptionOwner, begun: Begun) -> Partition | None:

@@ -11,7 +11,6 @@ from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscriber
 from rstreams.message import encode_item
 from rstreams.node.disk_storage import DiskStorage
-from rstreams.node.durable_multicast import DurableMulticast
 from rstreams.node.limits import Limits
 from rstreams.node.memory_partition import MemoryPartition
 from rstreams.node.memory_storage import MemoryStorage
@@ -24,7 +23,7 @@ from rstreams.sinks.first_sink import FirstSink
 from rstreams.sinks.for_each_sink import ForEachSink
 from rstreams.sinks.list_sink import ListSink
 from rstreams.sinks.sink import Sink
-from rstreams.store import Partition
+from rstreams.store import Partition, Store
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from rstreams.testing.verification import (
     Environment,
@@ -104,13 +103,18 @@ def on_disk() -> DiskStorage:
     return DiskStorage(cast("Partition", MemoryPartition()), Limits(8))
 
 
+def durable_multicast() -> MulticastAddress:
+    """Return a multicast that tells outcomes; it has no named subscription, and its store is not used."""
+    return MulticastAddress("m", "block", 8, BacklogOptions(store=cast("Store", object())))
+
+
 ADDRESSES: dict[str, Callable[[], Queue | MulticastAddress]] = {
     "the producer of a queue": lambda: Queue("q", MemoryStorage(8)),
     "the producer of a multicast (block)": lambda: MulticastAddress("m", "block", 8),
     "the producer of a multicast (drop_oldest)": lambda: MulticastAddress("m", "drop_oldest", 8),
     "the producer of a durable queue": lambda: Queue("q", on_disk()),
     "the producer of a full durable queue": lambda: Queue("q", on_disk(), "reject"),
-    "the producer of a durable multicast": lambda: DurableMulticast("m", "block", 8, BacklogOptions()),
+    "the producer of a durable multicast": durable_multicast,
 }
 
 

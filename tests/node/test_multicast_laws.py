@@ -188,7 +188,7 @@ class MulticastLaws(RuleBasedStateMachine):
         everyone = self.subscribers + self.left_with
         assert (now.enqueued, now.unrouted, now.held) == (self.sent, self.unrouted, len(self.kept))
         assert (now.producers, now.credit) == (len(self.producers), self.credit)
-        assert self.address._waiting == [link.outstanding for link in self.producers].count(0)
+        assert self.address._copying.credit._without == [link.outstanding for link in self.producers].count(0)
         assert now.copies == sum(each.arrived for each in everyone)
         assert now.delivered == sum(each.delivered for each in everyone)
         assert now.dropped == sum(each.dropped for each in everyone)

@@ -15,7 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rstreams.errors import LinkDetached, StoreError
 from rstreams.message import decode_body, encode_item
 from rstreams.node.address import LinkRequest, NodeServices, SubscriptionOwner
-from rstreams.node.durable_multicast import DurableMulticast
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions, NamedSubscription
 from rstreams.protocol.frames import Attach, Role
@@ -115,8 +114,7 @@ class NamedLaws(RuleBasedStateMachine):
 
         services = NodeServices(now=lambda: 0.0, wake_at=wake_at, start_soon=lambda *_: None, find=lambda _: None)
         options = BacklogOptions(items=None, store=self.store)
-        make = MulticastAddress if self.store is None else DurableMulticast
-        self.address = make("m", self.overflow, self.capacity, options)
+        self.address = MulticastAddress("m", self.overflow, self.capacity, options)
         self.address.begin(services)
         self.link = ManualPublisher[bytes]()
         self.link.subscribe(self.address.producer())

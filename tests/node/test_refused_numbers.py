@@ -15,12 +15,12 @@ from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
 from rstreams.node.address import NodeServices, SubscriptionOwner
-from rstreams.node.durable_multicast import DurableMulticast
 from rstreams.node.log import LogAddress
 from rstreams.node.log_keys import DEFAULT_KEY
 from rstreams.node.log_partition import Retention
 from rstreams.node.log_reader import LogReader
 from rstreams.node.memory_storage import MemoryStorage
+from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.queue import Queue
 from rstreams.node.written import Begun
@@ -93,7 +93,7 @@ class OfMulticast:
     def __init__(self, place: Bench) -> None:
         self.place = place
         self._partition = place.store.partition("multicast")
-        self.address = DurableMulticast("prices", "block", 1024, BacklogOptions(items=None, store=place.store))
+        self.address = MulticastAddress("prices", "block", 1024, BacklogOptions(items=None, store=place.store))
         services = NodeServices(lambda: 0.0, self._wake_at, lambda function, *_: None, lambda _: None)  # noqa: ARG005
         self.address.begin(services)
         self.address.named._begin(SubscriptionOwner("shop", "billing", None), self._partition, Begun())

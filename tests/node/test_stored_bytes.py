@@ -100,7 +100,7 @@ def test_what_is_counted_is_what_is_there(kind: str) -> None:
         if isinstance(address, Queue):
             assert total.size == address.statistics().size_bytes
         else:
-            assert total.size == max(sum(map(len, each.pending)) for each in address._subscribers)
+            assert total.size == max(sum(map(len, each.pending)) for each in address._copying.subscribers)
     address.forget()
     assert total.size == 0
 
@@ -186,9 +186,9 @@ def test_the_defaults_are_bounded() -> None:
     node = Node()
     queue, multicast = node.queue("q"), node.multicast("m")
     room: Any = queue._room
-    assert room.most == multicast._bytes.most == DEFAULT_CAPACITY_BYTES
+    assert room.most == multicast._copying.bytes.most == DEFAULT_CAPACITY_BYTES
     assert multicast.named._options.size == DEFAULT_CAPACITY_BYTES
-    assert room.total is multicast._bytes.total is node._services.stored
+    assert room.total is multicast._copying.bytes.total is node._services.stored
     assert room.total.most == DEFAULT_TOTAL_STORED_BYTES
 
 

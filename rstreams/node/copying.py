@@ -1,0 +1,210 @@
+"""The policy of a multicast: every subscriber gets its own copy of every item that comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rstreams.abc import Subscriber
+from rstreams.errors import DeliveryFailed
+from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.memory_room import CopiesBytes
+from rstreams.node.multicast_ends import Copies
+from rstreams.node.multicast_outcomes import Outcomes, ToldAtOnce, ToldWhenStored
+from rstreams.node.named_subscriptions import BacklogOptions, NamedSubscriptions
+from rstreams.node.producer import Producer
+from rstreams.node.seen_messages import Seen
+from rstreams.node.shared_credit import SharedCredit
+
+
+class Copying:
+    """Passes each item on to the subscribers that are there, and to named subscriptions; see `MulticastAddress`.
+
+    If producers block, items that come when nobody is there wait for the next subscriber.
+
+    Args:
+        name: The multicast.
+        overflow: As for `MulticastAddress`.
+        capacity: As for `MulticastAddress`.
+        backlogs: The options of named subscriptions.
+        capacity_bytes: As for `MulticastAddress`.
+
+    Attributes:
+        named: The named subscriptions.
+        subscribers: The others.
+        credit: What is granted to producers.
+        outcomes: What they are told.
+        bytes: The bytes of the items that wait.
+        passing: Whether items are being passed on.
+        unclaimed: Items that wait for the next subscriber.
+        unclaimed_accepted: How many of them, the first ones, have been accepted.
+        enqueued: How many items have come.
+        passed: How many of them have been passed on.
+        unrouted: How many of these found nobody.
+        copies: How many copies were made for subscribers without a name.
+        delivered: How many copies subscribers have got that have gone.
+        dropped: How many copies slow subscribers have lost.
+        abandoned: How many copies waited for subscribers when these left.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        overflow: Literal["block", "drop_oldest"],
+        capacity: int,
+        backlogs: BacklogOptions,
+        capacity_bytes: int,
+    ) -> None:
+        self.name = name
+        self.overflow: Literal["block", "drop_oldest"] = overflow
+        self.capacity = capacity
+        self.credit = SharedCredit(self)
+        self.bytes = CopiesBytes(capacity_bytes, self._largest, self.credit.grant)
+        self.seen = Seen()
+        self.subscribers: tuple[Copies, ...] = ()
+        self.passing = False
+        self.unclaimed: list[bytes] = []
+        self.unclaimed_accepted = 0
+        self.enqueued = self.passed = self.unrouted = self.copies = 0
+        self.delivered = self.dropped = self.abandoned = 0
+        self._arrived: list[bytes] = []  # to be passed on
+        self._handed_end = 0  # the number of the first item that nobody has got who has left
+        self._draining = False
+        self.named = NamedSubscriptions(self, backlogs, lambda: self.through)
+        self.outcomes: Outcomes = ToldAtOnce() if backlogs.store is None else ToldWhenStored(self.named, self.seen)
+
+    @property
+    def nobody_is_there(self) -> bool:
+        """Whether items that come wait for the next subscriber: there is none, and producers block."""
+        return not self.subscribers and not self.named.all and self.overflow == "block"
+
+    @property
+    def through(self) -> int:
+        """How many items have come and been passed on."""
+        return self.enqueued - len(self._arrived) - len(self.unclaimed)
+
+    # items come
+
+    def receive(self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
+        """Pass on items of a producer; see `Receives.receive`."""
+        for stamp in stamps:
+            self.seen.note(stamp)
+        self.outcomes.come(producer, len(run), stamps, repeated, waits=self.nobody_is_there)
+        if run:
+            self.bytes.weigh(run)
+            self.credit.use(producer, len(run))
+            self.enqueued += len(run)
+            self._arrived += run
+            self._pass_on()
+            self.credit.top_up(producer)
+        self.outcomes.passed_on()
+
+    def limit(self, granted: int) -> int:
+        """Return the most items that producers may have outstanding together; 0 or less is none."""
+        limit = self.capacity
+        if self.overflow == "block":
+            if self.nobody_is_there:
+                return 0
+            limit = min(limit, self.bytes.fitting(granted))
+            for copies in self.subscribers:
+                limit = min(limit, copies.demand - len(copies.pending))
+        for named in self.named.all:
+            limit = min(limit, named.room)
+        return limit
+
+    # subscribers come and go
+
+    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+        """Add a subscriber; it gets the items that come in from now on."""
+        copies = Copies(self, subscriber)
+        self.subscribers = (*self.subscribers, copies)
+        subscriber.on_subscribe(copies)
+        if self.unclaimed:
+            self._pass_on()
+
+    def cancel(self, copies: Copies) -> None:
+        """Take out a subscriber; items that only it would have got wait for the next one."""
+        self.subscribers = tuple(each for each in self.subscribers if each is not copies)
+        self.delivered += copies.delivered
+        self.abandoned += len(copies.pending)
+        if copies.delivered:
+            self._handed_end = max(self._handed_end, copies.end)
+        if self.nobody_is_there:
+            missed = min(len(copies.pending), self.passed - self._handed_end)
+            self.unclaimed = [*copies.pending][len(copies.pending) - missed :] + self.unclaimed
+            self.unclaimed_accepted += missed
+        copies.pending.clear()
+        copies.size = 0
+        self.bytes.freed()
+        self.requested()  # there is one subscriber less to wait for
+
+    def requested(self) -> None:
+        """Hear that a subscriber asks for more."""
+        if self.unclaimed:
+            self._pass_on()
+        if self.overflow == "block" or self.named.all:
+            self.credit.grant()
+
+    named_changed = requested
+
+    def on_outcomes(self) -> None:
+        """Hear that named subscriptions have messages."""
+        self.outcomes.tell()
+
+    def on_refused(self, number: int, error: DeliveryFailed) -> None:
+        """Hear that a named subscription does not have a message."""
+        self.outcomes.on_refused(number, error)
+
+    def drain(self) -> None:
+        """Give back the items that nobody is there for, also those that come from now on."""
+        self._draining = True
+        self._give_back()
+
+    # passing on
+
+    def _pass_on(self) -> None:
+        """Give each subscriber its copies; a nested call does nothing: all get the same order."""
+        if self.passing:
+            return
+        self.passing = True
+        try:
+            while self._arrived or (self.unclaimed and not self.nobody_is_there):
+                if self.nobody_is_there:
+                    self.unclaimed += self._arrived
+                    self._arrived = []
+                elif self.unclaimed:
+                    run, self.unclaimed, self.unclaimed_accepted = self.unclaimed, [], 0
+                    self._pass_run(run)
+                    self.outcomes.handed_on()
+                else:
+                    run, self._arrived = self._arrived, []
+                    self._pass_run(run)
+        finally:
+            self.passing = False
+            if self.bytes.is_used or self.unclaimed or self.named.all:
+                self.bytes.count()
+        if self._draining:
+            self._give_back()
+        self.credit.grant_due()
+
+    def _pass_run(self, run: list[bytes]) -> None:
+        self.passed += len(run)
+        if not self.subscribers and not self.named.all:
+            self.unrouted += len(run)
+        for copies in self.subscribers:
+            if not copies.ended:
+                self.copies += len(run)
+                copies.offer(run)
+        for named in self.named.all:
+            named.offer(run)
+
+    def _give_back(self) -> None:
+        if len(self.unclaimed) > self.unclaimed_accepted:
+            self.outcomes.give_back()
+            del self.unclaimed[self.unclaimed_accepted :]
+            self.outcomes.tell()
+
+    def _largest(self) -> int:
+        """Return the bytes of all items that wait: most subscribers wait for the same ones, and one for all of them."""
+        named = (each.size for each in self.named.all if not each.durable)
+        return sum(map(len, self.unclaimed)) + max((*(each.size for each in self.subscribers), *named), default=0)
