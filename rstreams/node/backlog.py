@@ -33,10 +33,14 @@ class Backlog:
         self.taken = 0
         self.gone = 0
 
+    def __len__(self) -> int:
+        """Return how many messages are in it, with those that are gone."""
+        return len(self.fresh) + len(self.returned)
+
     @property
     def ready(self) -> int:
         """How many messages wait."""
-        return len(self.fresh) + len(self.returned) - self.gone
+        return len(self) - self.gone
 
     def put_back(self, message: Stored) -> None:
         """Have a message wait in its old place."""
@@ -117,7 +121,7 @@ class Backlog:
 
     def forget_gone(self, browsers: Collection[Browser]) -> None:
         """Drop the messages that have left the queue, if they are many; browsers behind them move up with the rest."""
-        if self.gone <= 64 + (len(self.fresh) + len(self.returned)) // 2:
+        if self.gone <= 64 + len(self) // 2:
             return
         for browser in browsers:
             passed = islice(self.fresh, max(browser.position - self.taken, 0))

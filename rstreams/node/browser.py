@@ -1,8 +1,8 @@
-"""A browser of a queue in memory: it gets copies of the messages in their order, and the messages stay."""
+"""A browser of a queue: it gets copies of the messages in their order, and the messages stay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from rstreams.abc import Subscriber
@@ -20,8 +20,8 @@ class Shows(Protocol):
 
     browsers: dict[Any, None]
 
-    def after(self, position: int, most: int) -> Sequence[tuple[int, bytes]]:
-        """Return the first messages behind a position, each with its own position."""
+    def look(self, browser: Browser, most: int) -> bool:
+        """Give a browser the messages behind its position by `take`, now or later; return whether there may be more."""
         ...
 
 
@@ -32,26 +32,37 @@ class Browser(OwnDemand):
     message that is at a consumer then and comes back later.
 
     Attributes:
-        position: The sequence number of the last message that it got.
+        position: The place behind the last message that it got, as its storage counts.
+        reads: Whether messages are being read from the disk for it.
     """
 
-    __slots__ = ("_storage", "position")
+    __slots__ = ("_storage", "position", "reads")
 
     operator = "queue"
 
     def __init__(self, storage: Shows, address: str, subscriber: Subscriber[bytes]) -> None:
         super().__init__(address, subscriber)
         self.position = 0
+        self.reads = False
         self._storage = storage
 
-    def _emit_some(self) -> bool:
-        found = self._storage.after(self.position, min(self.demand, _MANY))
+    @property
+    def comes_later(self) -> bool:
+        """Whether messages are being read for it."""
+        return self.reads
+
+    def take(self, found: Iterable[tuple[int, bytes | None]]) -> bool:
+        """Hand over messages, each with the place behind it, and None if it is not shown; False if some are left."""
         for position, encoded in found:
             if not self.wants:
-                break
+                return False
             self.position = position
-            self._hand_over(encoded)
-        return bool(found)
+            if encoded is not None:
+                self._hand_over(encoded)
+        return True
+
+    def _emit_some(self) -> bool:
+        return not self.reads and self._storage.look(self, min(self.demand, _MANY))
 
     def _leave(self) -> None:
         del self._storage.browsers[self]

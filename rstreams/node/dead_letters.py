@@ -107,7 +107,7 @@ class Unaccepted:
         if how is DONE:
             self.leaving -= 1
             self.arrived += 1
-            self._storage.leave(letter.message)
+            self._storage.leave((letter.message,))
             self._storage.room.serve()
             if self._told and not self._refused:
                 self._told = False

@@ -27,11 +27,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from rstreams._codec.forwarding import once_acquired
-from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp
-from rstreams.node.address import NodeServices
-from rstreams.node.durable_browser import DurableBrowser
+from rstreams.node.browser import Browser
 from rstreams.node.durable_message import Durable
 from rstreams.node.durable_room import DurableRoom
 from rstreams.node.limits import Limits, WhenFull
@@ -110,7 +108,6 @@ class DiskStorage(Storage):
         self._numbered = StoredProducers(self.seen, partition, sync_s, self.seen.gaps)
         self._present: dict[int, Durable] = {}  # by position
         self._leaving: list[int] | None = None  # positions, while they are gathered
-        self._error: StoreError | None = None
         self._is_over = False  # the partition is dropped: consumers may still settle what they have
         self._written = Written()
         self.safe_end = partition.next
@@ -127,10 +124,6 @@ class DiskStorage(Storage):
         if room.stored:
             room.weigh(room.stored, self._partition.size)
         return room
-
-    def begin(self, services: NodeServices) -> None:  # noqa: ARG002 - the store has its own time
-        """Read the first messages."""
-        self.read_on()
 
     def clear(self) -> None:
         """Delete the messages, and what is known of their producers."""
@@ -162,15 +155,15 @@ class DiskStorage(Storage):
             self._partition.append(run, done, sync_s=self._sync_s, records=records)
         else:  # those that came first may not be safe yet
             self._numbered.note(())
-            done = partial(self._on_barrier, producer, repeated, chain)
-            self._partition.delete((), done, sync_s=self._sync_s, after_appends=True)
 
-    def _on_barrier(self, producer: Producer, messages: int, chain: Chain, error: StoreError | None) -> None:
-        self._numbered.heard(chain, error)
-        if error is None:
-            producer.accept(messages)
-        else:
-            producer.refuse(messages, not_stored(error, self._queue.name))
+            def through(error: StoreError | None) -> None:
+                self._numbered.heard(chain, error)
+                if error is None:
+                    producer.accept(repeated)
+                else:
+                    producer.refuse(repeated, not_stored(error, self._queue.name))
+
+            self._partition.delete((), through, sync_s=self._sync_s, after_appends=True)
 
     def _on_commit(self, came: _Came, error: StoreError | None) -> None:
         """Hear that messages are safe, or that they are not in the store."""
@@ -189,7 +182,7 @@ class DiskStorage(Storage):
             return
         producer.accept(count + repeated)
         self.safe_end = first + count
-        if not self.on_disk and not self.comes_later and self._waiting + count <= self._most_waiting:
+        if not self.on_disk and not self.comes_later and len(self.backlog) + count <= self._most_waiting:
             self._loaded_end = self.safe_end
             clock = self._queue.clock
             for position, encoded in enumerate(run, first):
@@ -209,10 +202,6 @@ class DiskStorage(Storage):
     # from the store to memory
 
     @property
-    def _waiting(self) -> int:
-        return len(self.backlog.fresh) + len(self.backlog.returned)
-
-    @property
     def _most_waiting(self) -> int:
         return max(1, min(self._in_memory, int(IN_MEMORY_BYTES / max(1.0, self.room.mean))))
 
@@ -227,7 +216,7 @@ class DiskStorage(Storage):
 
     def read_on(self) -> None:
         """Read messages if half of the room in memory is free."""
-        if not self.comes_later and self.on_disk and self._error is None and 2 * self._waiting <= self._most_waiting:
+        if not self.comes_later and self.on_disk and self.error is None and 2 * len(self.backlog) <= self._most_waiting:
             self.comes_later = True
             self._partition.read(self._loaded_end, self._on_read)
 
@@ -238,7 +227,7 @@ class DiskStorage(Storage):
             return
         today = self._queue.clock.today().timestamp()
         begin, before = self._loaded_end, self.on_disk
-        room = self._most_waiting - self._waiting
+        room = self._most_waiting - len(self.backlog)
         for run in answer.runs:
             age_s = max(0.0, today - run.time_s)
             for position, encoded in zip(run.positions, run.messages, strict=True):
@@ -253,14 +242,11 @@ class DiskStorage(Storage):
             self.room.free(self.on_disk)
             self.on_disk = 0
         if not self.on_disk:  # now the bytes are known exactly
-            self.room.resize(self._size_in_memory - self.room.size)
+            present = sum([message.size for message in self._present.values()])
+            self.room.resize(present + self.room.unsafe_size - self.room.size)
         self._queue.dispatch()
         if not self.comes_later:
             self._queue.nothing_more_comes()
-
-    @property
-    def _size_in_memory(self) -> int:
-        return sum([message.size for message in self._present.values()]) + self.room.unsafe_size
 
     def _recall(self, position: int, encoded: bytes, note: bytes | None, age_s: float) -> None:
         """Bring a message into memory that is in the store."""
@@ -273,11 +259,6 @@ class DiskStorage(Storage):
 
     # messages leave
 
-    def let_go(self, messages: Sequence[bytes | Stored]) -> None:
-        """Forget messages, and delete them from the store."""
-        self.deadlines.forget_all(messages)
-        self._depart(messages)
-
     def begin_leaving(self, message: Stored, reason: str) -> None:
         """Note that a message is on its way to the dead letters; it stays in the store until it has arrived there."""
         assert isinstance(message, Durable), "all messages here are"
@@ -286,11 +267,8 @@ class DiskStorage(Storage):
             self.note(message)
         super().begin_leaving(message, reason)
 
-    def leave(self, message: Stored) -> None:
-        """Delete a message that has arrived elsewhere."""
-        self._depart((message,))
-
-    def _depart(self, messages: Sequence[bytes | Stored]) -> None:
+    def leave(self, messages: Sequence[bytes | Stored]) -> None:
+        """Delete messages from the store."""
         positions, size = [], 0
         for message in messages:
             assert isinstance(message, Durable), "all messages here are"
@@ -303,12 +281,12 @@ class DiskStorage(Storage):
         else:
             self._leaving += positions
 
-    def together(self) -> AbstractContextManager[None]:
-        """Delete the messages that leave in the block by one call."""
-        return nullcontext() if self._leaving is not None else self._gathered()
-
     @contextmanager
-    def _gathered(self) -> Iterator[None]:
+    def together(self) -> Iterator[None]:
+        """Delete the messages that leave in the block by one call."""
+        if self._leaving is not None:
+            yield  # an outer block does it
+            return
         positions = self._leaving = []
         try:
             yield
@@ -334,23 +312,30 @@ class DiskStorage(Storage):
 
     # sight
 
-    def browse(self, subscriber: Subscriber[bytes]) -> DurableBrowser:
-        """Return the subscription of a new browser."""
-        browser = DurableBrowser(self, self._queue.name, self._partition, subscriber)
-        self.browsers[browser] = None
-        return browser
+    def look(self, browser: Browser, most: int) -> bool:  # noqa: ARG002 - a chunk is read, whatever its size
+        """Read the messages behind the position; they come later."""
+        if browser.position < self.safe_end:
+            browser.reads = True
+            self._partition.read(browser.position, partial(self._on_look, browser))
+        return False
 
-    def shown(self, position: int, encoded: bytes) -> bytes | None:
+    def _on_look(self, browser: Browser, answer: Chunk | StoreError) -> None:
+        if isinstance(answer, StoreError):
+            browser.reads = False
+            browser.fail(answer)
+            return
+        # A request in `on_next` reads nothing: `reads` is true until the end.
+        if browser.take((position + 1, self._shown(position, encoded)) for position, encoded in answer):
+            browser.position = answer.following if answer.runs else self.safe_end
+        browser.reads = False
+        browser.on_ready()
+
+    def _shown(self, position: int, encoded: bytes) -> bytes | None:
         """Return a message as browsers see it; None if it is at a consumer, or gone."""
         message = self._present.get(position)
         if message is not None:
             return message.as_sent() if not message.gone and (message.ready or message.delayed) else None
         return encoded if position >= self._loaded_end else None
-
-    @property
-    def error(self) -> StoreError | None:
-        """Why no more messages can be read; None while they can."""
-        return self._error
 
     @property
     def cannot_write(self) -> bool:
@@ -367,10 +352,10 @@ class DiskStorage(Storage):
 
     def _on_failed(self, error: StoreError) -> None:
         """Hand out no more messages from the disk; the consumers hear of it."""
-        if self._error is not None:
+        if self.error is not None:
             return
         if isinstance(error, StoreDamaged) or self._partition.store_error is not None:
-            self._error = error
+            self.error = error
             self.drops_oldest = False  # they are dropped when they have been read; damaged ones never are
             text = "%s %r: it hands out no more messages from the disk: %s"
             logger.error(text, self._queue.kind, self._queue.name, error)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from rstreams._codec.forwarding import may_expire
-from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
 from rstreams.node.address import NodeServices
@@ -89,25 +88,15 @@ class MemoryStorage(Storage):
         """Refuse messages: the outcomes of earlier ones are told."""
         producer.refuse(messages, error)
 
-    def let_go(self, messages: Sequence[bytes | Stored]) -> None:
-        """Forget messages."""
-        if self.deadlines:
-            self.deadlines.forget_all(messages)
+    def leave(self, messages: Sequence[bytes | Stored]) -> None:
+        """Free the places of messages."""
         self.room.free(len(messages), size_of(messages))
 
-    def leave(self, message: Stored) -> None:
-        """Forget a message that has arrived elsewhere."""
-        self.room.free(1, message.size)
-
-    def browse(self, subscriber: Subscriber[bytes]) -> Browser:
-        """Return the subscription of a new browser."""
-        browser = Browser(self, self._queue.name, subscriber)
-        self.browsers[browser] = None
-        return browser
-
-    def after(self, position: int, most: int) -> list[tuple[int, bytes]]:
-        """Return the first messages behind a position, each with its own position, for a browser."""
-        return self.backlog.after(position, most, self._queue.clock.now())
+    def look(self, browser: Browser, most: int) -> bool:
+        """See `Shows.look`."""
+        found = self.backlog.after(browser.position, most, self._queue.clock.now())
+        browser.take(found)
+        return bool(found)
 
     def forget_gone(self) -> None:
         """See `Storage.forget_gone`; browsers move up with the messages."""

@@ -24,13 +24,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Protocol
 
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp
 from rstreams.node.address import NodeServices
 from rstreams.node.backlog import Backlog
+from rstreams.node.browser import Browser
 from rstreams.node.lifetime import QueueClock
 from rstreams.node.limits import Limits, WhenFull
 from rstreams.node.message_deadlines import MessageDeadlines
@@ -39,7 +40,6 @@ from rstreams.node.room import Room
 from rstreams.node.seen_messages import Seen
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import Stored, is_gone
-from rstreams.node.subscription import OwnDemand
 from rstreams.store import Done
 
 
@@ -93,11 +93,13 @@ class Storage(ABC):
         durable: Whether the messages outlive the process.
         on_disk: How many messages are only on the disk.
         comes_later: Whether messages are being read from there. A consumer may get some without asking again.
+        error: Why no more messages can be read; None while they can.
     """
 
     durable = False
     on_disk = 0
     comes_later = False
+    error: StoreError | None = None
 
     room: Room
     _queue: Keeps
@@ -107,7 +109,7 @@ class Storage(ABC):
         self.seen = seen
         self.deadlines = deadlines
         self.backlog = Backlog()
-        self.browsers: dict[Any, None] = {}
+        self.browsers: dict[Browser, None] = {}
         self.enqueued = 0
         self.refused = 0
         self.dropped = 0
@@ -122,8 +124,9 @@ class Storage(ABC):
     def _make_room(self, when_full: WhenFull) -> Room:
         """Return the places of a queue."""
 
-    def begin(self, services: NodeServices) -> None:  # noqa: B027 - those that need a node
+    def begin(self, services: NodeServices) -> None:  # noqa: ARG002 - for those in the memory of a node
         """Begin to live in a node."""
+        self.read_on()
 
     @abstractmethod
     def clear(self) -> None:
@@ -154,17 +157,19 @@ class Storage(ABC):
 
     # messages leave
 
-    @abstractmethod
     def let_go(self, messages: Sequence[bytes | Stored]) -> None:
         """Forget messages that have left the queue for good."""
+        if self.deadlines:
+            self.deadlines.forget_all(messages)
+        self.leave(messages)
 
     def begin_leaving(self, message: Stored, reason: str) -> None:  # noqa: ARG002 - for those that outlive the process
         """Note that a message is on its way to the dead letters; `leave` follows when it has arrived there."""
         self.deadlines.forget(message)
 
     @abstractmethod
-    def leave(self, message: Stored) -> None:
-        """Forget a message that has arrived at the dead letters."""
+    def leave(self, messages: Sequence[bytes | Stored]) -> None:
+        """Forget messages that have arrived at the dead letters."""
 
     def moving(self, message: Stored | None) -> AbstractContextManager[None]:  # noqa: ARG002
         """Have a message leave in the same commit in which the block stores it elsewhere."""
@@ -196,9 +201,15 @@ class Storage(ABC):
 
     # sight
 
-    @abstractmethod
-    def browse(self, subscriber: Subscriber[bytes]) -> OwnDemand:
+    def browse(self, subscriber: Subscriber[bytes]) -> Browser:
         """Return the subscription of a new browser."""
+        browser = Browser(self, self._queue.name, subscriber)
+        self.browsers[browser] = None
+        return browser
+
+    @abstractmethod
+    def look(self, browser: Browser, most: int) -> bool:
+        """See `Shows.look`."""
 
     def show(self) -> None:
         """Show browsers what has come."""
@@ -208,11 +219,6 @@ class Storage(ABC):
     def forget_gone(self) -> None:
         """Drop messages that have left, but still stand among those that wait, if they are many."""
         self.backlog.forget_gone(())
-
-    @property
-    def error(self) -> StoreError | None:
-        """Why no more messages can be read; None while they can."""
-        return None
 
     @property
     def cannot_write(self) -> bool:

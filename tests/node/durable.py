@@ -70,7 +70,7 @@ class Bench:
 
 
 def _is_busy(queue: Queue) -> bool:
-    browsers = any(browser.comes_later for browser in queue.storage.browsers)
+    browsers = any(browser.reads for browser in queue.storage.browsers)
     return queue.storage.comes_later or browsers or queue.statistics().unsafe > 0
 
 
