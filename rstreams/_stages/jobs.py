@@ -8,9 +8,9 @@ Items that wait get up to two workers, idle ones or new ones. Each of these call
 worker whose function does not wait has handled the items before the others have their turn, and few of them are woken.
 
 The stage asks for items when half of its limit is free, and when a worker leaves no item that waits. The limit is the
-concurrency. Over a link it grows with the speed of the workers (`_core.asking_ahead`), because a round trip for each
-few items would cost more than the items. The items that come ahead of a worker wait here, unbegun. As long as some
-wait, items are settled together: with the next request, when no item waits, or after 5 ms.
+concurrency. Over a link it grows with the speed of the workers (`intake`). The items that come ahead of a worker wait
+there, unbegun. As long as some wait, items are settled together: with the next request, when no item waits, or after
+5 ms.
 
 A function that never waits would keep other tasks out. A worker therefore pauses after 1,024 items or 5 ms. It looks at
 the clock after 1, 2, 4, 8 items, and then after each 16.
@@ -24,14 +24,12 @@ from typing import Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._checks.refusals import refuse_result
-from rstreams._core.asking_ahead import AHEAD_S, AskingAhead
-from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.claims import DONE, NO_HOLD, Claims, EachHold, Ending
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
-from rstreams._core.fast_paths import signals_later
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import KeepingStage, window_of
+from rstreams._stages.intake import AHEAD_S, Intake
+from rstreams._stages.stage import KeepingStage
 from rstreams.abc import Cancellable, Event, Hold, Scheduler, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -70,23 +68,19 @@ class Jobs(KeepingStage[T, R], EachHold):
     """
 
     __slots__ = (
-        "_ahead",
-        "_busy",
         "_called",
         "_concurrency",
         "_emits",
         "_function",
         "_idle",
+        "_intake",
         "_jobs",
         "_late",
-        "_line",
         "_ordered",
         "_scheduler",
         "_settles_soon",
         "_takes",
         "_unasked",
-        "_waiting",
-        "_window",
         "_workers",
     )
 
@@ -105,12 +99,8 @@ class Jobs(KeepingStage[T, R], EachHold):
         self._concurrency = concurrency
         self._scheduler = scheduler
         self._ordered = ordered
-        self._window = concurrency if window is None else window
-        self._ahead = AskingAhead(scheduler.now, concurrency, concurrency)
         self._unasked = 0  # requested here, not yet from the source
-        self._busy = 0  # requested from the source, not yet emitted here
-        self._line = ClaimedItems[T]()
-        self._waiting = self._line.items  # items that no worker has taken yet
+        self._intake = Intake[T](concurrency, concurrency if window is None else window)
         self._jobs: dict[_Job[R], None] = {}  # the items taken by workers, in the order of the items
         self._late: list[Hold] = []  # claims on items that are done, of which that is not said yet
         self._settles_soon = False  # a timer is set to say so
@@ -125,15 +115,13 @@ class Jobs(KeepingStage[T, R], EachHold):
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
         if self._upstream is ENDED and not self._ended:
-            self._line.come_from(subscription)
-            if signals_later(subscription):
-                self._ahead.most = max(self._concurrency, min(self._window, window_of(subscription)))
+            self._intake.come_from(subscription)
         super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
-        self._line.put(item)
+        self._intake.put(item)
         if not self._takes:
             self._call_workers()
 
@@ -142,10 +130,10 @@ class Jobs(KeepingStage[T, R], EachHold):
         if self._ended:
             return
         try:
-            self._line.put_run(run)
+            self._intake.put_run(run)
         finally:
             if self._ended:  # a function on the way here has cancelled
-                self._waiting.clear()
+                self._intake.items.clear()
             elif not self._takes:
                 self._call_workers()
 
@@ -159,16 +147,15 @@ class Jobs(KeepingStage[T, R], EachHold):
             self._ask()
 
     def _ask(self) -> None:
-        n = min(self._unasked, self._ahead.limit - self._busy)
+        n = self._intake.more(self._unasked)
         if n > 0:
             self._unasked = take_demand(self._unasked, n)
-            self._busy += n
             self._settle_late()
             self._upstream.request(n)
 
     def _call_workers(self) -> None:
         """See that workers are on their way to items that may be begun with."""
-        most = min(len(self._waiting), self._concurrency - len(self._jobs), _MOST_CALLED)
+        most = min(len(self._intake.items), self._concurrency - len(self._jobs), _MOST_CALLED)
         while self._called < most:
             if self._idle:
                 self._idle.pop().set()
@@ -182,9 +169,9 @@ class Jobs(KeepingStage[T, R], EachHold):
         try:
             while not self._ended:
                 self._called -= 1
-                self._ahead.count_workers(1)
+                self._intake.count_workers(1)
                 await self._work_off()
-                self._ahead.count_workers(-1)
+                self._intake.count_workers(-1)
                 if not self._ended:
                     bell = self._scheduler.event()
                     self._idle.append(bell)
@@ -197,8 +184,8 @@ class Jobs(KeepingStage[T, R], EachHold):
 
     async def _work_off(self) -> None:
         """Take items until none may be begun with."""
-        scheduler, waiting, function = self._scheduler, self._waiting, self._function
-        jobs, concurrency, claimed = self._jobs, self._concurrency, self._line.needs_claims
+        scheduler, intake, function = self._scheduler, self._intake, self._function
+        waiting, jobs, concurrency = intake.items, self._jobs, self._concurrency
         taken, look_at, until = 0, 1, scheduler.now() + TURN_S
         while True:
             if not waiting:
@@ -207,7 +194,7 @@ class Jobs(KeepingStage[T, R], EachHold):
                 return
             if taken < look_at:
                 taken += 1
-                job: _Job[R] = _Job(Claims(self, 0, (self._line.take_hold(),)) if claimed else NO_HOLD)
+                job: _Job[R] = _Job(Claims(self, 0, (intake.take_hold(),)) if intake.needs_claims else NO_HOLD)
                 jobs[job] = None
                 item = waiting.popleft()
                 if not waiting:
@@ -232,9 +219,7 @@ class Jobs(KeepingStage[T, R], EachHold):
 
     def _ask_from_worker(self) -> None:
         """Ask for items, if there may be more; the worker takes those that come at once."""
-        ahead = self._ahead
-        if self._unasked and (self._busy < self._concurrency or 2 * self._busy <= ahead.limit) and not self._ended:
-            ahead.set_limit()
+        if self._unasked and not self._ended:
             self._takes = True
             try:
                 self._ask()
@@ -253,7 +238,7 @@ class Jobs(KeepingStage[T, R], EachHold):
         if self._ended:
             return
         job.result, job.is_done = result, True
-        jobs, ordered, ahead = self._jobs, self._ordered, self._ahead
+        jobs, ordered, intake = self._jobs, self._ordered, self._intake
         due = job
         if ordered:
             due = next(iter(jobs))
@@ -264,10 +249,8 @@ class Jobs(KeepingStage[T, R], EachHold):
             while due.is_done:
                 del jobs[due]
                 self._emit(due.result, due.claims)
-                self._busy -= 1
-                ahead.handled += 1
-                if self._busy * 2 <= ahead.limit and not self._ended:
-                    ahead.set_limit()
+                intake.end(1)
+                if intake.busy * 2 <= intake.limit and not self._ended:
                     self._ask()
                 if not (ordered and jobs):  # behind a cancel there are none
                     break
@@ -278,7 +261,7 @@ class Jobs(KeepingStage[T, R], EachHold):
             self._complete_if_through()
 
     def _complete_if_through(self) -> None:
-        if self._upstream is ENDED and not (self._jobs or self._waiting or self._emits):
+        if self._upstream is ENDED and not (self._jobs or self._intake.items or self._emits):
             super().on_complete()
             self._dismiss_workers()
 
@@ -288,10 +271,10 @@ class Jobs(KeepingStage[T, R], EachHold):
             worker.cancel()
 
     def _kept_items(self) -> int:
-        return len(self._jobs) + len(self._waiting)
+        return len(self._jobs) + len(self._intake.items)
 
     def _moves(self) -> bool:
-        return bool(self._jobs or self._waiting)
+        return bool(self._jobs or self._intake.items)
 
     def settle(self, epoch: int, places: Sequence[Hold], how: Ending) -> None:
         """End the holds of an item; see `Settles`."""
@@ -303,7 +286,7 @@ class Jobs(KeepingStage[T, R], EachHold):
 
     def _end_soon(self, hold: Hold) -> None:
         """Say that an item is done: at once, or with those that follow within a few milliseconds."""
-        if not self._waiting or self._ahead.most == self._concurrency or self._ended:
+        if not self._intake.items or not self._intake.asks_ahead or self._ended:
             hold.done()
             return
         self._late.append(hold)
@@ -327,7 +310,7 @@ class Jobs(KeepingStage[T, R], EachHold):
         for job in self._jobs:
             job.claims.release()
         self._jobs.clear()
-        self._line.release()
+        self._intake.release()
         self._dismiss_workers()
 
 

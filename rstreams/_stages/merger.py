@@ -63,10 +63,10 @@ class Merging(TurningStage[T, R]):
         "prefetch",
     )
 
-    def __init__(self, downstream: Subscriber[R], prefetch: int, slots: int = 0, *, delay_errors: bool = False) -> None:
+    def __init__(self, downstream: Subscriber[R], prefetch: int, *, delay_errors: bool = False) -> None:
         super().__init__(downstream)
         self.prefetch = prefetch
-        self._slots = slots  # inner streams whose outer items have not been requested yet
+        self._slots = 0  # inner streams that have ended, of which `_fill` has not heard
         self._active: dict[MergedInner[R], None] = {}
         self._ready: deque[MergedInner[R]] = deque()  # those with items to emit, each once
         self._pushed = 0  # how many of these have items in their queues
@@ -161,12 +161,8 @@ class Merging(TurningStage[T, R]):
         return 1
 
     def _fill(self) -> bool:
-        """Ask for outer items in the place of those whose streams have ended; return whether that was necessary."""
-        if not self._slots or not self.started or self._outer_complete:
-            return False
-        slots, self._slots = self._slots, 0
-        self._upstream.request(slots)
-        return True
+        """Begin another inner stream, or ask for outer items; return whether there was something to do."""
+        return False
 
     def _emit_rounds(self, most: int) -> int:  # noqa: C901, PLR0912 - this loop must be quick
         """Draw one item of each iterator, and repeat this while only iterators are in line."""

@@ -18,10 +18,10 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from operator import length_hint
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
-from rstreams._core.asking_ahead import WINDOW, window_ahead_of
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED, checked_error
+from rstreams._core.windows import WINDOW, window_ahead_of
 from rstreams.abc import Cancellable, Scheduler, Subscription
 from rstreams.errors import RStreamsError
 from rstreams.runtime.context_managers import entered

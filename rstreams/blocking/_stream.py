@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, Nev
 
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import refuse_unrun, require_effect
-from rstreams._core.asking_ahead import require_open_window
+from rstreams._core.windows import require_open_window
 from rstreams._stages.extremes import Ordered
 from rstreams._stages.overflow import Strategy
 from rstreams._stages.stage import Ack, GatherAck

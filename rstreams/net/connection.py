@@ -13,7 +13,7 @@ from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.publishers import hint_for
 from rstreams._checks.terminus import require_capabilities, require_filters
-from rstreams._core.asking_ahead import WINDOW, require_ahead
+from rstreams._core.windows import WINDOW, require_ahead
 from rstreams._published import PublishResult
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError

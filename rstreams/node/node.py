@@ -15,7 +15,7 @@ from rstreams import _machine
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import CertificateUsers, require_certificate_users, require_container_id
 from rstreams._checks.numbers import require_count, require_seconds
-from rstreams._core.asking_ahead import WINDOW
+from rstreams._core.windows import WINDOW
 from rstreams.errors import Condition, ConfigError, ConnectionLost
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.links.draining import Drained, wait_until

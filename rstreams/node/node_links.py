@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from rstreams import _machine
 from rstreams._codec import Described
 from rstreams._codec.forwarding import without_delivery_annotations
-from rstreams._core.asking_ahead import WINDOW
+from rstreams._core.windows import WINDOW
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import Condition, ConnectionLost, DeliveryFailed, ProtocolError
 from rstreams.message import as_is, encode_item

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.asking_ahead import AskingAhead, ahead_of, require_ahead
-from rstreams._core.claims import Claims, claims_on
+from rstreams._core.claims import claims_on
+from rstreams._core.run import Run
 from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
 from rstreams._core.subscription import ENDED
+from rstreams._core.windows import require_ahead
 from rstreams._stages.deadlock import takes_too_few
 from rstreams._stages.in_turns import InTurns
 from rstreams._stages.inner_stream import OneInner
+from rstreams._stages.intake import Intake
 from rstreams._stages.stage import Lifted, failure_of
 from rstreams.abc import Publisher, Subscriber, Subscription
 
@@ -71,7 +72,7 @@ def concat_map(
 
 
 class _ConcatMap(OneInner[T, R]):
-    __slots__ = ("_ahead", "_due", "_loop", "_prefetch", "_waiting", "_window")
+    __slots__ = ("_due", "_intake", "_loop")
 
     operator = "concat_map"
 
@@ -85,23 +86,28 @@ class _ConcatMap(OneInner[T, R]):
         window: int,
     ) -> None:
         super().__init__(downstream, function, delay_errors=delay_errors)
-        self._prefetch = prefetch
-        self._waiting: deque[tuple[T, Claims]] = deque()
+        self._intake = Intake[T](prefetch, window)
         self._loop = InTurns(self._go_on)
         self._due = 0  # ended streams whose places have not been requested again yet
-        self._window = window
-        self._ahead: AskingAhead | None = None
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
         if self._upstream is ENDED and not self._ended:
-            self._ahead = ahead_of(subscription, self._prefetch, self._window)
+            self._intake.come_from(subscription)
         super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
         if not self._ended:
-            self._waiting.append((item, claims_on(self._upstream.hold())))
+            self._intake.put(item)
             self._loop.run()
+
+    def on_run(self, run: Run[T]) -> None:
+        """Keep many outer items."""
+        if not self._ended:
+            try:
+                self._intake.put_run(run)
+            finally:
+                self._loop.run()
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
@@ -118,7 +124,7 @@ class _ConcatMap(OneInner[T, R]):
     def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
         """Return the events that must happen before it can do anything."""
         current = self._current
-        if self._loop.moves or self.suspended or (current is None and self._waiting):
+        if self._loop.moves or self.suspended or (current is None and self._intake.items):
             return None
         waits: list[tuple[Way, object]] = [(CANCEL if self._demand else ASK, self._downstream)]
         if current is not None:
@@ -129,7 +135,7 @@ class _ConcatMap(OneInner[T, R]):
 
     def keeper_of(self, part: object) -> object | None:
         """Return this stage if it keeps `part` until the streams before it have ended."""
-        return self if any(part in (item, getattr(item, "_source", None)) for item, _ in self._waiting) else None
+        return self if any(part in (item, getattr(item, "_source", None)) for item in self._intake.items) else None
 
     def takes(self, blocked: Blocked) -> tuple[str, int]:
         """Return its state, and that it takes one stream at a time."""
@@ -138,7 +144,7 @@ class _ConcatMap(OneInner[T, R]):
     # inside
 
     def _begin(self) -> None:
-        self._upstream.request(self._prefetch if self._ahead is None else self._ahead.more())
+        self._upstream.request(self._intake.more())
 
     def _inner_is_through(self) -> None:
         self._due += 1
@@ -148,39 +154,36 @@ class _ConcatMap(OneInner[T, R]):
         """Go to the next stream, or ask for more outer items; return whether there was something to do."""
         if self._ended or self._current is not None:
             return False
-        if self._ahead is not None and self._ask_ahead(self._ahead):
+        intake = self._intake
+        if intake.asks_ahead and self._ask():
             return True
-        if self._waiting:
-            if self._ahead is not None:
-                self._ahead.note_work(goes_on=True)
-            self._subscribe(*self._waiting.popleft())
+        if intake.items:
+            intake.note_work(goes_on=True)
+            item = intake.items.popleft()
+            self._subscribe(item, claims_on(intake.take_hold()))
         elif self._outer_complete:
             self._finish()
-        elif self._due:
-            due, self._due = self._due, 0
-            self._upstream.request(due)
         else:
-            return False
+            return self._ask()
         return True
 
-    def _ask_ahead(self, ahead: AskingAhead) -> bool:
-        """Ask a link for more items, if it is time; return whether that was so."""
+    def _ask(self) -> bool:
+        """Ask for more items, if it is time; return whether that was so."""
         if not self._due or self._outer_complete:
             return False
-        ahead.note_work(goes_on=False)
-        ahead.end(self._due)
+        intake = self._intake
+        intake.note_work(goes_on=False)
+        intake.end(self._due)
         self._due = 0
-        n = ahead.more()
+        n = intake.more()
         if n:
             self._upstream.request(n)
         return n > 0
 
     def _kept_items(self) -> int:
-        return len(self._waiting)
+        return len(self._intake.items)
 
     def _let_go(self) -> None:
         self._loop.stop()
         super()._let_go()
-        waiting, self._waiting = self._waiting, deque()
-        for _, kept in waiting:
-            kept.release()
+        self._intake.release()

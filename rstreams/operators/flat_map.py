@@ -9,11 +9,12 @@ from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_returned_publisher, require_subscription
-from rstreams._core.asking_ahead import AskingAhead, ahead_of, require_ahead
-from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.claims import claims_on
+from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
+from rstreams._core.windows import require_ahead
 from rstreams._stages.emission import log_dropped
+from rstreams._stages.intake import Intake
 from rstreams._stages.merger import Merging
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -81,7 +82,7 @@ def flat_map(
 
 
 class _FlatMap(Merging[T, R]):
-    __slots__ = ("_ahead", "_concurrency", "_function", "_line", "_window")
+    __slots__ = ("_concurrency", "_function", "_intake")
 
     operator = "flat_map"
 
@@ -95,33 +96,35 @@ class _FlatMap(Merging[T, R]):
         delay_errors: bool,
         window: int,
     ) -> None:
-        super().__init__(downstream, prefetch, concurrency, delay_errors=delay_errors)
+        super().__init__(downstream, prefetch, delay_errors=delay_errors)
         self._function = function
         self._concurrency = concurrency
-        self._window = window
-        self._ahead: AskingAhead | None = None
-        self._line = ClaimedItems[T]()  # outer items that came ahead
+        self._intake = Intake[T](concurrency, window)
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
         if self._upstream is ENDED and not self._ended:
-            self._ahead = ahead_of(subscription, self._concurrency, self._window)
-            if self._ahead is not None:
-                self._slots = 0
-                self._line.come_from(subscription)
+            self._intake.come_from(subscription)
         super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:
         if self._ended:
             return
-        if self._ahead is not None and (self._line.items or len(self._active) >= self._concurrency):
-            self._line.put(item)
+        if self._intake.items or len(self._active) >= self._concurrency:
+            self._intake.put(item)
         else:
             self._begin_inner(item, self._upstream.hold)
 
+    def on_run(self, run: Run[T]) -> None:
+        """Keep many outer items."""
+        if not self._ended:
+            try:
+                self._intake.put_run(run)
+            finally:
+                self._drain()
+
     def _begin_inner(self, item: T, hold: Callable[[], Hold]) -> None:
-        if self._ahead is not None:
-            self._ahead.note_work(goes_on=True)
+        self._intake.note_work(goes_on=True)
         try:
             inner = require_returned_publisher("flat_map", "function", self._function(item))
         except Exception as error:
@@ -135,24 +138,22 @@ class _FlatMap(Merging[T, R]):
         self._subscribe(inner, claims_on(hold()))
 
     def _fill(self) -> bool:
-        ahead, slots = self._ahead, self._slots
-        if ahead is None:
-            return super()._fill()
-        if slots:
+        intake, ended = self._intake, self._slots
+        if ended:
             self._slots = 0
-            ahead.end(slots)
-            ahead.note_work(goes_on=bool(self._active))
-        if self._line.items and len(self._active) < self._concurrency:
-            self._begin_inner(self._line.items.popleft(), self._line.take_hold)
+            intake.end(ended)
+            intake.note_work(goes_on=bool(self._active))
+        if intake.items and len(self._active) < self._concurrency:
+            self._begin_inner(intake.items.popleft(), intake.take_hold)
             return True
-        n = ahead.more() if self.started and not self._outer_complete else 0
+        n = intake.more() if self.started and not self._outer_complete else 0
         if n:
             self._upstream.request(n)
         return n > 0
 
     def _kept_items(self) -> int:
-        return super()._kept_items() + len(self._line.items)
+        return super()._kept_items() + len(self._intake.items)
 
     def _let_go(self) -> None:
         super()._let_go()
-        self._line.release()
+        self._intake.release()

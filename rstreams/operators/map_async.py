@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import refuse_generator, require_function
-from rstreams._core.asking_ahead import require_ahead
 from rstreams._core.scheduler import bound_scheduler
+from rstreams._core.windows import require_ahead
 from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher

@@ -55,8 +55,8 @@ from __future__ import annotations
 from typing import Final
 
 from rstreams._checks.numbers import require_count
-from rstreams._core.asking_ahead import GROWN_WINDOW
 from rstreams._core.demand import add_demand, take_demand
+from rstreams._core.windows import GROWN_WINDOW
 from rstreams.protocol.byte_bound import ByteBound
 
 MAX_CREDIT: Final = 2**31 - 1

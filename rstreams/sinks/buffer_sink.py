@@ -8,13 +8,13 @@ from operator import length_hint
 from typing import Any, Final, TypeVar
 
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.asking_ahead import WINDOW, window_ahead_of
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import SLICE
 from rstreams._core.fast_paths import draws_of, signals_later
 from rstreams._core.kept_items import KeptItems
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
+from rstreams._core.windows import WINDOW, window_ahead_of
 from rstreams.abc import Subscription
 from rstreams.errors import SpecViolation
 from rstreams.sinks.sink import Sink

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import signals_later
-from rstreams._core.run import Run
 from rstreams._core.sight import CANCEL, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Subscription
@@ -102,17 +100,6 @@ class Sink(Scannable, ABC, Generic[T]):
         self.outstanding -= items
         if before > self._top_up_at >= self.outstanding:
             self._on_change()
-
-    def _keep_run(self, line: ClaimedItems[T], run: Run[T]) -> None:
-        """Keep the items of a run in `line`, and say so if it was empty."""
-        kept = line.items
-        before = len(kept)
-        try:
-            line.put_run(run)
-        finally:
-            self.outstanding -= len(kept) - before
-            if not before and kept:
-                self._on_change()
 
     def _fail_item(self, error: BaseException) -> None:
         """End the subscription because the item in `on_next` could not be processed: it is given back as failed."""

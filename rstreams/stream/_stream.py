@@ -16,7 +16,7 @@ from rstreams import operators, sources
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import refuse_unrun, require_effect
 from rstreams._checks.publishers import require_publisher
-from rstreams._core.asking_ahead import require_open_window
+from rstreams._core.windows import require_open_window
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.extremes import Ordered
 from rstreams._stages.map_step import shown_as

@@ -24,11 +24,10 @@ import trio
 from rstreams import _machine
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.asking_ahead import WINDOW, AskingAhead
-from rstreams._core.claimed_items import ClaimedItems
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
+from rstreams._stages.intake import Intake
 from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.failures import DeadLetters, FailureName
@@ -121,9 +120,9 @@ class Handling:
         inbox = self._inbox
         while True:
             self._called = False
-            inbox.ahead.count_workers(1)
+            inbox.intake.count_workers(1)
             await self._handle_waiting()
-            inbox.ahead.count_workers(-1)
+            inbox.intake.count_workers(-1)
             bell = self._ground.event()
             self._idle.append(bell)
             await bell.wait()
@@ -153,7 +152,7 @@ class Handling:
                     await self._wait_for(handling, item)
                     continue
                 inbox.done()
-            inbox.ahead.end(1)
+            inbox.intake.end(1)
         if inbox.ended:
             self._on_change()
 
@@ -201,20 +200,18 @@ class _Inbox(Sink[Any]):
     Attributes:
         waiting: The items.
         in_hand: The items in `handler`, and since when; by their numbers, in the order in which they were taken.
-        ahead: How many items may be asked for.
+        intake: The items, and how many may be asked for.
     """
 
-    __slots__ = ("_follows", "_line", "_taken", "ahead", "in_hand", "waiting")
+    __slots__ = ("_taken", "in_hand", "intake", "waiting")
 
     def __init__(self, on_change: Callable[[], None], concurrency: int, window: int | None) -> None:
         super().__init__(on_change)
-        self._follows = window is None
-        self._line = ClaimedItems[Any]()
-        self.waiting = self._line.items
+        self.intake = Intake[Any](concurrency, window)
+        self.waiting = self.intake.items
         self.in_hand: dict[int, tuple[object, float]] = {}
-        self.ahead = AskingAhead(trio.current_time, concurrency, max(WINDOW, concurrency) if window is None else window)
         self._taken = 0
-        self.request(self.ahead.more())
+        self.request(self.intake.more())
 
     # the publisher calls these
 
@@ -222,15 +219,13 @@ class _Inbox(Sink[Any]):
         """Receive the subscription."""
         require_subscription(subscription)
         if self._subscription is ENDED and not self.ended:
-            self._line.come_from(subscription)
-            if self._follows:
-                self.ahead.follow(subscription)
+            self.intake.come_from(subscription)
         super().on_subscribe(subscription)
 
     def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes
         """Receive an item."""
         if not self.ended:
-            self._line.put(item)
+            self.intake.put(item)
             self.outstanding -= 1
             if len(self.waiting) == 1:
                 self._on_change()
@@ -238,40 +233,46 @@ class _Inbox(Sink[Any]):
     def on_run(self, run: Run[Any]) -> None:
         """Receive many items."""
         if not self.ended:
-            self._keep_run(self._line, run)
+            before = len(self.waiting)
+            try:
+                self.intake.put_run(run)
+            finally:
+                self.outstanding -= len(self.waiting) - before
+                if not before and self.waiting:
+                    self._on_change()
 
     # the workers call these
 
     def done(self) -> None:
         """Say that the item taken from `waiting` last has been processed."""
-        self._line.done()
+        self.intake.done()
 
     def take_hold(self) -> Hold:
         """Take the claim on the item taken from `waiting` last."""
-        return self._line.take_hold()
+        return self.intake.take_hold()
 
     def keep_in_hand(self, item: object) -> tuple[int, Hold]:
         """Note that the item taken from `waiting` last stays in hand; return its number, and the claim on it."""
         number = self._taken = self._taken + 1
         self.in_hand[number] = item, trio.current_time()
-        return number, self._line.take_hold()
+        return number, self.intake.take_hold()
 
     def let_go(self, number: int) -> None:
         """Hear that an item that stayed in hand has been handled; ask for more."""
         del self.in_hand[number]
-        self.ahead.end(1)
+        self.intake.end(1)
         self.ask_for_more()
 
     def ask_for_more(self) -> bool:
         """Ask for as many items as the speed of the handlers allows; tell whether items wait: they may come at once."""
-        if not self.ended and (more := self.ahead.more()):
+        if not self.ended and (more := self.intake.more()):
             self.request(more)
         return bool(self.waiting)
 
     def close(self) -> None:
         """End the subscription, and release the items that wait."""
         self.cancel()  # first: what is given back must not come again
-        self._line.release()
+        self.intake.release()
 
     # the link calls this
 

@@ -9,7 +9,7 @@ import pytest
 import trio.testing
 
 from rstreams import Stream
-from rstreams._core.asking_ahead import GROWN_WINDOW, WINDOW
+from rstreams._core.windows import GROWN_WINDOW, WINDOW
 from rstreams.protocol.credit import GROWN_BYTES
 from tests.net.over_tcp import connected, until
 
