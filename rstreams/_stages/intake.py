@@ -76,12 +76,12 @@ class Intake(Generic[T]):
         self._worked_s = 0.0  # how long there were workers, up to the time when there were none
         self._began = 0.0  # since when there are workers, or the time when the limit was set
 
-    def come_from(self, subscription: Subscription) -> None:
-        """Take the items of `subscription`; to be called in `on_subscribe`."""
+    def come_from(self, subscription: Subscription, *, later: bool = False) -> None:
+        """Take the items of `subscription`, in `on_subscribe`; `later`: it certainly does not answer in `request`."""
         self._subscription = subscription
         self._claims = gather(subscription, loose=False)
         scheduler = current_scheduler.get(None)
-        if scheduler is None or not signals_later(subscription):
+        if scheduler is None or not (later or signals_later(subscription)):
             return
         self.asks_ahead, self._now = True, scheduler.now
         if self._window is not None:
@@ -143,10 +143,17 @@ class Intake(Generic[T]):
     # those that wait
 
     def put(self, item: T) -> None:
-        """Keep the item in `on_next`."""
+        """Keep the item in `on_next`; its claim can be taken when `on_next` has returned."""
         self.items.append(item)
         if self._claims is not None:
             self._claims.keep()
+
+    def put_held(self, item: T) -> None:
+        """Keep the item in `on_next`; its claim can be taken at once, and costs more."""
+        self.items.append(item)
+        if self._claims is not None:
+            assert self._subscription is not None, "it has claims"
+            self._claims.put_hold(self._subscription.hold())
 
     def put_run(self, run: Run[T]) -> None:
         """Keep the items of a run. An exception of a step passes through, and the items before it are kept."""

@@ -117,11 +117,14 @@ class _FlatMap(Merging[T, R]):
 
     def on_run(self, run: Run[T]) -> None:
         """Keep many outer items."""
-        if not self._ended:
-            try:
-                self._intake.put_run(run)
-            finally:
-                self._drain()
+        if self._ended:
+            return
+        before, self._draining = self._draining, True  # the source may end while the items are made
+        try:
+            self._intake.put_run(run)
+        finally:
+            self._draining = before
+            self._drain()
 
     def _begin_inner(self, item: T, hold: Callable[[], Hold]) -> None:
         self._intake.note_work(goes_on=True)

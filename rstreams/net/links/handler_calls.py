@@ -4,7 +4,7 @@ Theory of operation. Items wait in an `_Inbox`, each with a claim on it. Workers
 calls the handler with one item after the other. A handler that does not wait costs no turn of the scheduler. Before a
 worker awaits a handler it calls another worker, if items wait, up to the concurrency.
 
-An item whose handler returned at once is only counted, and the link asks how many there are (`ClaimedItems.done`). The
+An item whose handler returned at once is only counted, and the link asks how many there are (`Intake.done`). The
 other items may end in any order: the worker takes the claim of each.
 
 The inbox asks for as many items at first as handlers may have in hand. A round trip for each item would cost more than
@@ -219,7 +219,7 @@ class _Inbox(Sink[Any]):
         """Receive the subscription."""
         require_subscription(subscription)
         if self._subscription is ENDED and not self.ended:
-            self.intake.come_from(subscription)
+            self.intake.come_from(subscription, later=True)
         super().on_subscribe(subscription)
 
     def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes

@@ -32,6 +32,7 @@ GATHERS: dict[str, Run] = {
     "lists until": lambda numbers: numbers.buffer_until(lambda x: x % 2).to_list(),
     "async": lambda numbers: numbers.map_async(same, concurrency=2).to_list(),
     "flat": lambda numbers: numbers.flat_map(Stream.of).collect().to_list(),
+    "one after the other": lambda numbers: numbers.concat_map(Stream.of).collect().to_list(),
     "merged": lambda numbers: numbers.merge(Stream.never()).to_list(),
     "shared": lambda numbers: numbers.share().to_list(),
     "latest folded": lambda numbers: numbers.on_overflow_reduce(max).take(10).to_list(),
@@ -76,7 +77,9 @@ async def test_what_ran_out_of_time_gives_everything_back() -> None:
         assert queue.statistics().accepted == 0
 
 
-@pytest.mark.parametrize("kind", ["to_list", "through runs", "filtered", "reduce", "collect", "lists", "flat"])
+@pytest.mark.parametrize(
+    "kind", ["to_list", "through runs", "filtered", "reduce", "collect", "lists", "flat", "one after the other"]
+)
 async def test_where_a_function_raises_its_item_has_failed_and_the_others_come_back(kind: str) -> None:
     def refuse(x: int) -> int:
         if x == 2:
