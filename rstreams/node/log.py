@@ -15,36 +15,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from rstreams import _machine
 from rstreams._checks.publishers import require_subscriber
 from rstreams.abc import Subscriber
-from rstreams.errors import Condition, ConfigError, DeliveryFailed, ProtocolError, StoreError
+from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
-from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.net.links.offsets import GROUP, INCARNATION, read_group, read_start
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.incarnations import require_incarnation
 from rstreams.node.log_group import Group, GroupMember, names_of_groups
+from rstreams.node.log_intake import LogIntake
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader, begin_of, position_of
-from rstreams.node.memory_partition import AnyPartition, MemoryPartition
-from rstreams.node.producer import Producer
-from rstreams.node.room import Room
-from rstreams.node.run_outcome import RunOutcome
-from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen, behind_a_gap, open_gaps
+from rstreams.node.memory_partition import AnyPartition
 from rstreams.node.state_lines import log_line
 from rstreams.node.statistics import LogStatistics, PartitionStatistics
-from rstreams.node.stored_producers import RunNumbers, StoredProducers
 from rstreams.node.written import Written
-from rstreams.store import Done
-
-IN_MEMORY: Final = 4096
-"""The most messages of a log that are granted to producers, or are on their way to the disk."""
 
 MAX_GROUPS: Final = 1024
 """The most consumer groups of a log."""
@@ -65,9 +56,6 @@ _LEAST_S: Final = 0.1
 _MOST_S: Final = 60.0
 """The shortest and the longest time between two such looks, in seconds."""
 
-_Parts: TypeAlias = dict[int, tuple[list[bytes], RunNumbers]]
-"""The new messages of a run, and their numbers, by partition."""
-
 
 class LogAddress(Address):
     """A log; see the text of this module, and `Node.log`.
@@ -86,7 +74,6 @@ class LogAddress(Address):
 
     Attributes:
         partitions: The partitions.
-        in_memory: Whether the log is not in a store.
     """
 
     kind = "log"
@@ -111,22 +98,16 @@ class LogAddress(Address):
             for each, messages in zip(names, kept, strict=True)
         )
         self.parts = tuple(names) if len(names) > 1 else ()
-        self.in_memory = isinstance(kept[0], MemoryPartition)
         self._start: Offset = start
-        self._keys = Keys(key, len(kept))
+        keys = Keys(key, len(kept))
         self._retention = retention
-        self._room = Room(IN_MEMORY)
-        self._seen = [Seen(DEFAULT_PRODUCERS) for _ in kept]
-        self._links = Seen(DEFAULT_PRODUCERS)  # which link sends as which producer, and which messages were refused
-        gaps = self._links.gaps
-        self._numbered = [StoredProducers(*each, sync_s, gaps) for each in zip(self._seen, kept, strict=True)]
+        self._intake = LogIntake(name, self.partitions, keys, self._on_safe, self.explain)
         self._groups: dict[str, Group] = {}
         self._readers: set[LogReader] = set()
         compacted = self.partitions if compact else ()
-        self._compactions = [Compaction(each, self._keys, tombstones_s, self._now, self._wake_at) for each in compacted]
+        self._compactions = [Compaction(each, keys, tombstones_s, self._now, self._wake_at) for each in compacted]
         self._services: NodeServices | None = None
         self._deadline = math.inf
-        self._appended = self._refused = 0
         self._written = Written()
 
     def begin(self, services: NodeServices) -> None:
@@ -164,13 +145,9 @@ class LogAddress(Address):
 
     # links
 
-    def producer(self, *, once: bool = False) -> Subscriber[bytes]:
-        """Return the subscriber for one producer link."""
-        return self.producer_to(None, once=once)
-
-    def producer_to(self, number: int | None, *, once: bool) -> Subscriber[bytes]:
-        """Return the subscriber for one producer link to a partition; None: the messages go where their keys say."""
-        return LogProducer(self, self._room.first_window, number, self._links if once else None)
+    def producer(self, *, once: bool = False, partition: int | None = None) -> Subscriber[bytes]:
+        """Return the subscriber for one producer link, to one partition or to that of each message's key."""
+        return self._intake.producer(partition, once=once)
 
     def supply(self, link: LinkRequest) -> Supply:
         """Return the messages for a reader, or for a member of a group."""
@@ -259,120 +236,15 @@ class LogAddress(Address):
         group.forget()
         return True
 
-    # producers call these; see `Receives`
-
-    @property
-    def tells_outcomes(self) -> bool:
-        """Whether a message is accepted later, or refused; those of a log in memory are safe at once."""
-        return not self.in_memory
-
-    @property
-    def takes_singly(self) -> bool:
-        """Whether messages come one by one: each run is appended as a whole."""
-        return False
-
-    def join(self, producer: Producer) -> None:
-        """Grant a new producer its part of the room."""
-        self._room.join(producer)
-
-    def leave(self, producer: Producer) -> None:
-        """Take back what was granted to a producer that has gone."""
-        self._room.leave(producer)
-
     def explain(self) -> str:
         """Return how many messages the log has, and which groups read it."""
         return log_line(self.name, self.statistics())
 
-    def receive(
-        self,
-        producer: Producer,
-        run: Sequence[bytes],
-        stamps: Sequence[Stamp] = (),  # noqa: ARG002 - each partition knows its own numbers
-        repeated: int = 0,
-    ) -> None:
-        """Append messages of a producer; it hears when all of them are safe, or when some are not there."""
-        assert isinstance(producer, LogProducer), "made by `producer`; it leaves the numbers to the log"
-        if not producer.numbered and (producer.number is not None or len(self.partitions) == 1):
-            self._room.store(producer, len(run))
-            self._append_to(producer.number or 0, run, None, RunOutcome(producer, len(run), self.name).part())
-            self._room.top_up(producer)
-            return
-        parts, end = self._part(producer, run)
-        run, behind = run[:end], run[end:]
-        fresh = sum(len(messages) for messages, _ in parts.values())
-        repeated = len(run) - fresh
-        self._links.duplicates += repeated
-        self._room.store(producer, fresh)
-        commit = RunOutcome(producer, len(run), self.name)
-        for at, (messages, numbers) in parts.items():
-            self._append_to(at, messages, numbers.stamps if producer.numbered else None, commit.part())
-        commit.part()(None)
-        if behind:
-            stamps_behind = open_gaps(self._links.gaps, behind)
-            self.refuse_in_turn(producer, len(behind), behind_a_gap(stamps_behind[0]))
-        if repeated + len(behind) and not producer.ended:
-            producer.grant_again(repeated + len(behind))
-        self._room.top_up(producer)
-
-    def _part(self, producer: LogProducer, run: Sequence[bytes]) -> tuple[_Parts, int]:
-        """Return the new messages for each partition, and the place of the first one behind a refused one."""
-        parts: _Parts = {}
-        gaps = self._links.gaps
-        for place, encoded in enumerate(run):
-            stamp = read_stamp(encoded) if producer.numbered else None
-            at = producer.number
-            if at is None:
-                at = self._keys.partition_of(encoded, None if stamp is None else stamp[1])
-            if stamp is not None:
-                producer.sends_as(stamp[0], self._links)
-                if gaps and gaps.is_behind(stamp):
-                    return parts, place
-            messages, numbers = parts.setdefault(at, ([], RunNumbers()))
-            if stamp is not None:
-                if self._seen[at].has(stamp) or not numbers.add(stamp):
-                    continue
-                if gaps:
-                    gaps.close(stamp)
-            messages.append(encoded)
-        return parts, len(run)
-
-    def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
-        """Refuse messages when the outcomes of all earlier ones are told."""
-        first = self.partitions[0]
-        first.kept.delete((), RunOutcome(producer, messages, self.name, error).part(), sync_s=first.sync_s)
-
-    def _append_to(self, at: int, messages: Sequence[bytes], stamps: Sequence[Stamp] | None, tell: Done) -> None:
-        """Append to one partition; `stamps` is None if the messages are not numbered."""
-        partition, numbered = self.partitions[at], self._numbered[at]
-        chain = partition.kept.chain
-        records = {} if stamps is None else numbered.note(stamps)
-        if not messages:  # those that came first may not be safe yet
-
-            def through(error: StoreError | None) -> None:
-                numbered.heard(chain, error)
-                tell(error)
-
-            partition.kept.delete((), through, sync_s=partition.sync_s, after_appends=True)
-            return
-        first = partition.kept.next
-
-        def done(error: StoreError | None) -> None:
-            self._room.free(len(messages))
-            if stamps is not None or error is not None:
-                numbered.heard(chain, error)
-            self._refused += 0 if error is None else len(messages)
-            if error is None:
-                self._appended += len(messages)
-                if self._compactions:
-                    self._compact(self._compactions[at], first, messages)
-            tell(error)
-            self._room.serve()
-
-        partition.append(messages, done, records)
-
-    def _compact(self, compaction: Compaction, first: int, messages: Sequence[bytes]) -> None:
-        compaction.come(range(first, first + len(messages)), messages)
-        self._wake_at(compaction.due)
+    def _on_safe(self, at: int, first: int, messages: Sequence[bytes]) -> None:
+        """Hear that a partition has messages."""
+        if self._compactions:
+            self._compactions[at].come(range(first, first + len(messages)), messages)
+            self._wake_at(self._compactions[at].due)
 
     def _wake_at(self, due: float) -> None:
         if self._services is not None and due < self._deadline:
@@ -407,39 +279,14 @@ class LogAddress(Address):
                 )
                 for each in self.partitions
             ),
-            appended=self._appended,
-            duplicates=self._links.duplicates,
-            producers=self._room.producers,
-            credit=self._room.outstanding,
+            appended=self._intake.appended,
+            duplicates=self._intake.seen.duplicates,
+            producers=self._intake.room.producers,
+            credit=self._intake.room.outstanding,
             readers=len(self._readers),
             groups={name: group.statistics() for name, group in self._groups.items()},
-            refused=self._refused,
+            refused=self._intake.refused,
         )
-
-
-class LogProducer(Producer):
-    """The end of one producer link; the log finds out which messages come again, because each partition knows its own.
-
-    Args:
-        log: The log.
-        window: As for `Producer`.
-        number: The partition that the messages go to; None: the one of their key.
-        seen: As for `Producer`.
-    """
-
-    __slots__ = ("_log", "number")
-
-    def __init__(self, log: LogAddress, window: int, number: int | None, seen: Seen | None) -> None:
-        super().__init__(log, window, seen)
-        self._log = log
-        self.number = number
-
-    def grant_again(self, messages: int) -> None:
-        """Give back the credit of messages that were not appended."""
-        self._subscription.request(messages)
-
-    def _take(self, run: Sequence[bytes]) -> None:
-        self._log.receive(self, run)
 
 
 class LogPartitionAddress(Address):
@@ -459,7 +306,7 @@ class LogPartitionAddress(Address):
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link."""
-        return self._log.producer_to(self._number, once=once)
+        return self._log.producer(once=once, partition=self._number)
 
     def supply(self, link: LinkRequest) -> Supply:
         """Return the messages of the partition."""

@@ -52,7 +52,7 @@ from rstreams.node.deadlines import Deadlines
 from rstreams.node.management.address import MANAGEMENT, ManagementAddress
 from rstreams.node.management.operations import Operations
 from rstreams.node.node_addresses import NodeAddresses
-from rstreams.node.node_links import CLOSING, NodeLinks
+from rstreams.node.node_links import CLOSING, LinkOptions, NodeLinks
 from rstreams.node.node_store import NodeStore
 from rstreams.node.rates import Rates
 from rstreams.node.statistics_address import StatisticsAddress
@@ -178,17 +178,15 @@ class Node(NodeAddresses, AdministeredNode):
         self._at_work = AtWork()  # handlers of `respond`
         statistics = StatisticsAddress(self.statistics)
         self._addresses = {statistics.name: statistics}
-        self._links = NodeLinks(
-            self._addresses,
+        options = LinkOptions(
             expose_errors=expose_errors,
             pack_items=require_pack(pack_items, WINDOW),
             window_bytes=connection_limits.window_bytes or 0,
             unsettled=unsettled,
-            budget=self._options.budget,
-            access=self._access,
             total_links=require_count("", "total_links", total_links, 1, 2**31 - 1, unit=" links"),
-            rates=Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call)),
         )
+        rates = Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call))
+        self._links = NodeLinks(self._addresses, options, self._options.budget, self._access, rates)
         self._listeners = []
         self._store = NodeStore(store, secure_delete=secure_delete)
         self._deadlines = Deadlines(self._addresses)

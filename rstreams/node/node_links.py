@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -59,16 +59,32 @@ _OPTIONS_OF_LOGS: Final = {
 logger = logging.getLogger("rstreams.node")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkOptions:
+    """The options of the links of a node; `Node` says more of each.
+
+    Attributes:
+        expose_errors: Whether subscribers are told the text of a served stream's exception.
+        pack_items: The most items that a producer may send in one delivery.
+        window_bytes: The most bytes of one producer that may be on the way here; 0 for any number.
+        unsettled: The most that one consumer may have unsettled.
+        total_links: The most links of all connections together.
+    """
+
+    expose_errors: bool
+    pack_items: int
+    window_bytes: int
+    unsettled: UnsettledLimits
+    total_links: int
+
+
 class NodeLinks:
     """Answers the attaches of peers, and keeps the links that were made.
 
     Args:
         addresses: The node's addresses by name; the relay joins them.
-        expose_errors: Whether subscribers are told the text of a served stream's exception.
-        pack_items: The most items that a producer may send in one delivery.
-        window_bytes: The most bytes of one producer that may be on the way here; 0 for any number.
-        unsettled: The most that one consumer may have unsettled.
-        budget: The memory for the unsettled deliveries of all of them.
+        options: The options of all links.
+        budget: The memory for the unsettled deliveries of all consumers.
         access: Decides what clients may do.
         rates: How fast users may send.
 
@@ -86,28 +102,19 @@ class NodeLinks:
     def __init__(
         self,
         addresses: MutableMapping[str, Address],
-        *,
-        expose_errors: bool,
-        pack_items: int,
-        window_bytes: int,
-        unsettled: UnsettledLimits,
+        options: LinkOptions,
         budget: Budget,
         access: Access,
         rates: Rates,
-        total_links: int,
     ) -> None:
         self.attached = AttachedLinks()
+        self._options = options
         self._access = access
         self._rates = rates
-        self._total_links = total_links
         self._addresses = addresses
         self._temporaries = Temporaries()
         self._relay = Relay(self, WINDOW)
         addresses[self._relay.name] = self._relay
-        self._expose_errors = expose_errors
-        self._pack_items = pack_items
-        self._window_bytes = window_bytes
-        self._unsettled = unsettled
         self.gone_consumers = GoneConsumers()
         self.kept = KeptSubscriptions(budget)
         self.closing = False
@@ -186,8 +193,8 @@ class NodeLinks:
     def _refuse_beyond(self, client: Client) -> None:
         """Refuse a link beyond the limit of the node, or of its user."""
         why = client.account.why_no_link()
-        if why is None and self.attached.are(self._total_links):
-            why = f"the node has its total_links={self._total_links}"
+        if why is None and self.attached.are(self._options.total_links):
+            why = f"the node has its total_links={self._options.total_links}"
         if why is not None:
             raise ProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
 
@@ -307,13 +314,13 @@ class NodeLinks:
             settlement=frame.settlement,
             settle_before_detach=False,
             fail_on_refusal=False,
-            expose_errors=self._expose_errors,
+            expose_errors=self._options.expose_errors,
             on_finished=lambda error: self._on_consumer_gone(end, name, supply, error),
             resends=supply.keep_s > 0,
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if supply.encoded else open_body,
-            max_unsettled=self._unsettled.items,
-            max_unsettled_bytes=self._unsettled.size,
+            max_unsettled=self._options.unsettled.items,
+            max_unsettled_bytes=self._options.unsettled.size,
             share=driver.share,
             size=supply.size,
             finish_later=self.gone_consumers.add,
@@ -360,8 +367,8 @@ class NodeLinks:
             decode=without_delivery_annotations,
             window=WINDOW,
             on_raised=_log_raised,
-            pack_items=self._pack_items,
-            window_bytes=self._window_bytes,
+            pack_items=self._options.pack_items,
+            window_bytes=self._options.window_bytes,
         )
         (self.repliers if address.open_while_draining else self.producers)[end] = None
         self.attached.add(end, address.name, client, driver.peer_container, frame.name)
