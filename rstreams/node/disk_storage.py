@@ -345,7 +345,9 @@ class DiskStorage(Storage):
     def explain(self, numbers: QueueStatistics, *, waits: bool) -> str:
         """See `Storage.explain`."""
         room = self.room
-        free = room.places + room.outstanding if waits else self.limits.places(room.stored, room.size, room.mean)
+        free = (
+            room.free_places + room.outstanding if waits else self.limits.free_places(room.stored, room.size, room.mean)
+        )
         line = durable_queue_line(self._queue.name, numbers, full=free <= 0, waits=waits)
         trouble = self._partition.trouble
         return line if trouble is None else f"{line}; {trouble}"

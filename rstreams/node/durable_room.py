@@ -43,9 +43,9 @@ class DurableRoom(Room):
         self.mean = 0.0
 
     @property
-    def places(self) -> int:
+    def free_places(self) -> int:
         """How many places are free: not taken, and not promised."""
-        places = min(self.capacity - self.unsafe, self._limits.places(self.stored, self.size, self.mean))
+        places = min(self.capacity - self.unsafe, self._limits.free_places(self.stored, self.size, self.mean))
         return int(places) - self.outstanding
 
     @property

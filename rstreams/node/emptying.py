@@ -31,7 +31,7 @@ from rstreams.node.statistics import QueueStatistics
 AT_ONCE: Final = 256
 """How many messages are taken before other tasks run."""
 
-PATIENCE_S: Final = 5.0
+NEXT_WITHIN_S: Final = 5.0
 """How long a queue may take to hand over its next message, in seconds."""
 
 
@@ -73,7 +73,7 @@ async def move_back(
     moving = _Moving(queue, find, to)
     ready = queue.statistics().ready
     await _Taking(moving.move).take(queue, ready if most is None else min(ready, most))
-    with trio.move_on_after(PATIENCE_S):
+    with trio.move_on_after(NEXT_WITHIN_S):
         while moving.on_the_way:
             await moving.arrived()
     return MovedLetters(moving.moved, dict(moving.no_room), dict(moving.no_address))
@@ -108,7 +108,7 @@ class _Taking:
         self._came = trio.Event()
         self._subscription.request(1)
         if self._taken == before and queue.statistics().ready:  # it is not in memory
-            with trio.move_on_after(PATIENCE_S):
+            with trio.move_on_after(NEXT_WITHIN_S):
                 await self._came.wait()
         return self._taken > before
 

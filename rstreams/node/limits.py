@@ -29,7 +29,7 @@ class Limits:
         """Return whether so many messages with so many bytes together are not too many."""
         return (self.items is None or messages <= self.items) and (self.size is None or size <= self.size)
 
-    def places(self, messages: int, size: int, mean: float) -> float:
+    def free_places(self, messages: int, size: int, mean: float) -> float:
         """Return how many more messages there is room for, about.
 
         Args:

@@ -138,7 +138,7 @@ class Compaction:
                 self._partition.free_room()
                 self._on_begun(self.due)
 
-        self._partition.kept.read(position, on_read, patience_s=math.inf)
+        self._partition.kept.read(position, on_read, retries_s=math.inf)
 
     def come(self, positions: Iterable[int], messages: Sequence[bytes]) -> None:
         """Note messages that are safe; delete those that they replace."""

@@ -147,7 +147,7 @@ class MemoryPartition:
         *,
         most_bytes: int = 256 * 1024,
         cut: Cut | None = None,  # noqa: ARG002 - they are messages already
-        patience_s: float = 0.0,  # noqa: ARG002 - there is no disk
+        retries_s: float = 0.0,  # noqa: ARG002 - there is no disk
     ) -> None:
         """Read messages from a position on."""
         runs: list[Run] = []

@@ -59,7 +59,7 @@ class MemoryRoom(Room):
         self._mean = 1
 
     @property
-    def places(self) -> int:
+    def free_places(self) -> int:
         """How many places are free: not taken, and not promised."""
         return min(self.capacity - self.stored, self.fitting) - self.outstanding
 
@@ -128,7 +128,7 @@ class OpenRoom(MemoryRoom):
     __slots__ = ()
 
     @property
-    def places(self) -> int:
+    def free_places(self) -> int:
         """How many places are promised further, for messages that are stored, dropped or rejected."""
         return max(self.capacity - self.stored, self.capacity // 4, 1) - self.outstanding
 

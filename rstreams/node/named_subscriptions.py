@@ -238,7 +238,7 @@ class NamedSubscription(Settles):
         room: float = self._demand
         if self._blocks:
             places = self._storage.room
-            room = min(room, max(0, self._storage.limits.places(places.stored, places.size, places.mean)))
+            room = min(room, max(0, self._storage.limits.free_places(places.stored, places.size, places.mean)))
         return int(room) - len(self._waiting)
 
     @property

@@ -60,7 +60,7 @@ class Room:
         self._serving = False
 
     @property
-    def places(self) -> int:
+    def free_places(self) -> int:
         """How many places are free: not taken, and not promised."""
         return self.capacity - self.stored - self.outstanding
 
@@ -140,7 +140,7 @@ class Room:
             return
         self._serving = True
         try:
-            while self._waiting and self.places > 0:
+            while self._waiting and self.free_places > 0:
                 most = self._most(self._waiting[0])
                 self._grant(self._waiting.popleft(), most)
         finally:
@@ -149,11 +149,11 @@ class Room:
     @property
     def is_short(self) -> bool:
         """Whether a producer waits, and no place is free."""
-        return bool(self._waiting) and self.places <= 0
+        return bool(self._waiting) and self.free_places <= 0
 
     def _most(self, producer: Producer) -> int:
         """Return the limit of `producer`, which has a place or finds a free one."""
-        own_or_free = self.places + producer.outstanding
+        own_or_free = self.free_places + producer.outstanding
         part = own_or_free // max(1 if producer.draws else 4, len(self._waiting))
         return min(producer.window, max(1, part))
 

@@ -11,7 +11,7 @@ from weakref import ref
 
 from rstreams.errors import Condition, LinkDetached, StoreError
 from rstreams.net._proton import LinkDriver
-from rstreams.node.written import PATIENCE_S, Begun, not_written
+from rstreams.node.written import ANSWER_WITHIN_S, Begun, not_written
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Lost
 from rstreams.protocol.link import Link
@@ -63,7 +63,7 @@ class BeginningSubscriber(StealableSubscriber[Any]):
                 if end is not None:
                     end.begun(not_written())
 
-            self._carrier.call_after(PATIENCE_S, look)
+            self._carrier.call_after(ANSWER_WITHIN_S, look)
 
     def begun(self, error: StoreError | None) -> None:
         """Answer the attach; see `Hears`."""
@@ -92,7 +92,7 @@ class NamedSubscriber(BeginningSubscriber):
         self.closed_by_peer = begun_by_peer and frame.closed and frame.error is None
         super().on_detach(frame)
         if self.closed_by_peer and self.state is State.DETACH_RECEIVED:
-            self._carrier.call_after(PATIENCE_S, lambda: self.answer(not_written()))
+            self._carrier.call_after(ANSWER_WITHIN_S, lambda: self.answer(not_written()))
 
     def on_lost(self, frame: Lost) -> None:
         """End, unless that has happened, and only the answer to the peer's detach is missing."""

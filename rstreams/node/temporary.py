@@ -43,7 +43,7 @@ class ReplyQueue(Queue):
 
     def store_now(self, encoded: bytes) -> bool:
         """Store a reply of the node itself, if a place is free."""
-        if self._room.places <= 0:
+        if self._room.free_places <= 0:
             return False
         self._room.stored += 1
         self._replies.come((encoded,))

@@ -10,14 +10,14 @@ import trio
 from rstreams.errors import StoreError
 from rstreams.store import Done
 
-PATIENCE_S: Final = 5.0
+ANSWER_WITHIN_S: Final = 5.0
 """How long an answer waits for the store, in seconds. A disk that is full may take longer to have room."""
 
 
 def not_written() -> StoreError:
-    """Return the error for changes that the store has not made within `PATIENCE_S`."""
+    """Return the error for changes that the store has not made within `ANSWER_WITHIN_S`."""
     return StoreError(
-        f"the store has not written it within {PATIENCE_S:g} s: if the node ends now, it may be as before"
+        f"the store has not written it within {ANSWER_WITHIN_S:g} s: if the node ends now, it may be as before"
     )
 
 
@@ -56,14 +56,14 @@ class Written:
     async def wait(self) -> None:
         """Wait until all changes so far are safe.
 
-        Errors: `StoreError` if one of them cannot be made, or not within `PATIENCE_S`.
+        Errors: `StoreError` if one of them cannot be made, or not within `ANSWER_WITHIN_S`.
         """
-        with trio.move_on_after(PATIENCE_S) as patience:
+        with trio.move_on_after(ANSWER_WITHIN_S) as waiting:
             for change in tuple(self._changes):
                 await change.known.wait()
                 if change.error is not None:
                     raise change.error
-        if patience.cancelled_caught:
+        if waiting.cancelled_caught:
             raise not_written()
 
 

@@ -124,9 +124,9 @@ class MemoryDisk(Disk):
         self._folder = folder
         self._random = random
 
-    def connect(self, database: str | Path, *, patience_s: float = 5.0) -> sqlite3.Connection:
+    def connect(self, database: str | Path, *, lock_wait_s: float = 5.0) -> sqlite3.Connection:
         """See `Disk`."""
-        return cast("sqlite3.Connection", open_tables(database, patience_s, self._folder, self.files))
+        return cast("sqlite3.Connection", open_tables(database, lock_wait_s, self._folder, self.files))
 
     def worker(self, name: str) -> StoreTask:  # noqa: ARG002 - it has no thread that would show it
         """See `Disk`."""

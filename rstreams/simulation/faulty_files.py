@@ -176,12 +176,12 @@ class _File(apsw.VFSFile):
 _layer: _Layer | None = None
 
 
-def open_tables(database: str | Path, patience_s: float, folder: Path, files: FilesOfDisk) -> TablesOverLayer:
+def open_tables(database: str | Path, lock_wait_s: float, folder: Path, files: FilesOfDisk) -> TablesOverLayer:
     """Open tables, over the layer.
 
     Args:
         database: The file, or a `file:` URI.
-        patience_s: How long a call waits for a lock, in seconds.
+        lock_wait_s: How long a call waits for a lock, in seconds.
         folder: Where the files are.
         files: Fails for them.
     """
@@ -190,7 +190,7 @@ def open_tables(database: str | Path, patience_s: float, folder: Path, files: Fi
         _layer = _Layer()
     _disks[str(folder)] = files
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    return TablesOverLayer(str(database), flags, patience_s)
+    return TablesOverLayer(str(database), flags, lock_wait_s)
 
 
 def forget_disk(folder: Path) -> None:
@@ -201,10 +201,10 @@ def forget_disk(folder: Path) -> None:
 class TablesOverLayer:
     """A connection of apsw with the methods of `sqlite3.Connection` that a store uses, and its errors."""
 
-    def __init__(self, database: str, flags: int, patience_s: float) -> None:
+    def __init__(self, database: str, flags: int, lock_wait_s: float) -> None:
         with _translated():
             self._connection = apsw.Connection(database, flags=flags, vfs=LAYER)
-            self._connection.set_busy_timeout(int(patience_s * 1000))
+            self._connection.set_busy_timeout(int(lock_wait_s * 1000))
 
     @property
     def in_transaction(self) -> bool:

@@ -12,7 +12,7 @@ from rstreams.store.ledger import Ledger
 
 A = TypeVar("A")
 
-PATIENCE_S: Final = 10.0
+RETRIES_S: Final = 10.0
 """How long a read is tried again before its reader gets the error, in seconds."""
 
 
@@ -207,12 +207,12 @@ class _Asking(Generic[A]):
     Attributes:
         partition: The account of the partition, as the owner sees it.
         answer: Called with the answer.
-        patience_s: How long it is tried again if the disk cannot be read.
+        retries_s: How long it is tried again if the disk cannot be read.
     """
 
     partition: Ledger
     answer: Callable[[A | StoreError], None]
-    patience_s: float = field(default=PATIENCE_S, kw_only=True)
+    retries_s: float = field(default=RETRIES_S, kw_only=True)
 
 
 @dataclass(slots=True)

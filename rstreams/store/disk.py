@@ -103,14 +103,14 @@ class StoreThread:
 class Disk:
     """The disk of this machine."""
 
-    def connect(self, database: str | Path, *, patience_s: float = 5.0) -> sqlite3.Connection:
+    def connect(self, database: str | Path, *, lock_wait_s: float = 5.0) -> sqlite3.Connection:
         """Open tables, without transactions that nobody has begun.
 
         Args:
             database: The file, or a `file:` URI.
-            patience_s: How long a call waits while another program has locked them, in seconds.
+            lock_wait_s: How long a call waits while another program has locked them, in seconds.
         """
-        return sqlite3.connect(database, patience_s, isolation_level=None, uri=True, check_same_thread=False)
+        return sqlite3.connect(database, lock_wait_s, isolation_level=None, uri=True, check_same_thread=False)
 
     def worker(self, name: str) -> StoreWorker:
         """Return who takes the turns of one store."""

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from rstreams.errors import StoreError
 from rstreams.store.changes import (
-    PATIENCE_S,
+    RETRIES_S,
     Append,
     Chain,
     Change,
@@ -259,7 +259,7 @@ class Partition:
         *,
         most_bytes: int = 256 * 1024,
         cut: Cut | None = None,
-        patience_s: float = PATIENCE_S,
+        retries_s: float = RETRIES_S,
     ) -> None:
         """Read messages that are safe, from a position.
 
@@ -270,9 +270,9 @@ class Partition:
             most_bytes: The most bytes read, except that one run on disk (at most 128 KiB, or a single message) is
                 always read.
             cut: Makes the messages of a run, in the store's thread; None: they are as they were appended.
-            patience_s: How long it is tried again if the disk cannot be read.
+            retries_s: How long it is tried again if the disk cannot be read.
         """
-        self._store.take(Read(self._committed, answer, position, most_bytes, cut, patience_s=patience_s))
+        self._store.take(Read(self._committed, answer, position, most_bytes, cut, retries_s=retries_s))
 
     def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
         """Find the position of the first run that was appended at a time or later; `next` if there is none."""

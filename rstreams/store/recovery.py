@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from rstreams.errors import StoreError
+from rstreams.store.directory import MARK, TABLES, damaged, read_mark
 from rstreams.store.disk import disk
 from rstreams.store.entries import checksum
 from rstreams.store.failures import FILES, is_of_disk
 from rstreams.store.ledger import POSITION_BITS, Ledger
-from rstreams.store.place import MARK, TABLES, damaged, read_mark
 from rstreams.store.tables import UNREADABLE, account_checksum
 
 APPLICATION: Final = 0x72737472
@@ -74,8 +74,8 @@ def recover(path: Path) -> StoreState:
 
 def open_to_read(path: Path) -> sqlite3.Connection:
     """Open the tables of a store; nothing is written to them."""
-    place = f"{(path / TABLES).absolute().as_uri()}?mode=ro"
-    return disk.get().connect(place, patience_s=LOCK_S)
+    tables = f"{(path / TABLES).absolute().as_uri()}?mode=ro"
+    return disk.get().connect(tables, lock_wait_s=LOCK_S)
 
 
 def _check_header(path: Path) -> None:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from rstreams import _machine
 from rstreams.errors import StoreError
+from rstreams.store.directory import MARK, SKIPPED, TABLES, StoreDirectory, is_missing
 from rstreams.store.entries import merged
 from rstreams.store.failures import PASSING, failure
 from rstreams.store.ledger import POSITION_BITS
-from rstreams.store.place import MARK, SKIPPED, TABLES, StorePlace, is_missing
 from rstreams.store.recovery import APPLICATION, VERSION
 from rstreams.store.salvage import Damage, Salvage, bodies, salvage
 from rstreams.store.tables import PAGE_BYTES, SCHEMA, account_checksum
@@ -54,7 +54,7 @@ def check(path: str | os.PathLike[str]) -> list[Damage]:
     Errors: `StoreError` if it is used, is not a store, or cannot be read.
     Context: Waits for the disk. Nothing of the store is changed.
     """
-    with _locked(path) as place, _salvaged(place.path) as found:
+    with _locked(path) as directory, _salvaged(directory.path) as found:
         for _ in bodies(found):
             pass
         return _summed(found.damages)
@@ -67,7 +67,7 @@ def export(path: str | os.PathLike[str]) -> Iterator[SavedMessage]:
     Errors: As for `check`.
     Context: As for `check`.
     """
-    with _locked(path) as place, _salvaged(place.path) as found:
+    with _locked(path) as directory, _salvaged(directory.path) as found:
         for run, body, right in bodies(found):
             messages = () if body is None else found.messages(run, body)
             if messages:
@@ -87,8 +87,8 @@ def skip(path: str | os.PathLike[str]) -> list[Damage]:
     Errors: As for `check`; and if there is no room for a copy of the messages.
     Context: Waits for the disk.
     """
-    with _locked(path) as place:
-        folder = place.path
+    with _locked(path) as directory:
+        folder = directory.path
         if not (folder / SKIPPED).exists():
             with _salvaged(folder) as found:
                 _copy(found, folder)
@@ -110,19 +110,19 @@ def skip(path: str | os.PathLike[str]) -> list[Damage]:
 
 
 @contextmanager
-def _locked(path: str | os.PathLike[str]) -> Iterator[StorePlace]:
+def _locked(path: str | os.PathLike[str]) -> Iterator[StoreDirectory]:
     if not (Path(path) / TABLES).exists():
         why = f": the file {TABLES!r} is missing" if is_missing(Path(path)) else ""
         msg = f"{os.fspath(path)!r} is not a store{why}"
         raise StoreError(msg)
-    place = StorePlace(path)
+    directory = StoreDirectory(path)
     try:
-        yield place
+        yield directory
     except PASSING as error:
         what = f"store {os.fspath(path)!r} cannot be used"
         raise failure(what, error) from error
     finally:
-        place.close()
+        directory.close()
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from rstreams.errors import StoreError
+from rstreams.store.directory import MARK, TABLES, read_mark
 from rstreams.store.entries import checksum, split
 from rstreams.store.failures import FILES
 from rstreams.store.ledger import POSITION_BITS, Ledger
-from rstreams.store.place import MARK, TABLES, read_mark
 from rstreams.store.recovery import VERSION, missing_commits, of_another_version, open_to_read
 from rstreams.store.tables import UNREADABLE, account_checksum
 

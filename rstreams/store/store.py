@@ -18,12 +18,12 @@ from typing import Any, Final
 from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Delete, Modification, Read, Seek, Together
+from rstreams.store.directory import SKIPPED, TABLES, StoreDirectory, damaged, is_missing
 from rstreams.store.disk import Turns, Wish, disk
 from rstreams.store.disk_room import DiskRoom, let_go
 from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk, says_damaged
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
-from rstreams.store.place import SKIPPED, TABLES, StorePlace, damaged, is_missing
 from rstreams.store.recovery import APPLICATION, LOCK_S, VERSION, StoreState, recover
 from rstreams.store.tables import PAGE_BYTES, SCHEMA, UNREADABLE, Tables, account_checksum
 from rstreams.store.writer import LOCKED_S, LOG_BYTES, RETRY_S, Writer
@@ -87,11 +87,11 @@ class Store:
         self.path = os.fspath(path)
         self._notify = notify
         self._secure_delete = secure_delete
-        self._place = StorePlace(path)
+        self._directory = StoreDirectory(path)
         try:
             state = self._recover()
         except BaseException:
-            self._place.close()
+            self._directory.close()
             raise
         self._records = state.records
         self._partitions: dict[str, Partition] = {}
@@ -201,7 +201,7 @@ class Store:
             try:
                 return self._open()
             except (sqlite3.Error, OSError) as error:
-                if not is_of_disk(error) or not let_go(self._place.path):
+                if not is_of_disk(error) or not let_go(self._directory.path):
                     raise
                 return self._open()
         except (sqlite3.Error, OSError) as error:
@@ -209,20 +209,20 @@ class Store:
             raise failure(what, error) from error
 
     def _open(self) -> StoreState:
-        place = self._place
-        if (place.path / SKIPPED).exists():
+        directory = self._directory
+        if (directory.path / SKIPPED).exists():
             msg = f"store {self.path!r}: a skip of what is damaged was interrupted: skip it again"
             raise StoreError(msg)
-        if is_missing(place.path):
-            raise damaged(place.path, f"the file {TABLES!r} is missing")
-        if not place.tables.exists():
-            _create(place)
-        state = recover(place.path)
-        place.begin_marks(state.identity, state.commits)
-        connection = _connect(place, secure_delete=self._secure_delete)
+        if is_missing(directory.path):
+            raise damaged(directory.path, f"the file {TABLES!r} is missing")
+        if not directory.tables.exists():
+            _create(directory)
+        state = recover(directory.path)
+        directory.begin_marks(state.identity, state.commits)
+        connection = _connect(directory, secure_delete=self._secure_delete)
         try:
             [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
-            self._room = DiskRoom(place.tables, pages)
+            self._room = DiskRoom(directory.tables, pages)
         except BaseException:
             connection.close()
             raise
@@ -234,7 +234,7 @@ class Store:
             ledgers=dict(state.ledgers),
             cover=self._room.cover,
         )
-        self._writer = Writer(self.path, self._tables, self._room, mark=place.mark, tell=self._tell)
+        self._writer = Writer(self.path, self._tables, self._room, mark=directory.mark, tell=self._tell)
         return state
 
     # the store's thread
@@ -265,7 +265,7 @@ class Store:
             except sqlite3.Error:
                 logger.exception("store %r: the tables cannot be closed", self.path)
             self._room.close()
-            self._place.close()
+            self._directory.close()
 
     def _turn(self, came: list[Wish]) -> None:
         """Make one commit of the changes that have come and those that wait, or do what is due."""
@@ -345,7 +345,7 @@ class Store:
         if not is_lock(error) and str(reason) != self._unreadable:
             self._unreadable = str(reason)
             logger.error("%s; it is tried again", reason)
-        if is_lock(error) or now - since < question.patience_s:
+        if is_lock(error) or now - since < question.retries_s:
             self._unread.append((since, question))
             self._unread_at = min(self._unread_at, now + (LOCKED_S if is_lock(error) else RETRY_S))
             return
@@ -378,11 +378,11 @@ class Store:
         self._notify()
 
 
-def _create(place: StorePlace) -> None:
+def _create(directory: StoreDirectory) -> None:
     """Write the files of an empty store."""
-    fresh = Path(f"{place.tables}.new")
-    for leftover in (fresh, Path(f"{fresh}-wal"), Path(f"{fresh}-shm"), Path(f"{fresh}-journal")):
-        leftover.unlink(missing_ok=True)
+    fresh = Path(f"{directory.tables}.new")
+    for unfinished in (fresh, Path(f"{fresh}-wal"), Path(f"{fresh}-shm"), Path(f"{fresh}-journal")):
+        unfinished.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite gives its other files the same mode
     connection = disk.get().connect(fresh)
     try:
@@ -394,17 +394,17 @@ def _create(place: StorePlace) -> None:
         connection.execute("INSERT INTO store VALUES(?, 0, 0, ?)", (identity, account_checksum(identity, 0, 0)))
     finally:
         connection.close()
-    fresh.rename(place.tables)
-    directory = os.open(place.path, os.O_RDONLY)
+    fresh.rename(directory.tables)
+    opened = os.open(directory.path, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(opened)
     finally:
-        os.close(directory)
+        os.close(opened)
 
 
-def _connect(place: StorePlace, *, secure_delete: bool) -> sqlite3.Connection:
+def _connect(directory: StoreDirectory, *, secure_delete: bool) -> sqlite3.Connection:
     """Open the tables for writing."""
-    connection = disk.get().connect(place.tables, patience_s=LOCK_S)
+    connection = disk.get().connect(directory.tables, lock_wait_s=LOCK_S)
     try:
         for option in (
             "journal_mode = WAL",

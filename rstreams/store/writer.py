@@ -48,7 +48,7 @@ LOCKED_S: Final = 0.05
 _ROOM_PAGES: Final = 128
 """The room that there must be before the trouble of a full disk counts as over, in pages."""
 
-_PATIENCE_S: Final = 1.0
+_LOCK_TOLD_AFTER_S: Final = 1.0
 """The time after which the log tells of a lock."""
 
 _CLOSE_S: Final = 10.0
@@ -325,7 +325,7 @@ class Writer:
     def _wait_for_lock(self, now: float, error: BaseException) -> None:
         self._try_later(LOCKED_S)
         self._locked(min(self._locked_at, now))
-        if now - self._locked_at >= _PATIENCE_S and not self._told_of_lock:
+        if now - self._locked_at >= _LOCK_TOLD_AFTER_S and not self._told_of_lock:
             self._told_of_lock = True
             logger.warning(
                 "%s; it waits until that program is through", failure(f"{self._what} cannot be written", error)

@@ -40,7 +40,7 @@ import rstreams
 from rstreams import Connection, Stream
 from rstreams.errors import RStreamsError, StoreError
 from rstreams.message import Message
-from rstreams.store.place import read_mark
+from rstreams.store.directory import read_mark
 from rstreams.store.recovery import recover
 from tests.crash.logs import LogClients
 from tests.crash.node import ATTEMPTS

@@ -35,7 +35,7 @@ class SlowPartition(MemoryPartition):
         *,
         most_bytes: int = 0,
         cut: Cut | None = None,
-        patience_s: float = 0.0,  # noqa: ARG002
+        retries_s: float = 0.0,  # noqa: ARG002
     ) -> None:
         def answer_cut(chunk: Chunk | StoreError) -> None:
             answer(chunk if cut is None or isinstance(chunk, StoreError) else _cut(chunk, cut))

@@ -89,7 +89,7 @@ async def test_what_was_begun_outlives_a_kill(tmp_path: Path, begun: str) -> Non
 async def test_an_attach_is_refused_if_the_store_does_not_write_it_and_can_be_repeated(
     tmp_path: Path, begun: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rstreams.node.stealable.PATIENCE_S", HELD_S)
+    monkeypatch.setattr("rstreams.node.stealable.ANSWER_WITHIN_S", HELD_S)
     begin, look, expected = BEGINS[begun]
     async with opened(tmp_path) as (node, connection):
         with held_up(store_of(node)), pytest.raises(LinkDetached, match="the store has not written it") as told:

@@ -377,7 +377,7 @@ def on_disk(first: Bench) -> Queue:
 def test_consumers_hear_of_a_disk_that_cannot_be_read_for_long_and_the_next_one_has_it_read_again(
     first: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    read = partial(first.store.partition("queue/q").read, patience_s=0.0)
+    read = partial(first.store.partition("queue/q").read, retries_s=0.0)
     monkeypatch.setattr(Partition, "read", lambda _, *arguments: read(*arguments))
     monkeypatch.setattr("rstreams.store.store.RETRY_S", 0.001)
     queue = on_disk(first)

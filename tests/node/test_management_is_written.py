@@ -89,8 +89,8 @@ async def test_the_failed_attempts_of_an_ended_subscription_outlive_a_kill(tmp_p
 
 
 async def test_what_cannot_be_written_is_not_answered_as_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(emptying, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(written, "ANSWER_WITHIN_S", 0.05)
+    monkeypatch.setattr(emptying, "NEXT_WITHIN_S", 0.05)
     async with filled(tmp_path / "store") as (node, _, management):
         store = store_of(node)
 
@@ -113,7 +113,7 @@ async def test_what_cannot_be_written_is_not_answered_as_done(tmp_path: Path, mo
 async def test_an_end_by_the_link_is_answered_with_an_error_if_the_store_does_not_write_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rstreams.node.stealable.PATIENCE_S", HELD_S)
+    monkeypatch.setattr("rstreams.node.stealable.ANSWER_WITHIN_S", HELD_S)
     async with filled(tmp_path / "store") as (node, connection, _):
         with held_up(store_of(node)):
             with pytest.raises(LinkDetached, match="the store has not written it") as told:

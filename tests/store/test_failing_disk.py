@@ -66,7 +66,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_while_another_program_has_locked_the_tables_everything_waits(
     tmp_path: Path, lock: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(writer, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(writer, "_LOCK_TOLD_AFTER_S", 0.0)
     with opened(tmp_path / "s") as used:
         used.append([b"a", b"b"])
         other = sqlite3.connect(tmp_path / "s" / "store.db", isolation_level=None)
@@ -285,7 +285,7 @@ def test_tables_that_stay_malformed_are_damaged_if_the_disk_reads_them(
         monkeypatch.setattr(used.store._tables, "read", fail)
         if disk == "fails":
             monkeypatch.setattr("os.pread", NotReadable(used.store._room._tables))
-        told = used.wait(lambda answer: used.partition().read(0, answer, patience_s=0.0))
+        told = used.wait(lambda answer: used.partition().read(0, answer, retries_s=0.0))
         monkeypatch.undo()
     assert type(told) is (StoreError if disk == "fails" else StoreDamaged)
     assert ("Input/output error" if disk == "fails" else "is damaged: malformed") in str(told)

@@ -73,7 +73,7 @@ class PublishingEnd(LinkSubscriber[T]):
         self._since: float | None = None  # when the wait began, if it waits
         self._shut_at: datetime | None = None  # the time of day then, if it waits for the session's window
         self._told = False  # of this wait
-        self._patience_s = TOLD_AFTER_S
+        self._tell_after_s = TOLD_AFTER_S
         self._looks_again = False  # a delayed call is under way
 
     # signals of the link, and when a wait begins and ends
@@ -127,7 +127,7 @@ class PublishingEnd(LinkSubscriber[T]):
             if self._waits_for_peer():
                 self._begin()
             else:
-                self._look_again(self._patience_s)
+                self._look_again(self._tell_after_s)
 
     def _waits_for_peer(self) -> bool:
         """Tell whether there is something to send, and credit or the window of the session is missing for it."""
@@ -149,7 +149,7 @@ class PublishingEnd(LinkSubscriber[T]):
     def _begin(self) -> None:
         self._since = trio.current_time()
         self._shut_at = _now() if self.state is State.ATTACHED and self._driver.is_shut() else None
-        self._look_again(self._patience_s)
+        self._look_again(self._tell_after_s)
 
     def _look_again(self, delay_s: float) -> None:
         if self._looks_again:
@@ -180,7 +180,7 @@ class PublishingEnd(LinkSubscriber[T]):
             self._shut_at = None
         elif self._shut_at is None:
             self._shut_at = _now() - timedelta(seconds=waited_s)
-        left_s = self._patience_s - waited_s
+        left_s = self._tell_after_s - waited_s
         if left_s > SOON_S:  # a smaller rest may be a rounding error of the clock
             self._look_again(left_s)
             return
@@ -204,7 +204,7 @@ class PublishingEnd(LinkSubscriber[T]):
     def _over(self, what: str) -> None:
         if self._told and self._since is not None:
             logger.info("%s %s, after %.1f s", self._where(), what, trio.current_time() - self._since)
-            self._patience_s = TOLD_AGAIN_AFTER_S
+            self._tell_after_s = TOLD_AGAIN_AFTER_S
         self._forget()
 
     def _forget(self) -> None:

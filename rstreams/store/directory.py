@@ -31,7 +31,7 @@ SKIPPED: Final = "store.db.skipped"
 _MARK: Final = struct.Struct("<16sQI")
 
 
-class StorePlace:
+class StoreDirectory:
     """The directory of a store, locked for this process.
 
     Args:
