@@ -157,7 +157,8 @@ class ConsumerProgram:
     noted: str | None = None
     hoards: bool = False
     begins_s: float = 0.0
-    _faults: dict[int | str, int] = field(default_factory=dict)  # how many there had been when an item came
+    _waited: int = 0  # how many faults there had been when its loop had nothing left, and waited, the last time
+    _faults: dict[int | str, int] = field(default_factory=dict)  # the same, when it got an item
 
     async def run(self) -> None:
         """Take items, for ever."""
@@ -186,19 +187,24 @@ class ConsumerProgram:
             async with open_nursery() as nursery, messages.open() as loop:
                 if self.hoards:
                     nursery.start_soon(self._judge_kept, kept, who)
+                asked_s, self._waited = world.now(), world.faults
                 async for delivery in loop:
+                    if world.now() > asked_s:  # what comes at once may have waited since before a loss
+                        self._waited = world.faults
                     self._note_arrival(delivery, who)
                     if self.hoards:
                         again = self.item_of(delivery.item.body)  # the one that came before a loss is of no use
                         kept[:] = [each for each in kept if self.item_of(each.item.body) != again]
                         kept.append(delivery)
                         world.note("level", of=f"items that {self.name} has", value=len(kept), most=options["window"])
+                        asked_s = world.now()
                         continue
                     await trio.sleep(0.0 if self._clears() else self.pause_s * random.random())
                     self._judge(delivery, who)
                     left = None if left is None else left - 1
                     if left == 0:
                         break
+                    asked_s = world.now()
                 nursery.cancel_scope.cancel()
         finally:
             world.note("waiting", **who, count=0)
@@ -223,7 +229,7 @@ class ConsumerProgram:
         if message.delivery_count:
             fields["attempt"] = message.delivery_count + 1
         item = self.item_of(message.body)
-        self._faults[item] = self.world.faults
+        self._faults[item] = self._waited
         self.world.note("got", **who, item=item, **fields)
 
     def _judge(self, delivery: rstreams.Delivery[rstreams.Message], who: dict[str, object]) -> None:
