@@ -39,7 +39,7 @@ class Timers:
         return timer
 
     def take_due(self, now: float) -> list[Timer]:
-        """Take those that are due at `now`: a timer that is set meanwhile without a delay is not among them."""
+        """Take the timers that are due at `now`; a timer that is set meanwhile without a delay is not among them."""
         heap, due = self._heap, list[Timer]()
         while heap and heap[0].due <= now:
             due.append(heapq.heappop(heap))

@@ -13,7 +13,7 @@ from rstreams.errors import DemandDeadlock
 LOOK_AGAIN_S: Final = 0.01
 LOOK_AGAIN_AT_MOST_S: Final = 1.0
 
-# A link that has sent all requested items may still be about to announce its end. After this time it is not.
+# A link that has sent all requested items may still announce its end. If it has not after this time, it will not.
 LINK_ENDS_S = 5.0
 
 

@@ -28,15 +28,15 @@ from rstreams.node.plain_options import options_of
 _LIMITS: Final = {
     "max_connections": "the most open connections",
     "max_message_bytes": "the largest message",
-    "max_unsettled": "the most messages a consumer may have without settling",
-    "max_unsettled_bytes": "the same in bytes",
-    "total_unsettled_bytes": "the most that those of all may cost",
-    "max_unfinished_bytes": "the most of a connection's unfinished messages",
-    "total_unfinished_bytes": "the same of all connections",
-    "total_stored_bytes": "the most bytes of messages in memory",
+    "max_unsettled": "the most unsettled messages of one consumer",
+    "max_unsettled_bytes": "the most bytes of these messages",
+    "total_unsettled_bytes": "the most bytes of memory for the unsettled messages of all consumers",
+    "max_unfinished_bytes": "the most bytes of the incomplete messages of one connection",
+    "total_unfinished_bytes": "the same for all connections together",
+    "total_stored_bytes": "the most bytes of messages that queues and multicasts keep in memory",
     "total_links": "the most links of all connections",
 }
-"""The limits that have an option here, and its help."""
+"""The limits of `Node` that have an option of the command, each with the help text of this option."""
 
 _OPTIONS: Final = options_of(Node.__init__, *ACCESS)
 _NODE_OPTIONS: Final = [name for name in _LIMITS if name in _OPTIONS]
@@ -184,7 +184,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def collect_seldom() -> None:
-    """Have Python search for reference cycles seldom: the search stops all links, for longer if there are more.
+    """Have Python search for reference cycles seldom: the search stops all links, and the longer, the more there are.
 
     The objects of an ended connection are freed without it.
     """

@@ -78,16 +78,16 @@ class ReceiverEvent(Enum):
     """An event in the life of a receiving end."""
 
     BEGIN = auto()
-    """The link is attached, or it is known that the first one never will be: the subscriber gets `on_subscribe`."""
+    """The link is attached, or it is known that no link will be: the subscriber gets `on_subscribe`."""
     LOSE = auto()
-    """The link is lost, and its end will get another one."""
+    """The link is lost, and another link will be attached in its place."""
     MISS = auto()
-    """Behind the publisher's end, the link is lost with items that were not handed over. Its end will get another one,
-    on which they come again with the end."""
+    """The publisher has ended, but the link is lost before all items were handed over. Another link will be attached:
+    the missing items and the end come again on it."""
     PART = auto()
-    """The peer has detached the link, and its end will get another one."""
+    """The peer has detached the link, and another link will be attached in its place."""
     ANSWER = auto()
-    """This side has answered that detach."""
+    """This side has answered the detach of PART."""
     LEAVE = auto()
     """`leave` is called."""
     END = auto()
@@ -99,7 +99,8 @@ class ReceiverEvent(Enum):
 RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
     {
         ReceiverPhase.ATTACHING: {
-            # A subscriber that will get an end gets the beginning first. One that is cancelled now gets no signal.
+            # END is not in this row: a subscriber gets `on_subscribe` (BEGIN) before its end.
+            # If it cancels now (SILENCE), it gets neither.
             **_stay(ReceiverPhase.ATTACHING, ReceiverEvent.LOSE, ReceiverEvent.PART),
             ReceiverEvent.BEGIN: ReceiverPhase.LIVE,
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
@@ -127,7 +128,7 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.LEAVING: {
-            # Without a link no items are on their way: the subscription ends when all are handed over.
+            # If the link is lost, no items are on their way: the subscription ends when all that came are handed over.
             **_stay(
                 ReceiverPhase.LEAVING, ReceiverEvent.BEGIN, ReceiverEvent.LOSE, ReceiverEvent.PART, ReceiverEvent.LEAVE
             ),
@@ -135,8 +136,8 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.ENDING: {
-            # The first end counts, whatever happens later to the link, or to a link that was requested before. Only if
-            # items are missing then, all goes on as after a loss before the end.
+            # The first end counts, whatever happens later to this link, or to one that was asked for before the end.
+            # Only if items are missing (MISS), the subscription goes on as after a loss before the end.
             ReceiverEvent.MISS: ReceiverPhase.APART,
             **_stay(
                 ReceiverPhase.ENDING,
@@ -195,9 +196,9 @@ class SenderEvent(Enum):
     ABORT = auto()
     """`abort` is called."""
     LOSE = auto()
-    """The link is lost, or the peer has detached it, and its end will get another one."""
+    """The link is lost, or the peer has detached it, and another link will be attached in its place."""
     FINISH = auto()
-    """The link has ended, and its end will not get another one."""
+    """The link has ended, and no other link will be attached in its place."""
 
 
 SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
@@ -210,7 +211,7 @@ SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
             SenderEvent.FINISH: SenderPhase.FINISHED,
         },
         SenderPhase.LIVE: {
-            # After a loss it begins again with the next link: unsettled items are sent again.
+            # After LOSE the next link brings BEGIN again: unsettled items are sent again.
             **_stay(SenderPhase.LIVE, SenderEvent.BEGIN, SenderEvent.LOSE),
             SenderEvent.COMPLETE: SenderPhase.ENDING,
             SenderEvent.LEAVE: SenderPhase.LEAVING,
@@ -231,7 +232,7 @@ SENDING: Final[Table[SenderPhase, SenderEvent]] = MappingProxyType(
             SenderEvent.FINISH: SenderPhase.FINISHED,
         },
         SenderPhase.STOPPED: {
-            # If the link is lost now, it finishes: there is nothing to send on another link.
+            # If the link is lost now, that is FINISH: there is nothing to send on another link.
             **_stay(SenderPhase.STOPPED, SenderEvent.COMPLETE, SenderEvent.LEAVE, SenderEvent.STOP),
             SenderEvent.ABORT: SenderPhase.ABORTED,
             SenderEvent.FINISH: SenderPhase.FINISHED,

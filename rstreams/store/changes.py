@@ -13,7 +13,7 @@ from rstreams.store.ledger import Ledger
 A = TypeVar("A")
 
 RETRIES_S: Final = 10.0
-"""How long a read is tried again before its reader gets the error, in seconds."""
+"""How long a read that fails is tried again before its reader gets the error, in seconds."""
 
 
 class Chain:
@@ -52,14 +52,14 @@ class _Chains:
 class _Changing:
     """A change of a partition.
 
-    A change may be refused if its owner waits for the outcome and can do without it. Any other one tells of something
-    that has happened already: it is kept until it can be made.
+    A change may be refused if its owner waits for the outcome and can do without the change. Any other change tells of
+    something that has happened already: it is kept until it can be made.
 
     Attributes:
         partition: The account of the partition, as the owner sees it.
         done: Called when the change is safe.
         sync_s: When it must be synced; 0: before `done` is called.
-        chain: The changes that it is one of; None: it depends on no other one.
+        chain: The chain of changes that it belongs to; None: it depends on no other change.
     """
 
     partition: Ledger
@@ -89,7 +89,7 @@ class Append(_Changing):
 
 @dataclass(slots=True)
 class Delete(_Changing):
-    """Delete the messages at some positions; without any, it only has its place among the other changes."""
+    """Delete the messages at some positions. Without a position it only keeps its place among the other changes."""
 
     positions: Iterable[int]
     parts: Sequence[range] | None = None
@@ -107,7 +107,7 @@ class Delete(_Changing):
         return self.parts
 
     def halves(self) -> tuple[Delete, Delete] | None:
-        """Return two deletions that are the same together; None if it is a single position."""
+        """Return two deletions that together do the same; None if it has a single position."""
         parts = self.ranges()
         room = sum(map(len, parts)) // 2
         if not room:
@@ -128,11 +128,11 @@ class Delete(_Changing):
 
 @dataclass(slots=True)
 class Shrink(_Changing):
-    """Write the runs that have some positions again, if most of their messages are gone.
+    """Write again the runs that have one of some positions, if most of their messages are gone.
 
     Attributes:
         parts: The positions, in rising order.
-        done_below: The position below which this has been done.
+        done_below: The position below which all runs have been looked at.
     """
 
     parts: Sequence[range]
@@ -194,7 +194,7 @@ class Together:
         self.chain = _Chains(chains) if chains else None
 
     def done(self, error: StoreError | None) -> None:
-        """Tell the owner of each change whether they were made."""
+        """Tell the owner of each change whether all of them were made."""
         for each in self.changes:
             if each.done is not None:
                 each.done(error)

@@ -66,7 +66,7 @@ class StoreDirectory:
             msg = f"store {shown!r} is in use by the process {owner or '(unknown)'}"
             raise StoreError(msg) from None
         try:
-            os.pwrite(self._lock, f"{os.getpid():<20}".encode(), 0)  # it has that room already, if it is not new
+            os.pwrite(self._lock, f"{os.getpid():<20}".encode(), 0)  # the file has this size already, unless it is new
         except OSError as error:
             os.close(self._lock)
             msg = f"store {shown!r} cannot be written: {error.strerror or error}"

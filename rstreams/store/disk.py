@@ -17,21 +17,21 @@ from typing import Final, Protocol, TypeAlias
 from rstreams.store.changes import Change
 
 Wish: TypeAlias = Change | threading.Event | None
-"""What a store is asked for: a change or a question; to set an event behind those before it; None: to close."""
+"""A wish of a store's owner: a change or a question; an event, to be set after all earlier wishes; None: to close."""
 
 Turns: TypeAlias = Generator[float, list[Wish], None]
-"""The turns of a store. It yields how long it may wait, in seconds, and gets what has come; nothing if time is over."""
+"""The turns of a store. It yields how long it may wait, in seconds, and gets the wishes that have come."""
 
 
 class Inbox(Protocol):
-    """What a store is asked for, in order."""
+    """The wishes of a store's owner, in order."""
 
     def put(self, item: Wish, /) -> None:
-        """Add one; any thread may call this."""
+        """Add a wish; any thread may call this."""
         ...
 
     def get_nowait(self) -> Wish:
-        """Take the oldest one.
+        """Take the oldest wish.
 
         Errors: `Empty`.
         """
@@ -104,7 +104,7 @@ class Disk:
     """The disk of this machine."""
 
     def connect(self, database: str | Path, *, lock_wait_s: float = 5.0) -> sqlite3.Connection:
-        """Open tables, without transactions that nobody has begun.
+        """Open tables; no transaction begins unless the caller begins it.
 
         Args:
             database: The file, or a `file:` URI.

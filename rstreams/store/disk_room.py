@@ -1,4 +1,4 @@
-"""The room on the disk that a store has for itself, so that it can always go on with what makes more room.
+"""The room on the disk that a store keeps for itself, so that it can always delete messages and so make more room.
 
 Theory of operation. A full disk must not stop the messages from leaving. Three things could:
 
@@ -79,10 +79,10 @@ class DiskRoom:
 
         Args:
             pages: The pages.
-            free_pages: Returns how many of them nothing uses. Spare ones must be left then, free or besides. None: the
-                changes may use the spare ones.
+            free_pages: Returns how many pages of the tables nothing uses. `_SPARE_PAGES` must then be left, in the
+                tables or besides. None: the changes may use the spare pages.
 
-        Errors: `OSError` if there is none.
+        Errors: `OSError` if there is no room.
         """
         self._pages = pages
         try:
@@ -114,12 +114,12 @@ class DiskRoom:
             _allocate(self._tables, covered, size - covered)
         except OSError:
             with suppress(OSError):
-                os.ftruncate(self._tables, covered)  # what it has got of it
+                os.ftruncate(self._tables, covered)  # gives back what was allocated before the failure
             raise
         self._covered = size
 
     def lack(self, pages: int) -> OSError | None:
-        """Ask the system for the room of a log, and of more pages; return what it says, None if there is room."""
+        """Ask the system for the room of a log and of more pages; return its error, or None if there is room."""
         lack = self.take()
         if lack is None:
             try:
@@ -137,7 +137,7 @@ class DiskRoom:
         self.take()  # another program may have cut it off
 
     def unreadable(self) -> OSError | None:
-        """Read the files of the tables; return why that fails, None if it does not."""
+        """Read the files of the tables; return why that fails, or None if it succeeds."""
         try:
             for file in (self._tables, self._log):
                 at = 0
@@ -157,7 +157,7 @@ class DiskRoom:
         return 0 if moved >= frames else frames * (PAGE_BYTES + _FRAME_BYTES)
 
     def take(self) -> OSError | None:
-        """Have room for the log; return why there is less than its least size, None if there is not."""
+        """Have room for the log of at least `RESERVE_BYTES`; return why there is less, or None if there is enough."""
         return _fill(self._log)
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ def _allocate(file: int, at: int, size: int) -> None:
 
 
 def _fill(file: int) -> OSError | None:
-    """Give a file as much of `RESERVE_BYTES` as there is; return why that is less, None if it is not."""
+    """Give a file `RESERVE_BYTES`, or as much room as there is; return why it has less, or None if it has all."""
     lack: OSError | None = None
     try:
         size = os.fstat(file).st_size

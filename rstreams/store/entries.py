@@ -47,8 +47,8 @@ class Chunk:
 
     Attributes:
         runs: The messages, in their order.
-        following: The position at which reading goes on. If it is not behind the position that was asked for, there
-            are no more messages that are safe.
+        following: The position at which reading goes on. If it is not above the position that was asked for,
+            there are no more messages that are safe.
         size: The bytes of the runs on disk, or of the messages in memory.
         is_cut: Whether the messages were made by the reader's own function `cut`.
         notes: What was noted of single messages, by position.
@@ -123,7 +123,7 @@ def as_ranges(positions: Iterable[int]) -> list[range]:
 
 
 def merged(parts: Iterable[range]) -> list[range]:
-    """Return the ranges in rising order, those that touch as one."""
+    """Return the ranges in rising order; ranges that touch become one."""
     found: list[range] = []
     for each in sorted((each for each in parts if each), key=lambda each: each.start):
         if found and each.start <= found[-1].stop:

@@ -68,7 +68,7 @@ def says_damaged(error: BaseException) -> bool:
 
 
 def is_of_sync(error: BaseException) -> bool:
-    """Return whether a sync failed: what was written before it may not be on the disk, whatever a later one says."""
+    """Return whether a sync failed: what was written before may not be on the disk, also if a later sync succeeds."""
     return getattr(error, "sqlite_errorcode", 0) in _SYNCS
 
 

@@ -1,4 +1,4 @@
-"""Changes that could not be made yet, in their order. A later one stands for the earlier ones that it replaces."""
+"""Changes that could not be made yet, in their order. A later change takes the place of those that it replaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_PARTS: Final = 1024
 class KeptChanges:
     """Changes that wait for the disk.
 
-    Their number is bounded: by the messages, which are deleted once, and by the notes and records that there are.
+    Their number is bounded: each message is deleted once, and of each note and record only the last change is kept.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class KeptChanges:
         self._deletes[name] = change
 
     def _replace(self, earlier: Delete | Note | Put | None, later: Delete | Note | Put) -> None:
-        """Have `later` stand for both."""
+        """Keep `later` in place of both."""
         if earlier is not None:
             del self._changes[id(earlier)]
             later.sync_s = min(earlier.sync_s, later.sync_s)
@@ -74,7 +74,7 @@ class KeptChanges:
 
 
 class _All:
-    """Tells several."""
+    """The functions `done` of several changes, called as one."""
 
     __slots__ = ("_told",)
 
@@ -82,7 +82,7 @@ class _All:
         self._told = [first, second]
 
     def add(self, done: Done) -> None:
-        """Tell one more."""
+        """Add a function."""
         self._told.append(done)
 
     def __call__(self, error: StoreError | None) -> None:

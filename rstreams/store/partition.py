@@ -190,7 +190,7 @@ class Partition:
                 changes.append(Delete(self._committed, None, sync_s, (position,)))
 
     def shrink(self, positions: Iterable[int], done: Done | None = None, *, sync_s: float = 0.0) -> None:
-        """Write the runs that have one of the positions again, if most of their bytes are those of deleted messages.
+        """Write again the runs that have one of the positions, if most of their bytes are those of deleted messages.
 
         A run on disk otherwise keeps its size until its last message is deleted. The positions of the messages stay.
 
@@ -283,6 +283,6 @@ class Partition:
         self._committed.become(ledger)
 
     def drop(self, done: Done | None = None) -> None:
-        """Delete the partition with all it has. It must not be used any more, and no other one may get its name."""
+        """Delete the partition and all that is in it. It must not be used afterwards, and its name must not, either."""
         self._store.forget(self.name)
         self._store.take(Drop(self._committed, done, 0.0))

@@ -27,7 +27,7 @@ from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.tables import UNREADABLE, account_checksum
 
 APPLICATION: Final = 0x72737472
-"""Stands in the header of the file of the tables: it is a store of rstreams."""
+"""The number in the header of the tables' file that says: this is a store of rstreams."""
 
 VERSION: Final = 1
 """The version of the format."""
@@ -96,7 +96,7 @@ def of_another_version(path: Path, version: int) -> StoreError:
 
 
 def missing_commits(number: int) -> str:
-    """Return what is said of tables that have fewer commits than the mark."""
+    """Return the text for tables that have fewer commits than the mark says."""
     return f"the last {number} commits that were safe are missing from {FILES}"
 
 

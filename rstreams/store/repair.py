@@ -1,9 +1,9 @@
 """A way past damage: find what is damaged in a store, copy its messages out, and go on without what is not readable.
 
 Theory of operation of `skip`. What is readable is copied into new tables, in one file. When that is on the disk, the
-old files are linked into a folder, and the new file takes the place of the old one. The log of the old one is removed
-before, because SQLite would apply it to the new one. A `skip` that was interrupted there is finished by the next one;
-until then the store is refused.
+old files are linked into a folder, and the new file takes the place of the old one. The log of the old file is
+removed before, because SQLite would apply it to the new file. A `skip` that was interrupted at this point is finished
+by the next `skip`; until then the store is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SavedMessage:
         position: Its position.
         time_s: When it was stored, in seconds since 1970.
         message: The message, encoded; `rstreams.message.decode_message` reads it.
-        suspect: Whether it may be damaged: it was stored together with one that is.
+        suspect: Whether it may be damaged: it was stored together with a damaged message.
     """
 
     partition: str
@@ -80,7 +80,7 @@ def export(path: str | os.PathLike[str]) -> Iterator[SavedMessage]:
 def skip(path: str | os.PathLike[str]) -> list[Damage]:
     """Go on without what is damaged; return what that is.
 
-    The messages of a run that is damaged are left out, all of them: `export` has those that may be right. The old files
+    All messages of a damaged run are left out: `export` reads those that may be right. The old files
     are kept in a folder of the store, `damaged-1` or a higher number. A store that is whole is not changed.
 
     Args: As for `check`.
@@ -134,7 +134,7 @@ def _salvaged(path: Path) -> Iterator[Salvage]:
 
 
 def _summed(damages: Sequence[Damage]) -> list[Damage]:
-    """Return the damages; runs of one partition that follow each other as one."""
+    """Return the damages; those of neighbouring runs of one partition become one."""
     others = [each for each in damages if each.positions is None]
     by_partition: dict[str, list[range]] = {}
     for each in damages:

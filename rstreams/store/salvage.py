@@ -88,7 +88,7 @@ class Salvage:
     commits: int = 0
 
     def body(self, run: StoredRun) -> tuple[bytes | None, bool]:
-        """Return the body of a run, None if it is not readable, and whether it is right."""
+        """Return the body of a run (None if it is not readable), and whether it is right."""
         found: Any = None
         with suppress(*UNREADABLE):
             rows = self.connection.execute("SELECT data FROM bodies WHERE number = ?", (run.body,)).fetchall()
@@ -206,7 +206,7 @@ class _Reading:
         return right
 
     def _read_rows(self, table: str, key: str, add: Callable[[tuple[Any, ...]], bool]) -> None:
-        """Read the rows of a table; behind a page that is not readable, from the other end."""
+        """Read the rows of a table; at a page that is not readable, begin again from the other end."""
         seen: set[Any] = set()
         width = key.count(",") + 1
         for order in ("ASC", "DESC"):

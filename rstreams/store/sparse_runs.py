@@ -1,4 +1,4 @@
-"""Sparse runs: when a run of which most messages are deleted is written again, and in which parts.
+"""Sparse runs: most messages of such a run are deleted. When it is written again, and in which parts.
 
 A part is a run of its own. It begins and ends with a message that is there. Deleted messages in the middle of a part
 have no bytes; only their sizes, which are 0, are left. A part ends where so many messages are missing that their sizes
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _A_RUN: Final = 64
-"""The bytes of a run on disk besides its body, about."""
+"""About how many bytes a run on disk takes besides its body."""
 
 _A_SIZE: Final = 4
 """The bytes of the size of one message."""

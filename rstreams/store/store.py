@@ -39,8 +39,8 @@ class _Work:
 
     Attributes:
         changes: What goes into the commit.
-        questions: What is answered behind it.
-        waiting: What is set behind that.
+        questions: What is answered after the commit.
+        waiting: The events that are set after the answers.
         size: The bytes of the messages.
         ends: Whether the store is to be closed.
     """
@@ -53,7 +53,7 @@ class _Work:
         self.ends = False
 
     def add(self, change: Wish) -> bool:
-        """Add one; return whether there is room for more."""
+        """Add a wish; return whether there is room for more."""
         if change is None:
             self.ends = True
         elif isinstance(change, threading.Event):
@@ -102,8 +102,8 @@ class Store:
         self._batch = _Work()
         self._unread: list[tuple[float, Read | Seek]] = []  # questions that could not be answered, and since when
         self._unread_at = math.inf
-        self._unreadable = ""  # why, while they cannot
-        self._damages: set[str] = set()  # which the log has told
+        self._unreadable = ""  # why they cannot be answered; "" if they can
+        self._damages: set[str] = set()  # those that the log has told of
         self._closed = False
         self._worker = disk.get().worker(f"rstreams store {self.path}")
         self._inbox = self._worker.inbox
@@ -308,7 +308,7 @@ class Store:
                 partition.on_failed(error)
 
     def _answer(self, question: Read | Seek, since: float) -> None:
-        """Answer a question; if the disk cannot be read now, later."""
+        """Answer a question now, or later if the disk cannot be read."""
         name = question.partition.name
         try:
             if isinstance(question, Read):
@@ -338,7 +338,7 @@ class Store:
     def _answer_later(self, question: Read | Seek, since: float, error: BaseException) -> None:
         """Keep a question that the disk does not answer now; its reader gets the error when it has waited long.
 
-        If SQLite still calls the tables damaged then, and the disk can read them, they are.
+        If SQLite then still calls the tables damaged, and the disk can read their files, they are damaged.
         """
         now = _machine.monotonic()
         reason = failure(f"store {self.path!r} cannot be read", error)

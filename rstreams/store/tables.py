@@ -48,10 +48,10 @@ UNREADABLE: Final = (sqlite3.Error, struct.error, AttributeError, OverflowError,
 """The exceptions of reading damaged tables: a number may have become a text."""
 
 _A_STEP: Final = 512
-"""How many runs are deleted in one commit by `trim` and `drop`, or looked at by `shrink`; later ones do the rest."""
+"""How many runs one commit deletes (`trim`, `drop`) or looks at (`shrink`); later commits do the rest."""
 
 _SHRINK_BYTES: Final = 4 * 1024 * 1024
-"""The bytes of the runs that `shrink` writes again in one commit, about."""
+"""About how many bytes of runs `shrink` writes again in one commit."""
 
 _READ: Final = """
     SELECT first, count, time_ms, crc, gone, data FROM runs LEFT JOIN bodies ON number = body
@@ -154,7 +154,7 @@ class Tables:
         return int(pages)
 
     def move_log(self) -> bool:
-        """Write what is in SQLite's log into the tables, and sync them; return whether that is all.
+        """Write what is in SQLite's log into the tables, and sync them; return whether all of it was written.
 
         Errors: `sqlite3.Error`.
         """
@@ -185,7 +185,7 @@ class Tables:
             for first, count, time_ms, crc, gone, body in rows:
                 if body is None or checksum((ledger.number, first, count), body) != crc:
                     if found:
-                        break  # the next read tells of it
+                        break  # the next read, which begins here, raises the error
                     msg = f"the messages {first} to {first + count - 1} of {name!r} are not readable"
                     raise self.damaged(msg)
                 following = max(following, first + count)
@@ -411,7 +411,7 @@ class _Transaction:
                     return False
                 begin = max(part.start, change.done_below)
                 rows = self._execute(_TOUCHED, (ledger.number, begin, part.stop, 2)).fetchall()
-                row = next((row for row in starmap(_Row, rows) if row.end > begin), None)  # the first may end before
+                row = next((row for row in starmap(_Row, rows) if row.end > begin), None)  # the first may end before it
                 change.done_below = part.stop if row is None else row.end
                 if row is not None:
                     runs -= 1
@@ -449,12 +449,12 @@ class _Transaction:
     def _trim(self, ledger: Ledger, change: Trim) -> bool:
         below = max(change.below, self._end_of_old(ledger, change))
         through = self._delete(ledger, range(below), _A_STEP) if below > ledger.first else True
-        self._deleted.setdefault(ledger.name, []).append(range(0))  # `_flush` finds the first one
+        self._deleted.setdefault(ledger.name, []).append(range(0))  # `_flush` finds the first run of the partition
         self._flush(ledger)
         return through
 
     def _end_of_old(self, ledger: Ledger, change: Trim) -> int:
-        """Return the end of the runs at the beginning that are too old, or not to be kept."""
+        """Return the position behind the oldest runs that are to be deleted: too old, or more than is to be kept."""
         below, size, live = 0, ledger.size, ledger.live
         keep_bytes = size if change.keep_bytes is None else change.keep_bytes
         keep_items = live if change.keep_items is None else change.keep_items

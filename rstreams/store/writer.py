@@ -11,8 +11,8 @@ tried once more. Then the changes that may not be refused are tried alone. `disk
 
 If another program has locked the tables, nothing is refused: everything waits until the lock is let go.
 
-A sync that failed may have lost what was written before it, although the next one succeeds. Therefore no commit is made
-behind it before the whole log has been written anew, into the tables.
+A sync that failed may have lost what was written before it, although the next one succeeds. Therefore no further
+commit is made before the whole log has been written anew, into the tables.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ LOG_BYTES: Final = 16 * 1024 * 1024
 """The size of SQLite's log (`store.db-wal`) from which it is moved into the tables, when nothing waits."""
 
 _MOST_LOG_BYTES: Final = 64 * 1024 * 1024
-"""The size from which that is done even if something waits."""
+"""The size from which the log is moved even if something waits."""
 
 RETRY_S: Final = 1.0
 """The time after which a commit, a sync or a read is tried again."""
 
 LOCKED_S: Final = 0.05
-"""The time after which it is tried again if another program has locked the tables."""
+"""The same if another program has locked the tables."""
 
 _ROOM_PAGES: Final = 128
 """The room that there must be before the trouble of a full disk counts as over, in pages."""
 
 _LOCK_TOLD_AFTER_S: Final = 1.0
-"""The time after which the log tells of a lock."""
+"""How long another program may lock the tables before the program's log tells of it, in seconds."""
 
 _CLOSE_S: Final = 10.0
 """The longest time that a close waits for a lock."""
@@ -142,7 +142,7 @@ class Writer:
             self._try_apart(work, error)
 
     def close(self) -> None:
-        """Write what is kept. What cannot be written is refused, and the log says so."""
+        """Write what is kept. What cannot be written is refused, and logged."""
         end = _machine.monotonic() + _CLOSE_S
         while self._kept:
             self._retry_at = -math.inf

@@ -97,7 +97,7 @@ class Stamper:
         """Return an encoded message with the next stamp; its own annotations are kept."""
         sequence = _pack_sequence(_ULONG, self.sequence)
         self.sequence += 1
-        if encoded[2:3] > b"r":  # it begins behind the place of the annotations: 0x72
+        if encoded[2:3] > b"r":  # it has no header and no annotations (0x72): they come first
             return self._prefix + sequence + encoded
         return with_annotations(encoded, {PRODUCER: self._id, SEQUENCE: sequence})
 
@@ -206,7 +206,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
     When a message comes again there are three cases:
 
     - It was accepted: it is dropped, and accepted again.
-    - It is still in hand: it gets the outcome of the one in hand.
+    - It is still in hand: it gets the outcome of the message in hand.
     - It failed, or was given back: it is handed over as a new one.
 
     Demand: Passed up; another message is asked for in place of a dropped one.
@@ -269,7 +269,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
                     before.add(self._upstream.hold())
                     self._drop()
                     return
-                key = None  # another message with the same id: it cannot be told from it later
+                key = None  # another message with the same id: later the two could not be told apart
             elif key in self._known and self._comes_again(key, self._known[key]):
                 self._know(key, self._known[key])
                 self._drop()
@@ -335,7 +335,7 @@ class _Hand(Settles):
     """A message in hand, however often it has come.
 
     Attributes:
-        claims: The claim on it; the end of the last further claim settles it.
+        claims: The claim on it. When all further claims on it have ended, the message is settled.
         losses: How often the link had been lost when it came first.
     """
 
@@ -350,13 +350,13 @@ class _Hand(Settles):
         self._key = key
 
     def add(self, hold: Hold) -> None:
-        """Hold the message also as it has come now."""
+        """Hold also the delivery in which the message has come now."""
         self._holds.append(hold)
         if self._is_loose:
             loosen(hold)
 
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one message
-        """Settle the message as it came last; as it came before it is lost with its link, or stored twice."""
+        """Settle the delivery that came last. An earlier one is done: it was lost with its link, or stored twice."""
         if self._key is not None:
             self._stage.settled(self._key, self.losses, accepted=how is DONE)
         *repeated, last = self._holds

@@ -130,7 +130,7 @@ def dead_letter(
 ) -> bytes:
     """Return the message with its failure in its annotations; bytes that are not a message are returned as they are.
 
-    If `durable`, the message is marked as durable: the one that failed is accepted because of it.
+    If `durable`, the message is marked as durable: the failed message is accepted because this one is safe.
     """
     try:
         message = decode_unstamped(payload)
@@ -144,8 +144,8 @@ def dead_letter(
 class DeadLetterQueue(Outlet):
     """Dead letters on their way to one address: a publisher whose items are the messages put in.
 
-    It keeps no more than the windows of the streams whose failures it takes: each message is unsettled there until it
-    has arrived here.
+    It keeps no more messages than the windows of the streams whose failures it takes: a failed message stays unsettled
+    in its stream until its dead letter has arrived.
 
     Args:
         address: Where they go, for messages.

@@ -26,14 +26,14 @@ class FilterCheck:
         self._mark = ""  # the annotation that the first message must have
 
     def attach(self, answer: Attach, dialect: Dialect, peer: PeerDescription) -> LinkDetached | None:
-        """Return the error for an attach of the peer that does not have all of them."""
+        """Return the error for an attach of the peer that does not have all of the filters."""
         in_force = dialect.in_force(answer.filters, answer.distribution, peer)
         missing = [] if in_force is None else [name for name in self.asked if name not in in_force]
         self._mark = "" if missing else dialect.mark(answer.filters, answer.distribution)
         return _not_in_force(missing) if missing else None
 
     def first(self, encoded: bytes) -> LinkDetached | None:
-        """Return the error for the first message of a link, if it does not look as with the filters."""
+        """Return the error for the first message of a link, if it shows that they are not in force."""
         if not self._mark or self._mark in read_annotations(bytes(encoded)):
             return None
         return _not_in_force(self.asked)

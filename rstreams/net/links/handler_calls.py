@@ -9,7 +9,7 @@ other items may end in any order: the worker takes the claim of each.
 
 The inbox asks for as many items at first as handlers may have in hand. A round trip for each item would cost more than
 most handlers do. The inbox therefore asks for more, as long as the handlers are quick: for as many items as they would
-handle in 5 ms, up to the window. For slow handlers it asks for none ahead, and other consumers get them.
+handle in 5 ms, up to the window. For slow handlers it asks for none ahead, and other consumers get these items.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Handling:
         self._workers = 0
 
     async def of(self, items: Publisher[Any], concurrency: int, window: int | None) -> None:
-        """Handle `items`, `concurrency` at a time, until they end; release those not begun with.
+        """Handle `items`, `concurrency` at a time, until they end; release those that no handler has begun with.
 
         Args:
             items: What to handle.
@@ -176,7 +176,7 @@ class Handling:
             self._on_change()
 
     def _goes_on_after(self, error: BaseException, hold: Hold) -> bool:
-        """Give back an item whose handler raised `error`; tell whether the others are handled."""
+        """Give back an item whose handler raised `error`; tell whether the other items are still handled."""
         if not isinstance(error, Exception):  # a cancellation: not a failure of the handler, but the work has begun
             hold.fail(DeliveryFailed("modified", delivery_failed=True))
             return False

@@ -1,8 +1,8 @@
 """Whether a stream is the same as before a loss, where the peer tells no id of it: its reader compares a message.
 
-RabbitMQ tells only the offset of each message, and refuses no offset. Therefore a reader that goes on asks for the last
-message again that was handed over. Both have the same offset. If both are the same message, the stream is taken for the
-same, and the message is dropped. It counts for nothing: neither for the demand nor for the position.
+RabbitMQ tells only the offset of each message, and refuses no offset. Therefore a reader that goes on asks again for
+the last message that was handed over. If this message is still at this offset, the stream is taken for the same one.
+The message is dropped then. It counts neither for the demand nor for the position.
 """
 
 from __future__ import annotations
@@ -45,10 +45,13 @@ class LastMessage:
         )
 
     def comes_again(self, encoded: bytes) -> bool:
-        """Return whether this is the first message of a link; False if it is gone, and the link goes on without it.
+        """Return whether the first message of a link is this one; False if this one is gone, and the link goes on.
 
-        Errors: `LinkDetached` if it is another one: with `MADE_ANEW` if that has the same offset or an earlier one,
-            with `amqp:not-found` if it has a later one.
+        Args:
+            encoded: The first message of the link.
+
+        Errors: `LinkDetached` if it is another message: with `MADE_ANEW` if its offset is the same or an earlier one,
+            with `amqp:not-found` if its offset is a later one.
         """
         first, offset = read_offset(encoded), self.offset
         if first == offset and bare(encoded) == bare(self._encoded):

@@ -1,15 +1,20 @@
 """Manual settlement directly before a loop.
 
-A loop keeps items until it takes them. They become deliveries shortly before that, in the order in which they came.
-Until then the link keeps the claims on them in the runs in which they came.
+A loop keeps items until it takes them. An item becomes a delivery shortly before the loop takes it. Until then the link
+keeps the claims on the items, in the runs in which they came.
 
-Most programs decide on one delivery after the other, in their order. Such outcomes cost little: the claims count those
-that accept, and the link asks how many there are. Only a delivery that gets its outcome before an older one, or another
-outcome, needs a claim of its own. Then all older deliveries get one, too.
+Most programs accept one delivery after the other, in order. This costs little: only the number of accepted deliveries
+is counted, and the link asks for it. A delivery needs a claim of its own in two cases: it gets another outcome, or it
+gets its outcome before an older delivery. Then all older deliveries get claims of their own, too.
 
-The items are numbered as they came. The first `_made` are deliveries. The claims of those before `_first` have ended,
-or have been taken. The loop has claims as well, on the numbers: it says which items it is through with. That decides
-nothing, unless it fails an item or gives it back.
+The items are numbered in the order in which they came:
+
+    below `_first`    their claims have ended, or are in `_taken`
+    below `_made`     they have become deliveries
+    below `_came`     they have come
+
+The loop has claims, too: on the numbers. With these it says which items it has processed. That settles nothing, because
+the user does it. But if the loop fails an item or gives it back, the delivery of the item is failed or released.
 """
 
 from __future__ import annotations
@@ -60,7 +65,7 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         super().__init__(downstream)
         self.undecided: dict[int, tuple[Delivery[T], float]] = {}
         self._to_loop = runs_of(downstream)
-        self._claims: ClaimsInOrder | None = None  # on the items, if they need any
+        self._claims: ClaimsInOrder | None = None  # on the items; None if they need none
         self._of_loop: ClaimsInOrder | None = None  # of the loop, on their numbers
         self._announced: list[Callable[[], None]] = []
         self._came = self._made = self._first = 0
@@ -90,7 +95,7 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
             self._hand_over(iter(came), len(came))
 
     def _hand_over(self, items: Iterator[T], size: int, run: Run[T] | None = None) -> None:
-        """Hand over items, perhaps those of `run`, as deliveries that are not made."""
+        """Hand over items, perhaps those of `run`; their deliveries are made later, in order."""
         assert self._to_loop is not None, "a loop takes runs"
         announced, self._announced = self._announced, []
         for settle in announced:
@@ -129,24 +134,24 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         """Do nothing: each item comes in a run, with the claim on its number."""
 
     def announce(self, settle: Callable[[], None]) -> None:
-        """Ask when more items come: before that it does not matter which ones the loop is through with."""
+        """Call `settle` when more items come: before that nobody needs to know which items the loop has processed."""
         self._announced.append(settle)
 
     def _through_with(self, numbers: Sequence[int], how: Ending) -> None:
-        """Hear from the loop what has become of items: only a failure decides, and that it gives items back."""
+        """Hear from the loop what has become of items; only a failure or a release is the outcome of a delivery."""
         if how is DONE:
             return
         for number in numbers:
             if number < self._made:
                 if number in self.undecided:
                     end_delivery(self.undecided[number][0], how)
-            elif how is RELEASED:  # with all that follow; those before stay with the user
+            elif how is RELEASED:  # with all that follow it; the deliveries before it are the user's
                 assert self._claims is not None, "the loop has claims on them"
                 self._take_before(self._made)
                 self._claims.release()
                 return
             else:
-                self._made += 1  # it cannot be made
+                self._made += 1  # no delivery could be made of it
                 end(self._take(number), how)
 
     # as the source of the claims of deliveries
@@ -178,7 +183,7 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
 
 
 class _LeftToUser(Settles):
-    """The source of the claims of stages on deliveries that the user settles: they only fail, or give back."""
+    """The source of the claims of stages on deliveries that the user settles: a stage only fails or releases them."""
 
     __slots__ = ()
 
@@ -196,7 +201,7 @@ LEFT_TO_USER: Final = _LeftToUser()
 
 
 def claims_beside(delivery: Delivery[Any]) -> Claims:
-    """Return the claim of a stage on a delivery that the user settles; the user makes room, even if it is loose."""
+    """Return the claim of a stage on a delivery that the user settles; even if it is loose, the user makes room."""
     return Claims(LEFT_TO_USER, 0, (delivery,))
 
 

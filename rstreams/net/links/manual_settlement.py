@@ -97,7 +97,7 @@ class ManualStage(Stage[T, Delivery[T]], Settles):
             self._handing.fail(error)
 
     def hold(self) -> Hold:
-        """Take a hold on the delivery, which settles it unless all went well."""
+        """Take a hold on the delivery: it can fail or release the delivery, and leaves accepting to the user."""
         return self._upstream.hold() if self._handing is None else claims_beside(self._handing)
 
     def gather(self, *, loose: bool) -> ClaimsInOrder | None:

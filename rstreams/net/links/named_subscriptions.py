@@ -96,7 +96,7 @@ class Subscribed(LinkSubscription[T]):
 
     @property
     def has_it(self) -> bool:
-        """Whether the subscriber has the subscription. If it was cancelled early, that is known at the attach."""
+        """Whether the subscriber has the subscription: it has got `on_subscribe`, and has not cancelled."""
         return self._life.phase not in (ReceiverPhase.ATTACHING, ReceiverPhase.SILENT)
 
     @property
@@ -207,10 +207,10 @@ class SubscriptionEnd(Subscribed[bytes]):
 
 
 class _Outcome:
-    """The subscriber of such an end: it hears why the end has failed.
+    """The subscriber of a `SubscriptionEnd`: it hears why the subscription could not be ended.
 
     Attributes:
-        known: Set when the subscription has ended, or could not be.
+        known: Set when the subscription has ended, or could not be ended.
         error: The error; None if there was none.
     """
 

@@ -56,7 +56,7 @@ _unpack: Final = struct.Struct(">Q").unpack_from
 
 def with_offset(encoded: bytes, offset: int) -> bytes:
     """Return an encoded message with its offset; its own annotations are kept."""
-    if encoded[2:3] > b"r":  # it begins behind the place of the annotations: 0x72
+    if encoded[2:3] > b"r":  # it has no header and no annotations (0x72): they come first
         return _HEAD + _pack(offset) + encoded
     try:
         return with_annotations(encoded, {OFFSET: bytes((_ULONG,)) + _pack(offset)})

@@ -53,7 +53,7 @@ class KnowsOldest(Protocol):
     """A subscriber that knows which of its items has been in hand longest."""
 
     def oldest(self) -> str:
-        """Say so, as the end of a sentence; "" if it has none."""
+        """Say which item that is, as the end of a sentence; "" if it has no item."""
         ...
 
 

@@ -84,7 +84,7 @@ class Receipt:
 
 
 class SentReceipt(Receipt, Settles):
-    """The receipt as the source of the claim that its link ends."""
+    """A receipt that is the source of the claim on its message: the link ends this claim with the outcome."""
 
     __slots__ = ()
 
@@ -254,7 +254,7 @@ class Sender:
         receipt = self._sent(encoded)
         self._calls += 1
         if self._calls >= TURN_CALLS or _machine.now() >= self._turn_ends:
-            await trio.lowlevel.cancel_shielded_checkpoint()  # behind the message: none overtakes it
+            await trio.lowlevel.cancel_shielded_checkpoint()  # after the message: no other one overtakes it
             self._begin_turn()
         return receipt
 

@@ -32,10 +32,10 @@ TOLD_AFTER_S: Final = 5.0
 """How long a wait may last before the log says so, in seconds."""
 
 TOLD_AGAIN_AFTER_S: Final = 60.0
-"""How long the next wait of the same link may last: with a slow consumer a publisher waits again and again."""
+"""The same for later waits of the same link, in seconds: with a slow consumer a publisher waits again and again."""
 
 SOON_S: Final = 0.001
-"""A wait that is shorter than that by no more than this is also logged, in seconds."""
+"""By how many seconds a wait may be shorter and still be logged."""
 
 _LOOK: Final = "print(connection.explain()) shows what each link waits for"
 
@@ -71,8 +71,8 @@ class PublishingEnd(LinkSubscriber[T]):
         if self._calls is not None:
             self._calls.when_waiting(self._look)
         self._since: float | None = None  # when the wait began, if it waits
-        self._shut_at: datetime | None = None  # the time of day then, if it waits for the session's window
-        self._told = False  # of this wait
+        self._shut_at: datetime | None = None  # the time of day when the wait began, if it is for the session's window
+        self._told = False  # whether the log tells of this wait
         self._tell_after_s = TOLD_AFTER_S
         self._looks_again = False  # a delayed call is under way
 
@@ -87,12 +87,12 @@ class PublishingEnd(LinkSubscriber[T]):
         return link
 
     def on_attach(self, frame: Attach) -> None:
-        """The peer's answer: that wait is over."""
+        """The peer's answer: the wait for it is over."""
         self._over("has answered the attach")
         super().on_attach(frame)
 
     def on_flow(self, frame: Flow) -> None:
-        """Credit has changed: with some the wait is over."""
+        """Credit has changed: if there is some, the wait for credit is over."""
         if self._since is not None and frame.credit > 0 and self._shut_at is None:
             self._over("has granted credit again")
         super().on_flow(frame)
@@ -114,7 +114,7 @@ class PublishingEnd(LinkSubscriber[T]):
         if self._since is not None and self.state is State.ATTACHED:
             if self._shut_at is None:
                 if self._driver.is_shut():
-                    self._forget()  # that wait is another one
+                    self._forget()  # the wait before was another one
             elif not self.is_shut:
                 self._over("has opened the session window again")
         super().work()

@@ -28,7 +28,7 @@ class UserLimits:
         received_bytes_per_s: How many bytes a second of encoded messages, on average.
 
     A link on which a user sends faster than allowed gets less credit. For a link on which it receives, the node asks
-    its address for less. Nothing is dropped. After a pause as much as in one second may come at once.
+    its address for less. Nothing is dropped. After a pause, as much may come at once as in one second.
 
     Errors: `ConfigError` for a number that is not allowed.
     """

@@ -14,13 +14,13 @@ QUIET_S: Final = 0.0002
 """A connection is busy for so many seconds after a turn. The pump then gathers the items that come."""
 
 MOST_AHEAD: Final = 32
-"""The most items of a burst that are sent ahead. The pump gathers those behind them."""
+"""The most items of a burst that are sent ahead. The pump gathers the later ones."""
 
 FEW_AHEAD: Final = 2
-"""The most items of each burst behind a long one."""
+"""The most items that are sent ahead of each burst that follows a long one."""
 
 BURSTS_WITH_FEW: Final = 7
-"""How many bursts behind a long one have few items sent ahead; the next one shows whether bursts are still long."""
+"""How many bursts after a long one have only few items sent ahead. The next burst shows whether they are still long."""
 
 
 class Bursts:

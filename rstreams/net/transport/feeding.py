@@ -1,4 +1,4 @@
-"""How received bytes are given to the engine: as many at once as take it half of a slice."""
+"""How received bytes are given to the engine: as many at once as it reads in half of a slice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLOSE: Final = b"\x00\x53\x18"
 """How the performative of a `close` begins."""
 
 _CLOSE_BYTES: Final = 512
-"""A piece of the network that has a `close` is seldom longer, unless that comes behind other frames."""
+"""Bytes that come with a `close` are seldom more, unless other frames come before it."""
 
 
 class Feeding:
@@ -43,8 +43,8 @@ class Feeding:
     async def receive(self, wire: Wire) -> bytes | bytearray | memoryview | None:
         """Wait for bytes of a wire; return those that are to be fed, and None at the end.
 
-        The rest of a large body is written where it belongs. What ends the connection waits for its slice: others may
-        end at the same time.
+        The rest of a large body is written where it belongs. Bytes that end the connection wait for a slice: other
+        connections may end at the same time.
         """
         try:
             in_rooms, data = await wire.receive(self._engine.rooms)

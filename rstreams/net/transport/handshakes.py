@@ -1,8 +1,8 @@
 """The clients of a listener that have not opened their connection yet: how many there may be, and for how long.
 
-Each client costs a socket and a task. Therefore their number is bounded. Where there are too many, the oldest one of
-the address with the most makes room. An honest client needs only a few milliseconds, or some seconds if its password
-waits to be checked. Connections of one address that are opened and left silent, or guess, push out each other.
+Each client costs a socket and a task. Therefore their number is bounded. Where there are too many, the oldest client
+of the address with the most clients makes room. An honest client needs only a few milliseconds, or some seconds if its
+password waits to be checked. Connections of one address that stay silent, or guess passwords, push out each other.
 """
 
 from __future__ import annotations

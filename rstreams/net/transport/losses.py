@@ -59,7 +59,7 @@ def refusal(peer: str, description: str, outcome: int) -> RStreamsError:
 
 
 def end(peer: str, *, was_open: bool, from_here: bool) -> RStreamsError:
-    """Return the error of a connection that ended without one: closed from this side, or the peer hung up."""
+    """Return the error of a connection that ended without an error: closed from this side, or the peer hung up."""
     if from_here:
         return ConnectionLost(f"the connection to {peer} was closed from this side")
     if was_open:

@@ -1,4 +1,4 @@
-"""How many bytes a network takes within a few milliseconds: as many may wait for it.
+"""How many bytes a network takes within a few milliseconds: no more bytes may wait for it.
 
 The more bytes go out at once, the fewer turns the connection needs for a large message. But bytes that wait in front of
 a slow network delay whatever comes behind them: a frame of another link, or the end of a cancelled stream.
@@ -12,10 +12,10 @@ FIRST_BYTES: Final = 1024 * 1024
 """The bytes that may wait before anything is known of the network."""
 
 LEAST_BYTES: Final = 512 * 1024
-"""The fewest: as many small frames go out at once."""
+"""The fewest bytes that may wait: many small frames go out together."""
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""The most: Linux lets a socket have as many by default."""
+"""The most bytes that may wait: Linux lets no more wait in a socket by default."""
 
 PACE_S: Final = 0.016
 """The seconds within which a network should take the bytes that wait for it. In less time than a turn may take, the

@@ -1,12 +1,13 @@
 """The line in which passwords wait to be hashed: a few are hashed at a time, in threads, and everyone has turns.
 
-A hash is slow on purpose, some five a second. Therefore who guesses must not have all of them. The next one is found
-in this order:
+A hash is slow on purpose: a processor makes some five a second. Clients that guess must not take all of them. The next
+password is chosen by these rules, in this order:
 
-1. an address from which fewer wrong passwords have come of late (in steps of two, four, eight, ...),
-2. of these, the address whose last turn is the longest ago,
-3. of this address, a user for whom fewer wrong ones have come, then the user whose last turn is the longest ago,
-4. who came first.
+1. It is of an address from which fewer wrong passwords have come of late (in steps of two, four, eight, ...).
+2. Of these addresses, it is of the one whose last turn is the longest ago.
+3. Of this address, it is of a user for whom fewer wrong passwords have come, then of the user whose last turn is the
+   longest ago.
+4. It came first.
 
 Clients with the same user and password wait for one hash. How many passwords may wait is limited for an address, and
 for a user of an address: more would not be answered in time. A further one is refused at once, as passing trouble.
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rstreams.net")
 
 MOST_OF_ADDRESS: Final = 32
-"""The most passwords of one address that wait, for each one that is hashed at a time: some six seconds."""
+"""The most passwords of one address that wait, for each one that is hashed at a time. All of them take six seconds."""
 
 MOST_OF_USER: Final = 16
 """The same for one user of an address."""
@@ -99,7 +100,7 @@ class PasswordLine:
             await question.answered.wait()
         finally:
             question.origins[origin] -= 1
-            if not question.origins.total() and self._waiting.get(key) is question:  # and no later one that is equal
+            if not question.origins.total() and self._waiting.get(key) is question:  # not a later one
                 del self._waiting[key]
         if question.right is None:
             msg = "the password could not be checked"
@@ -116,7 +117,7 @@ class PasswordLine:
             raise CheckLater(msg)
 
     def _go_on(self) -> None:
-        """Hash those whose turn it is."""
+        """Hash the passwords whose turn it is."""
         while self._waiting and len(self._under_way) < self._at_once:
             now = trio.current_time()
             ranks = (
@@ -183,7 +184,7 @@ class _Question:
 
 
 class _Memory:
-    """The wrong passwords and the last turn of each of some keys; those that are used least of late are forgotten."""
+    """The wrong passwords and the last turn of addresses, or of users; the least recently used ones are forgotten."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, _Record] = {}

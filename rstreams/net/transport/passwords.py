@@ -1,12 +1,12 @@
 """Passwords of a node's users: kept as scrypt hashes, and checked in a thread.
 
-Theory of operation. A hash is slow and takes memory on purpose. Three measures keep strangers from using that:
+Theory of operation. A hash is slow and takes memory on purpose. Three measures keep strangers from making use of this:
 
 - At most `AT_ONCE` passwords are hashed at a time, in threads. The connections of other clients go on meanwhile.
 - All addresses and users have turns (`password_line`).
 - A password that was right is remembered as a fast keyed hash, whose key exists only in this process. A known client
-  that comes again does not wait behind the guesses of strangers. The last wrong ones are remembered, too: a client
-  that tries one again and again costs nothing.
+  that comes again does not wait behind the guesses of strangers. The last wrong passwords are remembered, too: a
+  client that sends the same one again and again costs nothing.
 
 The form of a hash is that of passlib and of the PHC string format: `$scrypt$ln=14,r=8,p=5$salt$hash`, where ln is the
 binary logarithm of scrypt's N, and salt and hash are base64 without padding.

@@ -65,13 +65,13 @@ _SILENCE: Final = 1.9
 """The shortest silence of the network that ends the connection, as a multiple of the idle time-out."""
 
 _SILENCE_STEP: Final = 0.1
-"""The deadline is set for so much more at once, because to set it costs."""
+"""How much later the deadline is set than necessary, as a multiple of the idle time-out: to set it costs."""
 
 CLOSE_TIMEOUT_S: Final = 3.0
 """How long a close waits for the peer's answer, in seconds."""
 
 GOODBYE_TIMEOUT_S: Final = 1.0
-"""How long the end of the stream itself may take after that, in seconds."""
+"""How long the stream itself may take to end after the close, in seconds."""
 
 
 class Pump:
@@ -146,12 +146,12 @@ class Pump:
         self._turn_time = Turn(_machine)
         self._now = trio.lowlevel.current_clock().current_time
         self._bursts = Bursts()
-        self._failed_ahead: Exception | None = None  # what the pump raises, because a turn ahead of it has raised it
+        self._failed_ahead: Exception | None = None  # raised in a turn ahead of the pump, which raises it again
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
         self._open = False
         self._closing = False  # this side sends close, or has sent it
-        self._goodbye: tuple[str | None, str] | None = None  # its condition and text, for the pump's next turn
+        self._goodbye: tuple[str | None, str] | None = None  # condition and text of the close, for the next turn
         self._over = False  # nothing more will come
         self._cut_off = False  # bytes that come are not read any more
         self.ended = trio.Event()
@@ -469,7 +469,7 @@ class Pump:
 
     @property
     def _end(self) -> RStreamsError:
-        """The error of a connection that ended without one: closed from this side, or the peer hung up."""
+        """The error of a connection that ended without an error: closed from this side, or the peer hung up."""
         return losses.end(self.peer, was_open=self._open, from_here=self._closing or not self._over)
 
     def _fail(self, error: RStreamsError) -> None:

@@ -86,10 +86,10 @@ class Reconnect:
         at_start: Whether the first connection is also tried again; otherwise `connect` raises its failure at once.
         links_s: For how many seconds a link that was attached before is attached again and again, although there is a
             connection. None: 60 seconds, if a peer that has come back refuses the link, or does not answer in
-            `answer_timeout_s`, because a broker may let clients in before its queues are ready; and any time, if the
-            peer detaches the link because it is about to close the connection. With a number also a link that the peer
-            detaches for another reason: its queue may be deleted and declared again. With 0 the first such detach,
-            refusal or missing answer is the end.
+            `answer_timeout_s`: a broker may let clients in before its queues are ready. If the peer detaches the link
+            because it is about to close the connection, there is no limit. A number: so many seconds in these cases,
+            and also if the peer detaches the link for another reason: its queue may be deleted and declared again.
+            0: the first such detach, refusal or missing answer is the end.
         on_detached: Called with the error of the peer, or with `AnswerTimeout`, when a link is to be attached again; as
             `on_status`.
         on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. An exception
@@ -211,7 +211,7 @@ class KeptConnection:
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
         self._refused = 0  # attempts in a row to attach again links that have ended
-        self._attached_at = -math.inf  # when the last one was made
+        self._attached_at = -math.inf  # when the last of these attempts was made
         self._apart_since = -math.inf  # when the first of these attempts became necessary
         self._closing = False
         self._over: RStreamsError | None = None

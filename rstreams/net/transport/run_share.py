@@ -17,7 +17,7 @@ MIN_SLICE_S: Final = 0.0005
 """The shortest slice of one connection when many have much to do, in seconds."""
 
 MIN_SLOW_FRAMES: Final = 2
-"""The fewest frames that begin or end links which it reads then: half a millisecond of work."""
+"""The fewest frames that begin or end links which a connection reads in such a slice: half a millisecond of work."""
 
 ROOM_BYTES: Final = 768 * 1024
 """The most bytes taken at once from a plain socket, into the shared room. With more bytes, the work that is done once a
@@ -59,8 +59,8 @@ class RunShare:
     async def next_slice(self) -> None:
         """Wait until other tasks have run, and until it is this connection's turn to go on, or to end.
 
-        A thousand connections that end at once would otherwise all do so before any other task runs. The semaphore
-        is held only while this waits: it gives each place on to a task that then runs with the next ones.
+        A thousand connections that end at once would otherwise all do so before any other task runs. At most
+        `MOST_SLICES` of them get a place before other tasks run. Each gives its place on, to a task that runs later.
         """
         async with self._slices:
             pass
@@ -72,7 +72,7 @@ class RunShare:
 
     @contextmanager
     def keeping(self, connection: object, size: int) -> Iterator[None]:
-        """Count so many bytes that are kept, during the block, and their connection as a busy one."""
+        """Count `size` bytes as kept during the block, and their connection as a busy one."""
         self.kept += size
         self._keeping.add(connection)
         self._share_out()
@@ -85,7 +85,7 @@ class RunShare:
 
     @property
     def is_short(self) -> bool:
-        """Whether so much is kept that those who have much to read go on by turns, too."""
+        """Whether so many bytes are kept that connections with much to read go on by turns, too."""
         return self.kept > KEPT_BYTES // 2
 
     def note(self, connection: object, *, busy: bool) -> None:
