@@ -178,11 +178,11 @@ class Claims:
 
     def hold(self) -> Hold:
         """Return further claims on the same places: they are settled when both have ended, with the worse outcome."""
-        source = self.source
-        if source is NOTHING or not len(self):
+        source, places, begin = self.source, self._places, self._begin
+        if source is NOTHING or len(places) == begin:
             return NO_HOLD
         if type(source) is not _Keepers:
-            source = _Keepers(Claims(source, self.epoch, self.places))
+            source = _Keepers(Claims(source, self.epoch, places[begin:] if begin else places))
             self.source, self.epoch, self._places, self._begin = source, _FIRM, _ONE, 0
         return source.add()
 

@@ -70,8 +70,8 @@ class Run(Generic[T]):
     """
 
     __slots__ = (
-        "_claims",
         "_drops",
+        "_epoch",
         "_held",
         "_held_at",
         "_items",
@@ -79,6 +79,8 @@ class Run(Generic[T]):
         "_kept",
         "_out",
         "_passed",
+        "_places",
+        "_settles",
         "_source",
         "_waiting",
         "made",
@@ -97,7 +99,7 @@ class Run(Generic[T]):
         refuse: Callable[[BaseException], bool] | None = None,
         made: dict[Callable[..., Any], list[Any]] | None = None,
     ) -> None:
-        self._claims = claims
+        self._settles, self._epoch, self._places = claims.source, claims.epoch, claims.places
         self._source: Iterator[Any] = items
         self._items: Iterator[Any] = items
         self._waiting = items if waiting is None else waiting
@@ -135,14 +137,14 @@ class Run(Generic[T]):
 
     def keep(self, n: int) -> Claims:
         """Return the claims on the first `n` items that have come and are not kept: they are kept now."""
-        claims, places = self._claims, self._claims.places
+        places = self._places
         if not (self._out or self._drops):
             begin, self._kept = self._kept, self._kept + n
-            return Claims(claims.source, claims.epoch, places if n == self.size else places[begin : begin + n])
+            return Claims(self._settles, self._epoch, places if n == self.size else places[begin : begin + n])
         kept = [at for at in self._passed if at not in self._out] if self._drops else self._undecided(self.at + 1)
         kept, self._passed = kept[:n], kept[n:]
         self._out.update(kept)
-        return Claims(claims.source, claims.epoch, [places[at] for at in kept])
+        return Claims(self._settles, self._epoch, [places[at] for at in kept])
 
     def put_into(self, kept: list[T] | deque[T], claims: ClaimsInOrder | None) -> None:
         """Make all items, and put them into `kept` and the claims on them into `claims`; None: they need none.
@@ -184,7 +186,8 @@ class Run(Generic[T]):
         """Put the claim on the item made last into `claims`, when the subscriber is through with the item."""
         at = self.size - length_hint(self._waiting) - 1  # `at`, without a call for each item
         if self._held_at != at:
-            self._leave()
+            if self._held_at >= 0:
+                self._leave()
             self._held_at, self._keeper = at, claims
             self._out.add(at)
         elif self._keeper is not claims:
@@ -192,17 +195,17 @@ class Run(Generic[T]):
 
     def _claim(self) -> Claims | None:
         """Return the claims on the item in hand, which others may share; None if there are none."""
-        at, claims = self.at, self._claims
+        at = self.at
         if self._held_at != at:
-            if not self.in_hand or claims.source is NOTHING:
+            if not self.in_hand or self._settles is NOTHING:
                 return None
             self._leave()
             self._held_at = at
             self._out.add(at)
-            self._held = Claims(claims.source, claims.epoch, claims.places[at : at + 1])
+            self._held = Claims(self._settles, self._epoch, self._places[at : at + 1])
         elif self._keeper is not None:
             keeper, self._keeper = self._keeper, None
-            self._held = Claims(claims.source, claims.epoch, claims.places[at : at + 1])
+            self._held = Claims(self._settles, self._epoch, self._places[at : at + 1])
             keeper.put_hold(self._held.hold())
         return self._held
 
@@ -215,8 +218,7 @@ class Run(Generic[T]):
     def _leave(self) -> None:
         """End the subscription's own claim on an item that was in hand."""
         if self._keeper is not None:
-            claims = self._claims
-            self._keeper.put_place(claims.source, claims.epoch, claims.places[self._held_at])
+            self._keeper.put_place(self._settles, self._epoch, self._places[self._held_at])
             self._keeper = None
         elif self._held is not None:
             self._held.done()
@@ -228,8 +230,7 @@ class Run(Generic[T]):
         """Fail the item made last, unless it is kept."""
         if self._keeper is not None and self._held_at == self.at:
             self._keeper, self._held_at = None, -1
-            claims = self._claims
-            claims.source.settle(claims.epoch, claims.places[self.at : self.at + 1], error)
+            self._settles.settle(self._epoch, self._places[self.at : self.at + 1], error)
             return
         held = self._claim()
         if held is not None:
@@ -242,23 +243,23 @@ class Run(Generic[T]):
 
     def end(self) -> int:
         """Say that the items are done that were made, and are neither kept nor held; return how many were taken."""
-        self._leave()
-        taken = self.taken
-        if taken > self._kept:
-            claims, places = self._claims, self._claims.places
+        if self._held_at >= 0:
+            self._leave()
+        taken = max(self._kept, self.size - length_hint(self._waiting))
+        if taken > self._kept + len(self._out):  # others are neither kept nor held
+            places = self._places
             if self._out:
                 places = [places[at] for at in self._undecided(taken)]
             elif taken - self._kept < self.size:
                 places = places[self._kept : taken]
-            if len(places):
-                claims.source.settle(claims.epoch, places, DONE)
+            self._settles.settle(self._epoch, places, DONE)
         return taken
 
     def close(self) -> None:
         """Do as `end`, and give back the items that were not taken."""
-        taken, claims = self.end(), self._claims
+        taken = self.end()
         if taken < self.size:
-            claims.source.settle(claims.epoch, claims.places[taken:], RELEASED)
+            self._settles.settle(self._epoch, self._places[taken:], RELEASED)
 
     def _undecided(self, end: int) -> list[int]:
         """Return the places before `end` that are neither kept nor held."""

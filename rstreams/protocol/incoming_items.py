@@ -169,9 +169,9 @@ class IncomingItems(Generic[T]):
         """Hand over items for which there is demand."""
         ledger, buffer = self._ledger, self.buffer
         life = self._life
-        if self.emitting or not buffer or life.phase is _SILENT:
+        if self.emitting or not ledger.buffered or life.phase is _SILENT:
             return
-        take = self._take_each if self._on_run is None or len(buffer) == 1 else self._on_run
+        take = self._take_each if self._on_run is None or ledger.buffered == 1 else self._on_run
         wanted = all_wanted = ledger.deliver()
         self._skipped = 0
         self.emitting = self._outcomes.awaited = True
@@ -187,7 +187,8 @@ class IncomingItems(Generic[T]):
                     break
                 self._next_look = min(2 * self._next_look, _MANY)
         finally:
-            ledger.take_back(wanted)
+            if wanted:
+                ledger.take_back(wanted)
             self.emitting = self._outcomes.awaited = False
             if self._skipped:
                 self.delivered -= self._skipped
@@ -208,15 +209,16 @@ class IncomingItems(Generic[T]):
         waiting, items = self._decoded(payloads)
         waits = self._waits and items is not waiting
         run = self._run = Run(claims, items, waiting=waiting, waits=waits, refuse=self._refuse_kept)
+        before = -1
         try:
             while self._life.phase is not _SILENT:
-                before = run.at
                 try:
                     take(run)
                 except Exception as error:
                     if run.at == before or not run.in_hand:  # not of an item: the subscriber is broken
                         self._on_raised(error)
                         break
+                    before = run.at
                     self._refuse(run, error)
                     continue
                 except BaseException as error:

@@ -59,6 +59,9 @@ class OutgoingItems(Scannable, Generic[T]):
     Attributes:
         payloads: The held items, encoded, in their order.
         are_bodies: Whether they are not encoded yet: each is the body of its message.
+        attended: Whether the link is working, and sees new items without a wake-up.
+        starved: Whether the publisher has said that it can send no more before items are settled.
+        suspended: Whether the publisher is suspended.
         holds: The hold of each item; items that came together have theirs in one run.
         numbers: The number of each item.
         error: The error that the stream failed with.
@@ -68,7 +71,6 @@ class OutgoingItems(Scannable, Generic[T]):
     """
 
     __slots__ = (
-        "_attended",
         "_draw",
         "_encode",
         "_encodes_body",
@@ -80,17 +82,18 @@ class OutgoingItems(Scannable, Generic[T]):
         "_says_stall",
         "_send_ahead",
         "_settled",
-        "_starved",
         "_subscription",
-        "_suspended",
         "_wake",
         "_woken",
         "are_bodies",
+        "attended",
         "error",
         "holds",
         "numbers",
         "payloads",
         "size",
+        "starved",
+        "suspended",
         "turn_over",
         "unencodable",
     )
@@ -144,11 +147,11 @@ class OutgoingItems(Scannable, Generic[T]):
         self._open_body = open_body
         self._wake = wake
         self._send_ahead = send_ahead
-        self._attended = False  # the link is working, and sees new items without a wake-up
+        self.attended = False
         self._woken = False  # the link was woken for new items, and has not worked since
-        self._starved = False  # the publisher can send no more before items are settled
+        self.starved = False
         self._subscription: Subscription = ENDED
-        self._suspended = False
+        self.suspended = False
         self._draw: Callable[[int], list[T]] | None = None  # draws the publisher's items, if they can be drawn
         self._heads = 0  # how many of `payloads` are the heads of streamed messages
         self.size = size or ItemSize()
@@ -199,7 +202,7 @@ class OutgoingItems(Scannable, Generic[T]):
             hold.fail(error)
             self._fail(error)
             return
-        if not self.payloads and not self._attended and self._send_ahead(payload, hold):
+        if not self.payloads and not self.attended and self._send_ahead(payload, hold):
             self._ledger.pass_on(1)
             self.size.mean = max(1, len(payload))
             return
@@ -226,7 +229,7 @@ class OutgoingItems(Scannable, Generic[T]):
                 self._note_items()
 
     def _note_items(self) -> None:
-        if not self._attended and not self._woken:
+        if not self.attended and not self._woken:
             self._woken = True
             self._wake(for_item=True)
 
@@ -255,15 +258,11 @@ class OutgoingItems(Scannable, Generic[T]):
     def begin_turn(self) -> bool:
         """Let the link see new items without a wake-up; return False if it did so already."""
         self._woken = False
-        if self._attended:
+        if self.attended:
             return False
-        self._attended = True
+        self.attended = True
         self.turn_over = False
         return True
-
-    def end_turn(self) -> None:
-        """Wake the link from now on when items come."""
-        self._attended = False
 
     def look_again(self) -> None:
         """Have the link look whether it can answer a drain: no more items come later."""
@@ -277,13 +276,8 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def starve(self) -> None:
         """Note that the publisher can send no more before items are settled."""
-        self._starved = True
+        self.starved = True
         self._wake()
-
-    def take_starved(self) -> bool:
-        """Return whether `starve` was called since the last time."""
-        starved, self._starved = self._starved, False
-        return starved
 
     def request(self, credit: int, most: int, room_bytes: int) -> int:
         """Ask the publisher for items for `credit` deliveries and `room_bytes`, at most `most`; return how many."""
@@ -375,9 +369,9 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def suspend(self, driver: Driver) -> None:
         """Suspend the publisher, if it allows that, while it owes items for credit that was taken back."""
-        if self._suspended or self._ledger.owed <= 0 or driver.credit() > 0:
+        if self.suspended or self._ledger.owed <= 0 or driver.credit() > 0:
             return
-        self._suspended = True
+        self.suspended = True
         if isinstance(self._subscription, Suspendable):
             try:
                 self._subscription.suspend()
@@ -390,9 +384,9 @@ class OutgoingItems(Scannable, Generic[T]):
         The link calls this before it sends, and therefore before it answers a drain: the items that the publisher has
         now come first.
         """
-        if not self._suspended or (self._ledger.owed > 0 and driver.credit() <= 0):
+        if not self.suspended or (self._ledger.owed > 0 and driver.credit() <= 0):
             return
-        self._suspended = False
+        self.suspended = False
         if isinstance(self._subscription, Suspendable):
             try:
                 self._subscription.resume()

@@ -396,9 +396,9 @@ class LinkSubscription(ReceiverState[T]):
             return  # called from inside on_next; this work is done after the emission
         if self._signals.postpone_work():
             return
-        items.hand_over()
         life, ledger = self._life, self.ledger
-        while self.state is State.DETACHED and ledger.buffered and ledger.demand and life.phase is not SILENT:
+        items.hand_over()
+        while ledger.buffered and ledger.demand and self.state is State.DETACHED and life.phase is not SILENT:
             items.hand_over()  # what was requested meanwhile: no link will have a turn for it
         if life.phase is ReceiverPhase.LEAVING and self._nothing_comes:
             self._end(None)
@@ -410,8 +410,9 @@ class LinkSubscription(ReceiverState[T]):
                 self._credit.withdraw(self._driver)  # first: items that are given back now must not come again
             items.release()
         self._send_dispositions()
-        if self.state is State.ATTACHED and life.phase is not SILENT:
-            self._credit.work(self._driver)
+        link = self._link
+        if link is not None and link.state is State.ATTACHED and life.phase is not SILENT:
+            self._credit.work(link.driver)
         if life.phase in _DETACHES:
             self._send_detach()
 

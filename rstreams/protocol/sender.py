@@ -254,11 +254,13 @@ class LinkSubscriber(SenderState, Generic[T]):
         if not items.begin_turn():
             return
         try:
-            items.resume(link.driver)
+            if items.suspended:
+                items.resume(link.driver)
             at_rest = self._send_transfers(link.driver)
             if self._life.phase is SenderPhase.FINISHED:
                 return  # the link was lost while the publisher was asked
-            self._tell_starved()
+            if items.starved or self._bound.held_back:
+                self._tell_starved()
             if self._drain and at_rest and not items.comes_later:
                 # Items that are still owed arrive later, and take the next credit first.
                 self._drain = False
@@ -268,7 +270,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             else:
                 items.suspend(link.driver)
         finally:
-            items.end_turn()
+            items.attended = False
             self._bound.go_on()
 
     def _tell_starved(self) -> None:
@@ -277,7 +279,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         The publisher reports each time that it has no room. If this side's own limit holds items back, the receiver is
         told once for the same unsettled items.
         """
-        starved = self._items.take_starved()
+        starved, self._items.starved = self._items.starved, False
         unsettled = self._deliveries.begun, self._bound.items
         if self._bound.items and (starved or (self._bound.held_back and unsettled != self._told_starved)):
             self._told_starved = unsettled
@@ -304,16 +306,18 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def _send_transfers(self, driver: Driver) -> bool:
         """Send held items, and request items for the remaining credit; return whether nothing is left to do for now."""
-        items, left = self._items, SLICE
+        items, ledger, left = self._items, self.ledger, SLICE
         self._bound.held_back = False
         while True:
-            sent = self._send_held(driver, left)
-            left -= sent
+            sent = 0
+            if items.payloads or ledger.held or ledger.owed < 0 or self._deliveries.body is not None:
+                sent = self._send_held(driver, left)
+                left -= sent
             if self._deliveries.body is not None or self._bound.held_back:
                 return False  # woken later: by the driver's room, by a part of the body, or by an outcome
             credit = driver.credit()
-            wants_more = not items.completed and (self._drain or self.ledger.may_request(credit))
-            if credit <= 0 or not (items.payloads or wants_more):
+            may_ask = credit > 0 and (self._drain or ledger.may_request(credit)) and not items.completed
+            if credit <= 0 or not (items.payloads or may_ask):
                 return True
             room = driver.room_bytes()
             if room <= 0:
