@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop simulate soak crash crash-spark compat simulate-mutants way bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop simulate soak crash crash-spark compat simulate-mutants way sanitize bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -115,10 +115,16 @@ compat: ## the last release against this tree: clients, nodes, stores, checkpoin
 	@echo "compat: builds the last release once, then about two minutes, and some more with Spark"
 	$(BIN)/python -m tests.compat.run $(CASES)
 
+MESSAGES ?= 20000
 SINCE ?= HEAD
 way: ## the calls, files and classes of one item, of a request and of an acceptance, and the lines of code SINCE=HEAD; build/way/way.json
 	@tools/setup.sh dev
 	$(BIN)/python tools/way.py --since $(SINCE)
+
+sanitize: ## differential and fuzz tests of the C under gcc's sanitizers for addresses and undefined behaviour; MESSAGES=20000
+	@tools/setup.sh dev
+	@echo "sanitize: about five minutes on two cores"
+	MESSAGES=$(MESSAGES) tools/sanitize.sh
 
 bare: ## the README's commands on bare Debians, as root: SUITES="trixie" USERS="plain" TARGETS="demo test"
 	@tools/bare.sh

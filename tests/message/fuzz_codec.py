@@ -2,13 +2,7 @@ r"""Compares the codec in C with the one in Python, on mutated messages.
 
     python -m tests.message.fuzz_codec --messages 10000000 --seed 1
 
-With the sanitizers of gcc for addresses and undefined behaviour, in a folder of its own:
-
-    mkdir -p build/sanitized && cp -r hatch_build.py rstreams tests build/sanitized && cd build/sanitized
-    CFLAGS="-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined" \
-        ../../.venv/bin/python hatch_build.py
-    LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
-        ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc ../../.venv/bin/python -m tests.message.fuzz_codec
+`make sanitize` runs it with the sanitizers of gcc for addresses and undefined behaviour.
 
 Each message goes through the functions that decode, and through one of the others that are written twice. Values are
 compared by type and content, errors by type and text, encoded messages byte by byte. The first difference is printed

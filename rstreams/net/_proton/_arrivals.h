@@ -179,9 +179,6 @@ static uint64_t key_of(unsigned int channel, uint32_t handle)
     return (uint64_t)channel << 32 | handle;
 }
 
-PyDoc_STRVAR(new_arrivals_doc, "new_arrivals(link, beside): return the messages that come on a link, none yet; their payloads go "
-                               "beside the engine, or through it.");
-
 static PyObject *new_arrivals(PyObject *Py_UNUSED(module), PyObject *args)
 {
     void *link;
@@ -198,9 +195,6 @@ static PyObject *new_arrivals(PyObject *Py_UNUSED(module), PyObject *args)
         PyMem_Free(arrivals);
     return capsule;
 }
-
-PyDoc_STRVAR(expect_doc, "expect(beside, channel, handle, arrivals): note that the peer has attached a link so, on which it sends; "
-                         "None: the link is gone.");
 
 static PyObject *expect(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -239,8 +233,6 @@ static PyObject *arrivals_at(struct input *input, uint64_t key)
     return input->last;
 }
 
-PyDoc_STRVAR(read_in_parts_doc, "read_in_parts(arrivals): have messages of a link read while they come.");
-
 static PyObject *read_in_parts(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     struct arrivals *arrivals;
@@ -264,10 +256,6 @@ static bool take_in(const struct arrivals *arrivals, void *delivery, struct mess
     message->size += size;
     return true;
 }
-
-PyDoc_STRVAR(read_doc, "read(arrivals, most, most_bytes): take up to `most` whole deliveries, all settled or all not, none larger than "
-                       "`most_bytes`, unless that is 0, and none of another format than 0: (their addresses as bytes, messages, settled, "
-                       "whether it is one message in two pieces).");
 
 static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -330,9 +318,6 @@ failed:
     return NULL;
 }
 
-PyDoc_STRVAR(read_part_doc, "read_part(arrivals): return what has come of the current delivery since the last call, as (its address, bytes, "
-                            "settled, more, aborted); None if there is nothing.");
-
 static PyObject *read_part(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     struct arrivals *arrivals;
@@ -363,9 +348,6 @@ static PyObject *read_part(PyObject *Py_UNUSED(module), PyObject *capsule)
                          PyBool_FromLong(aborted));
 }
 
-PyDoc_STRVAR(current_doc, "current(arrivals, takes_in): return the size of the current delivery's message, as far as it was read, and its "
-                          "format; first read what the engine has of it, if wanted.");
-
 static PyObject *current(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct arrivals *arrivals;
@@ -386,8 +368,6 @@ static PyObject *current(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_BuildValue("nI", (Py_ssize_t)message->size + head, message->format);
 }
 
-PyDoc_STRVAR(close_doc, "close(arrivals): throw away all messages of a link that is gone, and what is to come.");
-
 static PyObject *close_arrivals(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     struct arrivals *arrivals;
@@ -397,9 +377,6 @@ static PyObject *close_arrivals(PyObject *Py_UNUSED(module), PyObject *capsule)
     arrivals->closed = true;
     return Py_NewRef(Py_None);
 }
-
-PyDoc_STRVAR(drop_doc, "drop(arrivals, is_gone): throw away what has come of the current delivery's message, and what is to come of it; "
-                       "`is_gone`: the delivery was settled, and is not the current one any more.");
 
 static PyObject *drop(PyObject *Py_UNUSED(module), PyObject *args)
 {

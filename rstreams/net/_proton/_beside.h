@@ -12,7 +12,6 @@
 enum {
     SECRET = 8,
     PLACEHOLDER = SECRET + 8,
-    SMALLEST = 128,                     /* a smaller message goes through the engine */
     MOST_FRAME = 128,                   /* more than a transfer takes that has a placeholder */
     TAG = 4,
     TAG_FIELD = 2 + TAG,                /* its type and its size come before it */
@@ -88,8 +87,6 @@ static void free_beside(PyObject *capsule)
     PyMem_Free(beside->engine);
     PyMem_Free(beside);
 }
-
-PyDoc_STRVAR(new_beside_doc, "new_beside(secret, body_at): return the messages of a connection that go beside the engine: none yet.");
 
 static PyObject *new_beside(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -203,9 +200,6 @@ static PyObject *empty(struct beside *beside, uint32_t number)
     return message;
 }
 
-PyDoc_STRVAR(forget_doc, "forget(beside, link): forget the messages of a link that is gone, when the engine's output so far has "
-                         "been taken: some of them may be in it.");
-
 static PyObject *forget(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct beside *beside;
@@ -227,8 +221,6 @@ static void empty_gone(struct beside *beside)
         if (beside->slots[i].message != NULL && beside->slots[i].link == NULL)
             Py_DECREF(empty(beside, i));
 }
-
-PyDoc_STRVAR(waiting_doc, "waiting(beside, session): return how many bytes wait beside the engine in a session.");
 
 static PyObject *waiting(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -390,9 +382,6 @@ static size_t take_output(struct beside *beside, void *transport, char *to, size
     }
     return total;
 }
-
-PyDoc_STRVAR(output_doc, "output(beside, transport, buffer): take from the engine what is for the peer, as far as there is room, "
-                         "with the messages that go beside it; return how many bytes.");
 
 static PyObject *output(PyObject *Py_UNUSED(module), PyObject *args)
 {

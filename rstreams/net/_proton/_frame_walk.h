@@ -43,14 +43,16 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
     return PASSES;
 }
 
-PyDoc_STRVAR(walk_doc,
-             "walk(data, at, passing, most): walk over the frames of one direction of a connection.\n\n"
-             "data: bytes. at: where a frame begins in them. passing: the performatives that are passed over, bit n for the "
-             "one of code 0x10 + n. most: the largest frame that is allowed.\n\n"
-             "Returns the place where it stopped, and why: a number above 0 is the size of a frame that begins there and "
-             "must be read, and may end behind the data; 0: there are too few bytes to tell, or none, and a place behind "
-             "the data is the end of the last frame; -1: no frame can begin there.");
+/* Walk over the frames of one direction of a connection: walk(data, at, passing, most).
 
+   data      bytes
+   at        where a frame begins in them
+   passing   the performatives that are passed over: bit n for the one of code 0x10 + n
+   most      the largest frame that is allowed
+
+   Returns where it stopped, and why. Above 0: a frame of so many bytes begins there and must be read, and may end behind the
+   data. 0: there are too few bytes to tell, or none; a place behind the data is the end of the last frame. -1: no frame can
+   begin there. */
 static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer data;

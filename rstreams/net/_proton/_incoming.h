@@ -261,14 +261,6 @@ static PyObject *end_of_take(struct batch *batch, Py_buffer *data, size_t at, lo
     return PyErr_Occurred() != NULL ? NULL : Py_BuildValue("nL", (Py_ssize_t)at, told);
 }
 
-PyDoc_STRVAR(take_doc,
-             "take(beside, transport, data, at, most): give the engine frames of the peer, without the payloads of "
-             "messages, up to one that must be read.\n\n"
-             "data: bytes. at: where a frame begins in them, or goes on. most: the largest frame that is allowed.\n\n"
-             "Returns where the first byte is that was not taken, and why: a number above 0 is the size of a frame that begins "
-             "there and must be read, and may end behind the data; 0: there are too few bytes to tell; -1: no frame can "
-             "begin there.");
-
 static PyObject *take(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct beside *beside;
@@ -344,9 +336,6 @@ static PyObject *take(PyObject *Py_UNUSED(module), PyObject *args)
     return end_of_take(&batch, &data, at, 0);
 }
 
-PyDoc_STRVAR(end_frames_doc, "end_frames(beside, transport): give the engine the beginning of a transfer whose payload has not come "
-                             "whole, because nothing more comes.");
-
 static PyObject *end_frames(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct beside *beside;
@@ -370,8 +359,6 @@ static int add_room(PyObject *rooms, char *at, size_t size)
 {
     return append(rooms, PyMemoryView_FromMemory(at, (Py_ssize_t)size, PyBUF_WRITE));
 }
-
-PyDoc_STRVAR(rooms_doc, "rooms(beside): return where the next bytes may be written, up to the next call of another function.");
 
 static PyObject *rooms(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
@@ -424,9 +411,6 @@ static PyObject *out_of_rooms(const struct input *input, size_t frame, const cha
     }
     return rest;
 }
-
-PyDoc_STRVAR(take_rooms_doc, "take_rooms(beside, transport, came): take bytes that were written into the rooms; return those that are "
-                             "still to be taken by `take`.");
 
 static PyObject *take_rooms(PyObject *Py_UNUSED(module), PyObject *args)
 {

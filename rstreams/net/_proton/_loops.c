@@ -1,4 +1,4 @@
-/* The loops over the engine that run once a message, many messages a call.
+/* The loops over the engine that run once a message, many messages a call. `loops.py` documents the functions.
 
    It does not link to the engine: `bind` gives it the addresses of the engine's functions in the loaded cproton_ffi.
 
@@ -95,9 +95,6 @@ static int take_address(PyObject *object, void *to)
     return 1;
 }
 
-PyDoc_STRVAR(bind_doc, "bind(addresses, accepted, delivery_event, flow_event, other_events): take the engine's functions, in the "
-                       "order of FUNCTIONS, and its numbers for an outcome and for kinds of events; once, before all else.");
-
 static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *addresses, *others;
@@ -153,9 +150,6 @@ static int append(PyObject *list, PyObject *owned)
 
 /* --------------------------------------------------------------------------------------------------------- settling */
 
-PyDoc_STRVAR(settle_doc, "settle(deliveries, state): give each delivery the outcome `state`, and settle it. Takes a list of "
-                         "addresses, or what `read` returned, or a part of it from a view.");
-
 static void settle_one(void *delivery, uint64_t state)
 {
     pn.delivery_update(delivery, state);
@@ -190,9 +184,6 @@ static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
 
 #include "_sending.h"
 
-PyDoc_STRVAR(settle_accepted_doc, "settle_accepted(deliveries): settle, from the first on, what the peer has accepted; "
-                                  "return how many. Takes what `send` returned, or a part of it from a view.");
-
 static PyObject *settle_accepted(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer view;
@@ -221,10 +212,6 @@ static int note(PyObject *noted, void *link, Py_ssize_t deliveries, bool flow)
         return 0;
     return append(noted, Py_BuildValue("NnO", PyLong_FromVoidPtr(link), deliveries, flow ? Py_True : Py_False));
 }
-
-PyDoc_STRVAR(note_events_doc, "note_events(collector): take events up to the first of the kinds that were named to `bind`, and "
-                              "tell those of deliveries and flow: a list of (link, deliveries, flow), one for a run of a "
-                              "link's.");
 
 static PyObject *note_events(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -268,8 +255,6 @@ failed:
 
 /* ------------------------------------------------------------------------------------------------------------ bytes */
 
-PyDoc_STRVAR(feed_doc, "feed(transport, data): give the engine what came from the peer, as far as it takes it.");
-
 static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
 {
     void *transport;
@@ -288,29 +273,29 @@ static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
 /* ---------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
-    {"bind", bind, METH_VARARGS, bind_doc},
-    {"close", close_arrivals, METH_O, close_doc},
-    {"current", current, METH_VARARGS, current_doc},
-    {"drop", drop, METH_VARARGS, drop_doc},
-    {"end_frames", end_frames, METH_VARARGS, end_frames_doc},
-    {"expect", expect, METH_VARARGS, expect_doc},
-    {"feed", feed, METH_VARARGS, feed_doc},
-    {"forget", forget, METH_VARARGS, forget_doc},
-    {"new_arrivals", new_arrivals, METH_VARARGS, new_arrivals_doc},
-    {"new_beside", new_beside, METH_VARARGS, new_beside_doc},
-    {"note_events", note_events, METH_VARARGS, note_events_doc},
-    {"output", output, METH_VARARGS, output_doc},
-    {"read", read_run, METH_VARARGS, read_doc},
-    {"read_in_parts", read_in_parts, METH_O, read_in_parts_doc},
-    {"read_part", read_part, METH_O, read_part_doc},
-    {"rooms", rooms, METH_O, rooms_doc},
-    {"send", send_run, METH_VARARGS, send_doc},
-    {"settle", settle, METH_VARARGS, settle_doc},
-    {"settle_accepted", settle_accepted, METH_VARARGS, settle_accepted_doc},
-    {"take", take, METH_VARARGS, take_doc},
-    {"take_rooms", take_rooms, METH_VARARGS, take_rooms_doc},
-    {"waiting", waiting, METH_VARARGS, waiting_doc},
-    {"walk", walk, METH_VARARGS, walk_doc},
+    {"bind", bind, METH_VARARGS, NULL},
+    {"close", close_arrivals, METH_O, NULL},
+    {"current", current, METH_VARARGS, NULL},
+    {"drop", drop, METH_VARARGS, NULL},
+    {"end_frames", end_frames, METH_VARARGS, NULL},
+    {"expect", expect, METH_VARARGS, NULL},
+    {"feed", feed, METH_VARARGS, NULL},
+    {"forget", forget, METH_VARARGS, NULL},
+    {"new_arrivals", new_arrivals, METH_VARARGS, NULL},
+    {"new_beside", new_beside, METH_VARARGS, NULL},
+    {"note_events", note_events, METH_VARARGS, NULL},
+    {"output", output, METH_VARARGS, NULL},
+    {"read", read_run, METH_VARARGS, NULL},
+    {"read_in_parts", read_in_parts, METH_O, NULL},
+    {"read_part", read_part, METH_O, NULL},
+    {"rooms", rooms, METH_O, NULL},
+    {"send", send_run, METH_VARARGS, NULL},
+    {"settle", settle, METH_VARARGS, NULL},
+    {"settle_accepted", settle_accepted, METH_VARARGS, NULL},
+    {"take", take, METH_VARARGS, NULL},
+    {"take_rooms", take_rooms, METH_VARARGS, NULL},
+    {"waiting", waiting, METH_VARARGS, NULL},
+    {"walk", walk, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

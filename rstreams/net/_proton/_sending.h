@@ -23,7 +23,7 @@ static bool send_one(const struct run *run, PyObject *number, PyObject *message,
         return PyErr_Format(PyExc_OverflowError, "a body of %zd bytes is too large", size) != NULL;
     const char raw_tag[TAG] = {(char)(tag >> 24), (char)(tag >> 16), (char)(tag >> 8), (char)tag};
     struct slot *slot = NULL;
-    if (size >= SMALLEST && size <= run->most)
+    if (run->most > 0 && size <= run->most)
         slot = put(run->beside, link, (uint32_t)run->account, message, placeholder);
     void *delivery = pn.delivery(link, slot != NULL ? (bytes_t){0, NULL} : (bytes_t){TAG, raw_tag}); /* copies the tag */
     if (delivery == NULL) {
@@ -47,10 +47,6 @@ static bool send_one(const struct run *run, PyObject *number, PyObject *message,
     *sent = delivery;
     return true;
 }
-
-PyDoc_STRVAR(send_doc, "send(beside, link, numbers, messages, settled, are_bodies, most_beside): send messages, or those with "
-                       "these bodies, tagged with the low 32 bits of their numbers; return the deliveries' addresses, as "
-                       "bytes. Messages of up to `most_beside` bytes may go beside the engine.");
 
 static PyObject *send_run(PyObject *Py_UNUSED(module), PyObject *args)
 {

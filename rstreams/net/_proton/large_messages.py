@@ -1,4 +1,4 @@
-"""Large messages, given to the engine in parts.
+"""Large messages, which do not fit into one frame, given to the engine in parts.
 
 Each time the window of a session closes on a delivery, the engine copies all bytes of the delivery that it has. For a
 message of 20 MB that takes a minute, in which no other link has a turn. Therefore the engine gets no more of a message
@@ -7,7 +7,6 @@ than it can soon send. The link's next frames wait behind a large message.
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -15,9 +14,6 @@ from typing import Final, cast
 
 from rstreams._codec.data_sections import largest_body
 from rstreams.protocol.frames import Flow, Transfer
-
-LARGE_BYTES: Final = 512 * 1024
-"""A larger message is given to the engine in parts."""
 
 PART_BYTES: Final = 128 * 1024
 """The bytes of a part; with fewer bytes waiting in the session the engine gets another part."""
@@ -42,21 +38,22 @@ class LargeMessages:
         """Whether further frames have to wait."""
         return bool(self._waiting)
 
-    def take(self, frame: Transfer | Flow, part_bytes: int = PART_BYTES) -> bool:
+    def take(self, frame: Transfer | Flow, frame_bytes: int = 0) -> bool:
         """Take a frame if it has a large message, or comes behind one; tell whether it did.
 
         Args:
             frame: A frame of the link.
-            part_bytes: The size of the parts; `sys.maxsize`: one part for each message, of which a body is not encoded.
+            frame_bytes: The most bytes of a message that go beside the engine in one frame. A larger message is one
+                part, of which a body is not encoded. 0: messages go through the engine, in parts of `PART_BYTES`.
         """
-        if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads)):
+        if not self._waiting and (isinstance(frame, Flow) or not _has_large(frame.payloads, frame_bytes or PART_BYTES)):
             return False
         if self._waiting is None:
             self._waiting = deque()
         if isinstance(frame, Flow):
             self._waiting.append(iter([frame]))
         else:
-            self._waiting.append(_in_parts(frame, part_bytes))
+            self._waiting.append(_in_parts(frame, frame_bytes))
             self.deliveries += 0 if frame.more else len(frame.deliveries)
         return True
 
@@ -82,22 +79,19 @@ class LargeMessages:
         self.deliveries = 0
 
 
-def _has_large(payloads: Sequence[bytes]) -> bool:
+def _has_large(payloads: Sequence[bytes], most: int) -> bool:
     largest = largest_body(payloads if isinstance(payloads, list) else list(payloads))
-    return largest > LARGE_BYTES if largest >= 0 else any(map(_is_large, payloads))
+    return (largest if largest >= 0 else max(map(len, payloads))) > most
 
 
-def _is_large(payload: bytes) -> bool:
-    return len(payload) > LARGE_BYTES
-
-
-def _in_parts(frame: Transfer, part_bytes: int) -> Iterator[Transfer]:
+def _in_parts(frame: Transfer, frame_bytes: int) -> Iterator[Transfer]:
     """Return the parts of a frame: large messages in parts, the messages between them in runs."""
-    if frame.more or frame.aborted or not _has_large(frame.payloads):
+    most = frame_bytes or PART_BYTES
+    if frame.more or frame.aborted or not _has_large(frame.payloads, most):
         yield frame
         return
     at = 0
-    for large, run in groupby(frame.payloads, _is_large):
+    for large, run in groupby(frame.payloads, lambda payload: len(payload) > most):
         payloads = list(run)
         deliveries = frame.deliveries[at : at + len(payloads)]
         at += len(payloads)
@@ -105,10 +99,11 @@ def _in_parts(frame: Transfer, part_bytes: int) -> Iterator[Transfer]:
         if not large:
             yield run_frame
             continue
-        are_bodies = frame.are_bodies and part_bytes == sys.maxsize
+        are_bodies = frame.are_bodies and frame_bytes > 0
         payloads = payloads if are_bodies else list(run_frame.encoded().payloads)
         for delivery, payload in zip(deliveries, payloads, strict=True):
             view = memoryview(payload)
+            part_bytes = len(payload) if frame_bytes else PART_BYTES
             for begin in range(0, len(payload), part_bytes):
                 part, more = view[begin : begin + part_bytes], begin + part_bytes < len(payload)
                 yield Transfer([delivery], [cast("bytes", part)], frame.settled, more, are_bodies=are_bodies)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cached_property
 from typing import Final
 
@@ -63,7 +62,7 @@ class SendingDriver(LinkDriver):
         """Send one of our frames, by the engine's own calls."""
         if not isinstance(frame, Transfer | Flow):
             super().send(frame)
-        elif self._large.take(frame, sys.maxsize if self._frame_bytes else PART_BYTES):
+        elif self._large.take(frame, self._frame_bytes):
             self._large.go_on(self._send_next, self._has_room_for_part)
         else:
             self._send_next(frame)

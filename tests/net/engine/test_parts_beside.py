@@ -15,7 +15,6 @@ from rstreams.abc import Publisher
 from rstreams.errors import RemoteProtocolError
 from rstreams.message import Message, decode_body, encode_item
 from rstreams.net._proton import Engine, LinkDriver, sessions
-from rstreams.net._proton.large_messages import LARGE_BYTES
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.receiver import LinkSubscription
@@ -25,6 +24,7 @@ from tests.net.engines import Engines
 from tests.protocol.played import never
 
 PATTERN = bytes(range(256))
+LARGE_BYTES = 512 * 1024
 
 SESSION_BEGIN = bytes.fromhex("0000001c020000010053 11c00f04 40 43 7000000010 7000000010".replace(" ", ""))
 """A `begin`, which is not a part of a message."""
