@@ -102,6 +102,7 @@ class Handling:
             self._call_worker()
 
     def _call_worker(self) -> None:
+        # One worker is called at a time. It calls the next one if it has to wait for its handler, and items wait.
         if self._called or not self._inbox.waiting:
             return
         if self._idle:

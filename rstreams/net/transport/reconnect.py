@@ -279,6 +279,7 @@ class KeptConnection:
         lasted_s = trio.current_time() - self._attached_at
         if isinstance(error, AnswerTimeout):
             lasted_s -= self._options.limits.answer_timeout_s  # the wait for the answer
+        # Links that end again soon count as one more failure: the delay grows, and the time of `links_s` goes on.
         self._refused = self._refused + 1 if lasted_s < self._policy.lasting_s(self._refused) else 0
         if self._refused == 0:
             self._apart_since = trio.current_time()
@@ -333,7 +334,7 @@ class KeptConnection:
             error = pump.error or ConnectionLost(f"the connection to {pump.peer} ended")
             if trio.current_time() - opened_at < self._policy.lasting_s(failed):
                 failed += 1
-                self._addresses.append(self._addresses.pop(0))
+                self._addresses.append(self._addresses.pop(0))  # it did not last: another address comes first
             else:
                 failed = 0
             opened = await self._open_again(error, failed, nursery)

@@ -68,6 +68,7 @@ class RunShare:
     @property
     def room_bytes(self) -> int:
         """How many bytes a connection may take at once."""
+        # So many connections may read before any of them has handled what it took.
         return max(LEAST_ROOM_BYTES, min((KEPT_BYTES - self.kept) // MOST_SLICES, ROOM_BYTES))
 
     @contextmanager
