@@ -14,6 +14,7 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import encode_item
+from rstreams.net.links.effectively_once import Stamper
 from rstreams.node.address import NodeServices
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.memory_storage import MemoryStorage
@@ -120,6 +121,29 @@ def test_a_small_message_before_large_ones_does_not_lift_the_bound_of_a_node() -
     assert len(refused) == sent - 7
     assert "total_stored_bytes" in str(refused[0])
     assert not link.outstanding
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Queue("q"), lambda: MulticastAddress("m", "drop_oldest", 1024)], ids=["queue", "multicast"]
+)
+def test_a_numbered_message_that_found_no_memory_may_come_again(make: Callable[[], Any]) -> None:
+    total = StoredBytes(1000 * KIB)
+    address = make()
+    address.begin(services(total))
+    address.subscribe(ProbeSubscriber[bytes](0))
+    link = ManualPublisher[bytes]()
+    link.subscribe(address.producer(once=True))
+    stamp = Stamper("p").stamp
+    link.next(stamp(encode_item(bytes(600 * KIB))))
+    large = stamp(encode_item(bytes(900 * KIB)))
+    link.next(large)
+    assert link.outcomes == ["done", "failed"]
+    total.most = 10**9
+    total.add(0)
+    link.next(large)
+    assert link.outcomes == ["done", "failed", "done"]
+    told = address.statistics()
+    assert (told.enqueued, told.duplicates) == (2, 0)
 
 
 def test_an_address_that_is_full_leaves_something_for_the_next() -> None:
