@@ -37,8 +37,6 @@ from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.producer import Producer
 from rstreams.node.run_outcome import not_stored
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen
-from rstreams.node.state_lines import durable_queue_line
-from rstreams.node.statistics import QueueStatistics
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Stored
 from rstreams.node.stored_producers import StoredProducers
@@ -237,7 +235,10 @@ class DiskStorage(Storage):
                     break
                 self.on_disk -= 1
                 self._loaded_end = position + 1
-                self._recall(position, encoded, answer.notes.get(position), age_s)
+                if position < self._recovered_end:
+                    encoded = once_acquired(encoded)  # noqa: PLW2901 - the same message
+                deadline = self._queue.clock.deadline(encoded, age_s)
+                self._come_in(_recalled(position, encoded, deadline, answer.notes.get(position)))
         if not answer.runs:  # they have been dropped
             self.room.free(self.on_disk)
             self.on_disk = 0
@@ -247,15 +248,6 @@ class DiskStorage(Storage):
         self._queue.dispatch()
         if not self.comes_later:
             self._queue.nothing_more_comes()
-
-    def _recall(self, position: int, encoded: bytes, note: bytes | None, age_s: float) -> None:
-        """Bring a message into memory that is in the store."""
-        if position < self._recovered_end:
-            encoded = once_acquired(encoded)
-        message = Durable(position, encoded, self._queue.clock.deadline(encoded, age_s))
-        if note is not None:
-            message.recall(note)
-        self._come_in(message)
 
     # messages leave
 
@@ -342,15 +334,17 @@ class DiskStorage(Storage):
         """Whether the store can take no messages any more; it takes them also behind those that are damaged."""
         return self._partition.store_error is not None
 
-    def explain(self, numbers: QueueStatistics, *, waits: bool) -> str:
-        """See `Storage.explain`."""
+    def is_full(self, *, waits: bool) -> bool:
+        """See `Storage.is_full`."""
         room = self.room
-        free = (
-            room.free_places + room.outstanding if waits else self.limits.free_places(room.stored, room.size, room.mean)
-        )
-        line = durable_queue_line(self._queue.name, numbers, full=free <= 0, waits=waits)
-        trouble = self._partition.trouble
-        return line if trouble is None else f"{line}; {trouble}"
+        if waits:
+            return room.free_places + room.outstanding <= 0
+        return self.limits.free_places(room.stored, room.size, room.mean) <= 0
+
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why the store cannot be written now; None while it can."""
+        return self._partition.trouble
 
     def _on_failed(self, error: StoreError) -> None:
         """Hand out no more messages from the disk; the consumers hear of it."""
@@ -364,3 +358,11 @@ class DiskStorage(Storage):
             self._queue.cannot_read(failed=True)
         else:  # the next request reads it again
             self._queue.cannot_read(failed=False)
+
+
+def _recalled(position: int, encoded: bytes, deadline: float, note: bytes | None) -> Durable:
+    """Return a message as it is in the store, with what is noted beside it."""
+    message = Durable(position, encoded, deadline)
+    if note is not None:
+        message.recall(note)
+    return message

@@ -16,8 +16,6 @@ from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 from rstreams.node.seen_messages import DEFAULT_PRODUCERS, Seen
-from rstreams.node.state_lines import queue_line
-from rstreams.node.statistics import QueueStatistics
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Lasting, Stored, size_of
 
@@ -102,6 +100,6 @@ class MemoryStorage(Storage):
         """See `Storage.forget_gone`; browsers move up with the messages."""
         self.backlog.forget_gone(self.browsers)
 
-    def explain(self, numbers: QueueStatistics, *, waits: bool) -> str:
-        """See `Storage.explain`."""
-        return queue_line(self._queue.name, numbers, self.room.full_bytes, waits=waits)
+    def is_full(self, *, waits: bool) -> bool:  # noqa: ARG002 - it is known exactly
+        """See `Storage.is_full`."""
+        return bool(self.room.full_bytes) or self.room.stored >= self.room.capacity

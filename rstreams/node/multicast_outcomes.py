@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 
@@ -16,8 +15,8 @@ from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import Seen
 
 
-class Outcomes(ABC):
-    """The outcomes of items.
+class Outcomes:
+    """Items are accepted when they have been passed on; one that nobody is there for is held until then.
 
     Attributes:
         are_told: As `Receives.tells_outcomes`.
@@ -29,28 +28,37 @@ class Outcomes(ABC):
     refused = 0
     due = math.inf
 
-    def begin(self, services: NodeServices) -> None:  # noqa: B027 - what is told at once needs no time
+    def __init__(self) -> None:
+        """Have no items."""
+        self._holds: list[Hold] = []
+
+    def begin(self, services: NodeServices) -> None:
         """Begin to live in a node."""
 
-    @abstractmethod
-    def come(self, producer: Producer, items: int, stamps: Sequence[Stamp], repeated: int, *, waits: bool) -> None:
+    def come(self, producer: Producer, items: int, stamps: Sequence[Stamp], repeated: int, *, waits: bool) -> None:  # noqa: ARG002
         """Note items that have come and are about to be passed on; `waits` if nobody is there for them.
 
         `repeated` further ones came before, and may not be safe yet.
         """
+        if waits and items and not producer.draws:  # what is drawn in this process has no outcome
+            self._holds.append(producer.hold())
 
-    def passed_on(self) -> None:  # noqa: B027 - they are accepted on return
+    def passed_on(self) -> None:
         """Hear that items have been passed on, or wait for somebody."""
 
-    @abstractmethod
     def handed_on(self) -> None:
         """Hear that the items that nobody was there for have been passed on."""
+        holds, self._holds = self._holds, []
+        for hold in holds:
+            hold.done()
 
-    @abstractmethod
     def give_back(self) -> None:
         """Give back the items that nobody is there for and that have not been accepted; `tell` follows."""
+        holds, self._holds = self._holds, []
+        for hold in holds:
+            hold.release()
 
-    def tell(self) -> None:  # noqa: B027 - they are told already
+    def tell(self) -> None:
         """Tell producers which messages are in all named subscriptions, or are not."""
 
     def tell_due(self) -> None:
@@ -62,32 +70,8 @@ class Outcomes(ABC):
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
         producer.refuse(messages, error)
 
-    def on_refused(self, number: int, error: DeliveryFailed) -> None:  # noqa: B027 - one in memory has all
-        """Hear that a named subscription does not have a message."""
-
-
-class ToldAtOnce(Outcomes):
-    """Items are accepted when they have been passed on; one that nobody is there for is held until then."""
-
-    def __init__(self) -> None:
-        self._holds: list[Hold] = []
-
-    def come(self, producer: Producer, items: int, stamps: Sequence[Stamp], repeated: int, *, waits: bool) -> None:  # noqa: ARG002
-        """Hold the item that a producer is handing over, if it waits."""
-        if waits and items and not producer.draws:  # what is drawn in this process has no outcome
-            self._holds.append(producer.hold())
-
-    def handed_on(self) -> None:
-        """Accept the items."""
-        holds, self._holds = self._holds, []
-        for hold in holds:
-            hold.done()
-
-    def give_back(self) -> None:
-        """Release the items."""
-        holds, self._holds = self._holds, []
-        for hold in holds:
-            hold.release()
+    def on_refused(self, number: int, error: DeliveryFailed) -> None:
+        """Hear that a named subscription does not have a message; one in memory has all."""
 
 
 class _Arrived:
@@ -113,7 +97,7 @@ class _Arrived:
         self.error = error
 
 
-class ToldWhenStored(Outcomes):
+class OutcomesInStore(Outcomes):
     """Items are accepted when all named subscriptions have them safely.
 
     If a named subscription cannot store one, for instance because the disk is full, its producer gets a rejection.
@@ -127,6 +111,7 @@ class ToldWhenStored(Outcomes):
     are_told = True
 
     def __init__(self, named: NamedSubscriptions, seen: Seen) -> None:
+        super().__init__()
         self._named = named
         self._seen = seen
         self._unsafe: deque[_Arrived] = deque()

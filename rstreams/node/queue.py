@@ -19,6 +19,7 @@ from rstreams.node.limits import WhenFull
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Attempts
+from rstreams.node.state_lines import queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Stored
@@ -221,9 +222,12 @@ class Queue(Address):
 
     def explain(self) -> str:
         """Return how many messages are stored and where, and which producers wait for room."""
-        if self.storage.error is not None:
-            return f"{self.kind} {self.name!r:.80}: {self.storage.error}"
-        return self.storage.explain(self.statistics(), waits=self.intake.when_full == "block")
+        storage, waits = self.storage, self.intake.when_full == "block"
+        if storage.error is not None:
+            return f"{self.kind} {self.name!r:.80}: {storage.error}"
+        full, full_bytes = storage.is_full(waits=waits), self._room.full_bytes
+        line = queue_line(self.kind, self.name, self.statistics(), full=full, full_bytes=full_bytes, waits=waits)
+        return line if storage.trouble is None else f"{line}; {storage.trouble}"
 
     @property
     def at_rest(self) -> bool:

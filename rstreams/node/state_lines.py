@@ -5,30 +5,27 @@ from __future__ import annotations
 from rstreams.node.statistics import LogStatistics, MulticastStatistics, QueueStatistics, ServedStatistics
 
 
-def queue_line(name: str, numbers: QueueStatistics, full_bytes: str, *, waits: bool) -> str:
-    """Return how many messages a queue stores, and which producers wait for room.
+def queue_line(kind: str, name: str, numbers: QueueStatistics, *, full: bool, full_bytes: str, waits: bool) -> str:
+    """Return how many messages a queue stores and where, and which producers wait for room.
 
     Args:
+        kind: Its kind.
         name: The address.
         numbers: Its counters.
-        full_bytes: The limit in bytes that has no room for a further message; empty: none.
+        full: Whether there is no room for a further message.
+        full_bytes: The limit in bytes that says so; empty: none.
         waits: Whether producers wait when it is full.
     """
-    stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving
-    full = " is full" if full_bytes or stored >= numbers.capacity else ""
-    in_bytes = f" ({numbers.size_bytes} bytes, {full_bytes})" if full_bytes else ""
-    text = f"queue {name!r:.80}{full}: {stored} of {numbers.capacity} stored{in_bytes}, {_at_consumers(numbers)}"
-    return text + (_waiting(numbers.producers) if full and waits else "")
-
-
-def durable_queue_line(name: str, numbers: QueueStatistics, *, full: bool, waits: bool) -> str:
-    """Return how many messages a durable queue stores and where, and which producers wait for room."""
     stored = numbers.ready + numbers.delayed + numbers.unsettled + numbers.leaving + numbers.unsafe
-    limit = f" of {numbers.capacity}" if numbers.capacity else ""
-    text = (
-        f"durable queue {name!r:.80}{' is full' if full else ''}: {stored}{limit} stored, {numbers.on_disk} of them on "
-        f"disk only, {_at_consumers(numbers)}"
-    )
+    text = f"{kind} {name!r:.80}{' is full' if full else ''}: {stored}"
+    if numbers.capacity:
+        text += f" of {numbers.capacity}"
+    text += " stored"
+    if full_bytes:
+        text += f" ({numbers.size_bytes} bytes, {full_bytes})"
+    if numbers.durable:
+        text += f", {numbers.on_disk} of them on disk only"
+    text += f", {_at_consumers(numbers)}"
     if numbers.unsafe:
         text += f", {numbers.unsafe} on their way to the disk"
     return text + (_waiting(numbers.producers) if full and waits else "")

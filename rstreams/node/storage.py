@@ -38,7 +38,6 @@ from rstreams.node.message_deadlines import MessageDeadlines
 from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 from rstreams.node.seen_messages import Seen
-from rstreams.node.statistics import QueueStatistics
 from rstreams.node.stored_message import Stored, is_gone
 from rstreams.store import Done
 
@@ -225,14 +224,14 @@ class Storage(ABC):
         """Whether it can take no messages any more."""
         return False
 
-    @abstractmethod
-    def explain(self, numbers: QueueStatistics, *, waits: bool) -> str:
-        """Return the state of the queue in one line.
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why it cannot be written now; None while it can."""
+        return None
 
-        Args:
-            numbers: The queue's counters.
-            waits: Whether producers wait when it is full.
-        """
+    @abstractmethod
+    def is_full(self, *, waits: bool) -> bool:
+        """Return whether there is no room for a further message; with `waits` producers are not granted any then."""
 
     @property
     def out(self) -> int:
