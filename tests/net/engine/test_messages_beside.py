@@ -1,4 +1,4 @@
-"""Messages that go beside the engine, in C; the loops in Python give all messages to the engine (see conftest)."""
+"""Messages that go beside the engine."""
 
 from __future__ import annotations
 
