@@ -55,6 +55,13 @@ class _Store:
             return told.ready + told.unsettled + told.unsafe + told.delayed
         return 0 if self.place is None else sum(part.next for part in self.place.statistics().partitions)
 
+    def is_read(self) -> bool:
+        """Return whether its consumers are through."""
+        if self.place is None or isinstance(self.place, Queue):
+            return not self.stored()
+        groups = self.place.statistics().groups.values()
+        return all(group.lag == group.unsettled == 0 for group in groups)
+
 
 @dataclass
 class _Producer:
@@ -294,7 +301,7 @@ def workload(world: World) -> None:
             msg = f"{store.stored()} items are stored of {most}: {store.place and store.place.statistics()}"
             raise BrokenPromiseError(msg)
         begins.set()
-        await at_rest(world, lambda: True)
+        await at_rest(world, store.is_read)
         if isinstance(store.place, Queue):
             note_left(world, store.place)
 
