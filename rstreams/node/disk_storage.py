@@ -86,7 +86,6 @@ class DiskStorage(Storage):
     """
 
     durable = True
-    room: DurableRoom
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ class DiskStorage(Storage):
     def _make_room(self, when_full: WhenFull) -> DurableRoom:
         """Return the places; with another policy than "block" only those in memory are promised."""
         limits = self.limits if when_full == "block" else Limits()
-        room = DurableRoom(limits, self._in_memory, self._on_room)
+        room = self._places = DurableRoom(limits, self._in_memory, self._on_room)
         room.stored = self._partition.count
         if room.stored:
             room.weigh(room.stored, self._partition.size)
@@ -143,7 +142,7 @@ class DiskStorage(Storage):
         """Append messages to the store; `repeated` further ones are accepted with them."""
         chain = self._partition.chain
         if run:
-            first, count, size, room = self._partition.next, len(run), sum(map(len, run)), self.room
+            first, count, size, room = self._partition.next, len(run), sum(map(len, run)), self._places
             room.store(producer, count, size)
             room.unsafe += count
             room.unsafe_size += size
@@ -166,7 +165,7 @@ class DiskStorage(Storage):
     def _on_commit(self, came: _Came, error: StoreError | None) -> None:
         """Hear that messages are safe, or that they are not in the store."""
         producer, first, run, chain, repeated = came
-        count, size, room = len(run), sum(map(len, run)), self.room
+        count, size, room = len(run), sum(map(len, run)), self._places
         room.unsafe -= count
         room.unsafe_size -= size
         if producer.numbered or error is not None:

@@ -36,7 +36,7 @@ from rstreams.node.competing import OneAfterTheOther
 from rstreams.node.consumer import Subscribing
 from rstreams.node.disk_storage import DEFAULT_IN_MEMORY, DiskStorage
 from rstreams.node.durable_room import DurableRoom
-from rstreams.node.limits import Limits
+from rstreams.node.limits import Limits, WhenFull
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.producer import Producer
 from rstreams.node.queue import Queue
@@ -144,7 +144,7 @@ class NamedSubscription(Settles):
             limits = Limits(options.items, options.size)
             self._storage = DiskStorage(partition, limits, sync_s=options.sync_s, on_room=self._on_room)
         self.backlog = NamedBacklog(multicast.name, self._storage, options.when_full, policy=OneAfterTheOther)
-        self._drops = options.when_full
+        self._drops: WhenFull = options.when_full
         self._multicast = multicast
         self._end = end
         self._link: SubscribedEnd | None = None
@@ -184,7 +184,8 @@ class NamedSubscription(Settles):
         """Belong to a link, or to none; while a link has it, publishers may wait for room, and nothing is dropped."""
         self._link = link
         blocks = link is not None and self._multicast.overflow == "block"
-        self.backlog.intake.when_full = "block" if blocks else self._drops
+        when_full: WhenFull = "block" if blocks else self._drops
+        self.backlog.intake.when_full = when_full
 
     def close(self, error: LinkDetached, done: Done) -> None:
         """End its link, and forget its messages; `done` is called when they will not come back."""
