@@ -12,7 +12,7 @@ from rstreams.node.producer import Producer
 from rstreams.node.storage import Storage
 
 
-class Intake:
+class QueueIntake:
     """The policy for messages that come when a queue may be full, and the address of its producers; see `Receives`.
 
     Args:

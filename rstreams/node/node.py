@@ -52,7 +52,7 @@ from rstreams.node.deadlines import Deadlines
 from rstreams.node.management.address import MANAGEMENT, ManagementAddress
 from rstreams.node.management.operations import Operations
 from rstreams.node.node_addresses import NodeAddresses
-from rstreams.node.node_links import CLOSING, LinkOptions, NodeLinks
+from rstreams.node.node_links import CLOSING, NodeLinkOptions, NodeLinks
 from rstreams.node.node_store import NodeStore
 from rstreams.node.rates import Rates
 from rstreams.node.statistics_address import StatisticsAddress
@@ -178,7 +178,7 @@ class Node(NodeAddresses, AdministeredNode):
         self._at_work = AtWork()  # handlers of `respond`
         statistics = StatisticsAddress(self.statistics)
         self._addresses = {statistics.name: statistics}
-        options = LinkOptions(
+        options = NodeLinkOptions(
             expose_errors=expose_errors,
             pack_items=require_pack(pack_items, WINDOW),
             window_bytes=connection_limits.window_bytes or 0,

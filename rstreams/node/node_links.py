@@ -60,7 +60,7 @@ logger = logging.getLogger("rstreams.node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkOptions:
+class NodeLinkOptions:
     """The options of the links of a node; `Node` says more of each.
 
     Attributes:
@@ -102,7 +102,7 @@ class NodeLinks:
     def __init__(
         self,
         addresses: MutableMapping[str, Address],
-        options: LinkOptions,
+        options: NodeLinkOptions,
         budget: Budget,
         access: Access,
         rates: Rates,

@@ -13,7 +13,7 @@ from rstreams.node.competing import Competing
 from rstreams.node.consumer import Consumer, Subscribing
 from rstreams.node.dead_letters import Unaccepted
 from rstreams.node.emptying import purge
-from rstreams.node.intake import Intake
+from rstreams.node.intake import QueueIntake
 from rstreams.node.lifetime import QueueClock
 from rstreams.node.limits import WhenFull
 from rstreams.node.memory_storage import MemoryStorage
@@ -102,7 +102,7 @@ class Queue(Address):
         checked = (attempts or Attempts()).check(name)
         self._consumers = policy(name, self.storage, checked, self._unaccepted, self.clock)
         self.dispatch = self._consumers.dispatch
-        self.intake = Intake(name, self.storage, when_full, self._consumers.ask_for_room, self.explain)
+        self.intake = QueueIntake(name, self.storage, when_full, self._consumers.ask_for_room, self.explain)
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node."""
