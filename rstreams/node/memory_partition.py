@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from rstreams import _machine
 from rstreams.errors import StoreError
-from rstreams.store import Chain, Chunk, Cut, Done, Partition, Run
+from rstreams.store import AppendedRun, Chain, Chunk, Cut, Done, Partition
 
 
 class MemoryPartition:
@@ -34,7 +34,7 @@ class MemoryPartition:
         self.records: dict[str, bytes] = {}
         self.chain = Chain()
         self._today = today
-        self._runs: list[Run] = []  # those with messages; deleted ones are not in them
+        self._runs: list[AppendedRun] = []  # those with messages; deleted ones are not in them
         self._firsts: list[int] = []  # the first position of each run
         self._sizes: list[int] = []  # the bytes of each run
 
@@ -59,7 +59,7 @@ class MemoryPartition:
         self.size += size
         self.records.update(records)
         time_s = max(self._today(), self._runs[-1].time_s) if self._runs else self._today()  # it may be set back
-        self._runs.append(Run(range(first, self.next), messages, time_s))
+        self._runs.append(AppendedRun(range(first, self.next), messages, time_s))
         self._firsts.append(first)
         self._sizes.append(size)
         if done is not None:
@@ -97,7 +97,7 @@ class MemoryPartition:
         self.size -= self._sizes[at] - size
         self._sizes[at] = size
         if live:
-            self._runs[at] = Run([each[0] for each in live], [each[1] for each in live], run.time_s)
+            self._runs[at] = AppendedRun([each[0] for each in live], [each[1] for each in live], run.time_s)
         else:
             self._remove(at)
 
@@ -150,14 +150,14 @@ class MemoryPartition:
         retries_s: float = 0.0,  # noqa: ARG002 - there is no disk
     ) -> None:
         """Read messages from a position on."""
-        runs: list[Run] = []
+        runs: list[AppendedRun] = []
         size, following = 0, position
         for at in range(max(0, bisect_right(self._firsts, position) - 1), len(self._runs)):
             run = self._runs[at]
             following = max(following, run.positions[-1] + 1)
             begin = bisect_left(run.positions, position)
             if begin < len(run.positions):
-                run = Run(run.positions[begin:], run.messages[begin:], run.time_s) if begin else run
+                run = AppendedRun(run.positions[begin:], run.messages[begin:], run.time_s) if begin else run
                 runs.append(run)
                 size += self._sizes[at]
             if size >= most_bytes:

@@ -79,7 +79,7 @@ class Driver(Protocol):
         ...
 
 
-class Intake(Protocol):
+class IntakeLimits(Protocol):
     """The limits for the deliveries that come to a receiving end."""
 
     @property

@@ -36,7 +36,7 @@ from rstreams.errors import (
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.credit_flow import CreditFlow
 from rstreams.protocol.delivery import END, FailureStrategy
-from rstreams.protocol.driver import Driver, Intake
+from rstreams.protocol.driver import Driver, IntakeLimits
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
@@ -220,7 +220,7 @@ class LinkSubscription(ReceiverState[T]):
             self._wake()
 
     @property
-    def intake(self) -> Intake:
+    def intake(self) -> IntakeLimits:
         """The limits for incoming deliveries: this end itself."""
         return self
 

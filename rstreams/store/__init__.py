@@ -5,7 +5,7 @@ It knows the names of partitions, positions and bytes. It knows neither AMQP nor
     Store        a directory that one process uses, with a thread of its own
     Partition    an ordered sequence of messages with a name; a queue has one, a log has some
     Chain        changes of which none is made behind one that failed
-    Chunk        messages that were read, in `Run`s as they were appended
+    Chunk        messages that were read, in `AppendedRun`s as they were appended
     check        finds what is damaged; `export` reads the messages, and `skip` goes on without what is not readable
 
 Theory of operation. Each call of a `Partition` that changes something is noted at once and carried out by the store's
@@ -14,7 +14,7 @@ When the commit is as safe as the changes ask for, their functions `done` are ca
 """
 
 from rstreams.store.changes import Chain
-from rstreams.store.entries import Chunk, Cut, Done, Run, split
+from rstreams.store.entries import AppendedRun, Chunk, Cut, Done, split
 from rstreams.store.failures import StoreDamaged, StoreFull
 from rstreams.store.partition import Partition
 from rstreams.store.repair import SavedMessage, check, export, skip
@@ -22,13 +22,13 @@ from rstreams.store.salvage import Damage
 from rstreams.store.store import Store
 
 __all__ = [
+    "AppendedRun",
     "Chain",
     "Chunk",
     "Cut",
     "Damage",
     "Done",
     "Partition",
-    "Run",
     "SavedMessage",
     "Store",
     "StoreDamaged",

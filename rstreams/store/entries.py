@@ -27,7 +27,7 @@ MOST_BYTES: Final = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AppendedRun:
     """Messages that were read from a partition, which were appended together.
 
     Attributes:
@@ -54,7 +54,7 @@ class Chunk:
         notes: What was noted of single messages, by position.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[AppendedRun]
     following: int
     size: int = 0
     is_cut: bool = False

@@ -23,7 +23,7 @@ from typing import Final
 
 from rstreams import _machine
 from rstreams.store.changes import Append, Delete, Drop, Modification, Note, Put, Shrink, Together, Trim
-from rstreams.store.entries import Chunk, Cut, Run, as_blob, checksum, cut, join, merged, split
+from rstreams.store.entries import AppendedRun, Chunk, Cut, as_blob, checksum, cut, join, merged, split
 from rstreams.store.failures import StoreDamaged
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.sparse_runs import smaller_parts
@@ -179,7 +179,7 @@ class Tables:
         ledger = self.ledgers.get(name)
         if ledger is None:
             return Chunk((), position)
-        found: list[Run] = []
+        found: list[AppendedRun] = []
         following, size = position, 0
         with closing(self.connection.execute(_READ, (ledger.number, position))) as rows:
             for first, count, time_ms, crc, gone, body in rows:
@@ -196,7 +196,7 @@ class Tables:
                     positions = [at for at in positions if at >= position and not mask >> (at - first) & 1]
                     messages = [messages[at - first] for at in positions]
                 if messages:
-                    found.append(Run(positions, messages, time_ms / 1000))
+                    found.append(AppendedRun(positions, messages, time_ms / 1000))
                     size += len(body)
                     if size >= most_bytes:
                         break

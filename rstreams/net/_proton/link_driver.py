@@ -21,7 +21,7 @@ from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.pointers import Pointer
-from rstreams.protocol.driver import Intake
+from rstreams.protocol.driver import IntakeLimits
 from rstreams.protocol.frames import Attach, Detach, Frame, Lost
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS
@@ -151,7 +151,7 @@ class LinkDriver(ABC):
 
     # its life
 
-    def bind(self, link: Link, intake: Intake | None = None) -> None:  # noqa: ARG002 - for a receiver
+    def bind(self, link: Link, intake: IntakeLimits | None = None) -> None:  # noqa: ARG002 - for a receiver
         """Carry `link`.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rstreams.protocol.driver import Driver, Intake
+from rstreams.protocol.driver import Driver, IntakeLimits
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.link import Endpoint, Link
 
@@ -21,7 +21,7 @@ class LinkEnd(Endpoint, Protocol):
         ...
 
     @property
-    def intake(self) -> Intake | None:
+    def intake(self) -> IntakeLimits | None:
         """The bounds of the deliveries that come to this end; None if it sends."""
         ...
 

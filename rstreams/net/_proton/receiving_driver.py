@@ -18,7 +18,7 @@ from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.outcomes import OUTCOME_CODES, write_outcome
 from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import ACCEPTED, Outcome
-from rstreams.protocol.driver import Intake
+from rstreams.protocol.driver import IntakeLimits
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Lost, Transfer
 from rstreams.protocol.joined_message import JoinedMessage
 from rstreams.protocol.link import Link
@@ -49,7 +49,7 @@ class ReceivingDriver(LinkDriver):
         super().__init__(host, pointer)
         self.is_windowed = int(lib.pn_session_get_incoming_capacity(self._session)) > 0
         self._streams = False  # deliveries are handed over in parts
-        self._bounded: Intake | None = None  # tells the bytes that the link's end takes, if it bounds them
+        self._bounded: IntakeLimits | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
         self.arrivals = self._loops.arrivals(pointer, beside=not (self.is_windowed or host.is_traced))
         self._counted = 0  # the bytes counted of an unfinished message
@@ -85,7 +85,7 @@ class ReceivingDriver(LinkDriver):
 
     # its life
 
-    def bind(self, link: Link, intake: Intake | None = None) -> None:
+    def bind(self, link: Link, intake: IntakeLimits | None = None) -> None:
         """See `LinkDriver`."""
         super().bind(link)
         if intake is not None and intake.window_bytes:
