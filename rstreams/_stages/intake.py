@@ -115,17 +115,18 @@ class Intake(Generic[T]):
         """
         if self.busy >= self._least and 2 * self.busy > self.limit:
             return 0
-        self._set_limit()
-        n = max(0, self.limit - self.busy)
+        if self._handled and self.asks_ahead:
+            self._set_limit()
+        n = self.limit - self.busy
         if most is not None and most < n:
             n = most
+        if n <= 0:
+            return 0
         self.busy += n
         return n
 
     def _set_limit(self) -> None:
         """Set the limit by how quick the workers have been since the last call."""
-        if not (self._handled and self.asks_ahead):
-            return
         if self._window is None:
             assert self._subscription is not None, "its items have come"
             self._most = max(self._least, window_ahead_of(self._subscription))

@@ -127,7 +127,8 @@ class _FlatMap(Merging[T, R]):
             self._drain()
 
     def _begin_inner(self, item: T, hold: Callable[[], Hold]) -> None:
-        self._intake.note_work(goes_on=True)
+        if self._intake.asks_ahead:
+            self._intake.note_work(goes_on=True)
         try:
             inner = require_returned_publisher("flat_map", "function", self._function(item))
         except Exception as error:
@@ -145,7 +146,8 @@ class _FlatMap(Merging[T, R]):
         if ended:
             self._slots = 0
             intake.end(ended)
-            intake.note_work(goes_on=bool(self._active))
+            if intake.asks_ahead:
+                intake.note_work(goes_on=bool(self._active))
         if intake.items and len(self._active) < self._concurrency:
             self._begin_inner(intake.items.popleft(), intake.take_hold)
             return True
