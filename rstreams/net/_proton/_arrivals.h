@@ -127,16 +127,14 @@ static bool join(struct message *message)
     return true;
 }
 
-/* Give bytes that nobody else has another size; without memory there are none. */
+/* Give bytes that nobody else has another size; without memory there are none. Large ones grow without a copy, and leave
+   no holes behind. */
 static bool resize(PyObject **bytes, size_t size)
 {
-    PyObject *before = *bytes;
-    *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
-    if (*bytes != NULL && before != NULL) {
-        size_t had = (size_t)PyBytes_Size(before);
-        memcpy(PyBytes_AsString(*bytes), PyBytes_AsString(before), had < size ? had : size);
-    }
-    Py_XDECREF(before);
+    if (*bytes == NULL)
+        *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    else
+        _PyBytes_Resize(bytes, (Py_ssize_t)size);
     return *bytes != NULL;
 }
 
