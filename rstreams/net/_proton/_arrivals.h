@@ -264,9 +264,8 @@ static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     size_t limit = most_bytes > 0 ? (size_t)most_bytes : PY_SSIZE_T_MAX;
     bool settled = false, is_split = false;
-    /* A peer that breaks the protocol may have begun a delivery in a way that only the engine takes: it is read there. */
-    if (arrivals->count == 0 && (delivery = pn.link_current(arrivals->link)) != NULL && !pn.delivery_partial(delivery) && add_message(arrivals) == NULL)
-        return NULL;
+    if (arrivals->count == 0 && !arrivals->closed && (delivery = pn.link_current(arrivals->link)) != NULL && !pn.delivery_partial(delivery))
+        return PyErr_Format(PyExc_SystemError, "the engine has a delivery whose transfers were not seen");
     PyObject *messages = PyList_New(0), *deliveries = NULL;
     size_t room = arrivals->count < (size_t)(most > 0 ? most : 0) ? arrivals->count : (size_t)(most > 0 ? most : 0);
     void **taken = PyMem_Malloc((room + 1) * sizeof(void *));

@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeAlias
 
 from cproton_ffi import lib
 
-from rstreams.net._proton.frame_fields import fields_of, number_of, of_session, with_numbers
+from rstreams.net._proton.frame_fields import fields_of, number_of, of_session, require_uint, with_numbers
 from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
@@ -70,7 +70,7 @@ class IncomingFlows:
             if echo is True:
                 self._host.outgoing.ask_session(known.session)
             engine.push(frame)
-        elif (handle := number_of(handle)) < known.unused and handle not in known.handles:
+        elif (handle := require_uint(handle)) < known.unused and handle not in known.handles:
             # It is of a link that the peer has detached: go-amqp sometimes sends one.
             engine.push(of_session(frame))
         else:

@@ -28,6 +28,7 @@ from typing import Final
 
 from cproton_ffi import lib
 
+from rstreams._codec.types import UShort
 from rstreams.errors import Condition
 from rstreams.net._proton.frame_fields import (
     ATTACH,
@@ -42,8 +43,8 @@ from rstreams.net._proton.frame_fields import (
     TRANSFER,
     Malformed,
     fields_of,
-    number_of,
     performative_of,
+    require_uint,
 )
 from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
@@ -243,8 +244,9 @@ class IncomingFrames:
             return self._refuse(Condition.ILLEGAL_STATE, text)
         try:
             taken = _TAKERS[code](self, plain, _read_u16(plain, 6)[0])
-        except Malformed:
-            taken = False  # the engine reads as much of it as it can
+        except Malformed:  # the engine would read as much of it as it can, and have a link that nobody here knows
+            text = f"it sent {NAMES[code - OPEN]} with fields that cannot be decoded"
+            return self._refuse(Condition.DECODE_ERROR, text)
         if not taken:
             self.push(plain)
         return True
@@ -257,6 +259,8 @@ class IncomingFrames:
 
     def _take_begin(self, frame: bytes, channel: int) -> bool:
         (ours,) = fields_of(frame, 1)
+        if ours is not None and type(ours) is not UShort:
+            raise ValueError
         if channel in self._channels:
             text = f"it sent begin on channel {channel}, where it has a session already"
             return self._refuse(Condition.ILLEGAL_STATE, text)
@@ -270,7 +274,7 @@ class IncomingFrames:
 
     def _take_attach(self, frame: bytes, channel: int) -> bool:
         _, handle, receives = fields_of(frame, 3)
-        known, handle = self._channels.get(channel), number_of(handle)
+        known, handle = self._channels.get(channel), require_uint(handle)
         if known is not None:
             if handle in known.handles:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
@@ -300,12 +304,12 @@ class IncomingFrames:
 
     def _take_transfer(self, frame: bytes, _channel: int) -> bool:
         at, told = self._loops.take(self._transport, frame, 0, self._most)
-        if told or at < len(frame):  # it was written with another descriptor, or is malformed
-            return self._refuse(Condition.DECODE_ERROR, "it sent a transfer whose fields cannot be decoded")
+        if told or at < len(frame):
+            raise ValueError
         return True
 
     def _take_detach(self, frame: bytes, channel: int) -> bool:
-        handle = number_of(fields_of(frame, 1)[0])
+        handle = require_uint(fields_of(frame, 1)[0])
         if channel in self._channels:
             self._channels[channel].handles.pop(handle, None)
             self._channels[channel].receivers.pop(handle, None)

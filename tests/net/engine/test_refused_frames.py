@@ -14,11 +14,14 @@ from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import BUFFER_BYTES
+from rstreams.protocol.refusal import refuse
 from tests.net.engines import Side
 from tests.net.over_tcp import until
 from tests.net.peers import SendingPeer
 from tests.net.wire import (
     AMQP_HEADER,
+    FALSE,
+    TRUE,
     Frame,
     Peer,
     attach_frame,
@@ -235,6 +238,52 @@ def test_fields_of_any_kind_raise_nothing(code: int, fields: Sequence[bytes]) ->
     side.engine.feed(AMQP_HEADER + open_frame() + begin_frame(None) + frame(described(code, *fields)))
     side.output()
     side.engine.feed(b"")
+    side.engine.free()
+
+
+NO_UINT: Final = {
+    "a ubyte": b"\x50\x05",
+    "a ushort": b"\x60\x00\x05",
+    "a ulong": b"\x53\x05",
+    "an int": b"\x54\x05",
+    "a long": b"\x55\x05",
+    "a text": b"\xa1\x01x",
+    "a boolean": b"\x41",
+    "a described value": b"\x00\x53\x01\x43",
+    "a list": b"\x45",
+    "a kind that is none": b"\x01",
+}
+MUST_BE_UINTS: Final = {
+    "attach": (0x12, [b"\xa1\x01m"], [FALSE, NULL, NULL, b"\x40", b"\x40", NULL, NULL, encode_uint(0)]),
+    "flow": (0x13, [encode_uint(0)] * 4, [encode_uint(0), encode_uint(1)]),
+    "transfer": (0x14, [], [encode_uint(0), b"\xa0\x01t", encode_uint(0), FALSE, FALSE]),
+    "detach": (0x16, [], [TRUE]),
+}
+"""Performatives by their codes, with the fields around the handle."""
+
+
+@pytest.mark.parametrize("value", NO_UINT)
+@pytest.mark.parametrize("name", MUST_BE_UINTS)
+def test_a_handle_that_the_engine_reads_as_another_ends_the_connection(name: str, value: str) -> None:
+    """Otherwise the engine would have a link whose messages nobody here finds."""
+    code, before, behind = MUST_BE_UINTS[name]
+    refused_as_undecodable(name, frame(described(code, *before, NO_UINT[value], *behind)))
+
+
+@pytest.mark.parametrize("value", [each for each in NO_UINT if each != "a ushort"])
+def test_a_begin_whose_channel_the_engine_does_not_read_ends_the_connection(value: str) -> None:
+    numbers = [encode_uint(0), encode_uint(2**31 - 1), encode_uint(2**31 - 1)]
+    refused_as_undecodable("begin", frame(described(0x11, NO_UINT[value], *numbers), channel=1))
+
+
+def refused_as_undecodable(name: str, bad: bytes) -> None:
+    side = Side("node", server=True, max_frame_bytes=65536)
+    side.answer = lambda driver, each: driver.bind(refuse(driver, each, "amqp:not-found", "nothing is here"))
+    side.engine.feed(AMQP_HEADER + open_frame() + begin_frame(None) + attach_frame("l", "sender", target="numbers"))
+    side.output()
+    side.engine.feed(bad + transfer_frame(0, b"item", handle=5))
+    side.output()
+    assert side.failures == [(DECODE_ERROR, f"it sent {name} with fields that cannot be decoded")]
     side.engine.free()
 
 
