@@ -5,8 +5,9 @@ One contract serves everyone who has many items at a time: a link, a queue, a mu
     the publisher   makes a `Run` of items that were requested, and calls `on_run` of a subscriber that takes runs
                     (`runs_of`). Behind that it calls `end` or `close`. A single item comes by `on_next`
     a stage         passes a run on, and puts its own work between: `then`
-    the subscriber  takes the items from `items()`, one after the other. It claims those that it keeps: `keep(n)`. A
-                    hold of the subscription is on the item made last, as it is in `on_next`
+    the subscriber  takes the items from `items()`, one after the other. It claims those that it keeps: `keep(n)`; or
+                    it keeps all with `put_into`, also those that a stage holds. A hold of the subscription is on the
+                    item made last, as it is in `on_next`
 
 When `on_run` returns, an item is in one of three states:
 
@@ -27,9 +28,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from operator import length_hint
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from rstreams._core.claims import DONE, NO_HOLD, NOTHING, RELEASED, Claims, Hold
+from rstreams._core.claims import DONE, NO_HOLD, NOTHING, RELEASED, Claims, EachHold, Hold
 from rstreams._core.claims_in_order import ClaimsInOrder
 
 T = TypeVar("T")
@@ -67,22 +68,25 @@ class Run(Generic[T]):
         refuse: To be called with what a step raised that was made later, when the claim on the item has failed. Returns
             whether the stream goes on; then another item comes in the place of this one.
         made: What others have made of the items, by the function that made it; None: nobody else has them.
+        drops: Whether a stage on the way may drop some of them.
     """
 
     __slots__ = (
-        "_drops",
         "_epoch",
-        "_held",
-        "_held_at",
+        "_holds",
+        "_is_due",
         "_items",
         "_keeper",
+        "_keeper_at",
         "_kept",
         "_out",
         "_passed",
         "_places",
         "_settles",
+        "_shares",
         "_source",
         "_waiting",
+        "drops",
         "made",
         "refuse",
         "size",
@@ -107,13 +111,15 @@ class Run(Generic[T]):
         self.waits = waits
         self.refuse = _never if refuse is None else refuse
         self.made = made
-        self._drops = False  # a stage may drop items
+        self.drops = False
+        self._shares = False  # the subscriber keeps items, perhaps those that a stage holds
         self._passed: list[int] = []  # then: the places of the items that came through and are not kept
         self._kept = 0  # the items before this place are kept
         self._out: set[int] = set()  # the places of others that are kept or held
-        self._held_at = -1  # the place of the item in hand, if it is held, or kept by a single signal
-        self._held: Claims | None = None
-        self._keeper: ClaimsInOrder | None = None
+        self._holds: dict[int, Claims] = {}  # the run's own claims on items that are held, by their places
+        self._keeper_at = -1  # the place of the item that was kept last by a single signal
+        self._keeper: ClaimsInOrder | None = None  # what gets the claim on it
+        self._is_due = False  # it gets this claim when the item is not in hand any more
 
     def __length_hint__(self) -> int:
         """Return how many items have not been made."""
@@ -133,32 +139,57 @@ class Run(Generic[T]):
 
     def items(self, *, keeps: bool = False) -> Iterator[T]:
         """Return what makes the items, beginning with the first one that is not made; `keeps`: some are to be kept."""
-        return self._noted() if keeps and self._drops else self._items
+        self._shares = keeps
+        return self._noted() if keeps and self.drops else self._items
 
     def keep(self, n: int) -> Claims:
-        """Return the claims on the first `n` items that have come and are not kept: they are kept now."""
-        places = self._places
-        if not (self._out or self._drops):
-            begin, self._kept = self._kept, self._kept + n
-            return Claims(self._settles, self._epoch, places if n == self.size else places[begin : begin + n])
-        kept = [at for at in self._passed if at not in self._out] if self._drops else self._undecided(self.at + 1)
-        kept, self._passed = kept[:n], kept[n:]
+        """Return the claims on the first `n` items that have come, and are neither kept nor held: they are kept now.
+
+        If fewer items were made there are fewer claims, unless the run `waits`.
+        """
+        end = self.size if self.waits else self.at + 1
+        if not (self._out or self.drops):
+            begin, self._kept = self._kept, max(self._kept, min(self._kept + n, end))
+            return self._claims_on(begin, self._kept)
+        if self.drops and not self._shares:
+            msg = "a stage may have dropped items: only those that items(keeps=True) has made can be kept"
+            raise RuntimeError(msg)
+        kept = [at for at in (self._passed if self.drops else range(self._kept, end)) if at not in self._out][:n]
         self._out.update(kept)
-        return Claims(self._settles, self._epoch, [places[at] for at in kept])
+        return Claims(self._settles, self._epoch, [self._places[at] for at in kept])
+
+    def keep_since(self, begin: int, n: int) -> Claims:
+        """Return the claims on `n` items, all that came from the place `begin` on, even if stages hold some of them."""
+        if begin == self._kept and not (self._out or self.drops):
+            self._kept += n
+            return self._claims_on(begin, self._kept)
+        kept = [at for at in (self._passed if self.drops else range(begin, begin + n)) if at >= begin][:n]
+        self._out.update(kept)
+        if self._holds.keys().isdisjoint(kept):
+            return Claims(self._settles, self._epoch, [self._places[at] for at in kept])
+        holds = self._holds
+        return Claims(_SHARED, 0, [holds.pop(at) if at in holds else self._claims_on(at, at + 1) for at in kept])
 
     def put_into(self, kept: list[T] | deque[T], claims: ClaimsInOrder | None) -> None:
         """Make all items, and put them into `kept` and the claims on them into `claims`; None: they need none.
 
-        An exception of a step passes through; the items before it are kept.
+        An exception of a step passes through; the items before it are kept. A step may cancel: then the owner of `kept`
+        may clear it meanwhile.
         """
         if claims is None:
             kept.extend(self._items)
             return
-        before = len(kept)
+        made: list[T] = []
+        begin = self.at + 1
         try:
-            kept.extend(self.items(keeps=True))
+            made.extend(self.items(keeps=True))
         finally:
-            claims.put(self.keep(len(kept) - before))
+            kept.extend(made)
+            claims.put(self.keep_since(begin, len(made)))
+
+    def _claims_on(self, begin: int, end: int) -> Claims:
+        places = self._places
+        return Claims(self._settles, self._epoch, places if end - begin == self.size else places[begin:end])
 
     def _noted(self) -> Iterator[T]:
         for item in self._items:
@@ -170,7 +201,7 @@ class Run(Generic[T]):
     def then(self, through: Callable[[Iterator[Any]], Iterator[Any]], *, drops: bool = False) -> Run[Any]:
         """Have the work of a stage done to each item when it is made, by `through`; `drops`: it may drop items."""
         self._items = through(self._items)
-        self._drops = self._drops or drops
+        self.drops = self.drops or drops
         self.waits = False  # the stage may end before the items are made
         self.made = None
         return self
@@ -179,72 +210,77 @@ class Run(Generic[T]):
 
     def hold(self) -> Hold:
         """Take a hold on the item made last."""
-        held = self._claim()
+        held = self._held()
         return NO_HOLD if held is None else held.hold()
 
     def keep_last(self, claims: ClaimsInOrder) -> None:
         """Put the claim on the item made last into `claims`, when the subscriber is through with the item."""
         at = self.size - length_hint(self._waiting) - 1  # `at`, without a call for each item
-        if self._held_at != at:
-            if self._held_at >= 0:
-                self._leave()
-            self._held_at, self._keeper = at, claims
-            self._out.add(at)
+        if self._keeper_at != at:
+            self._leave()
+            if self._shares or at in self._holds:
+                claims.put_hold(self.hold())
+            else:
+                self._out.add(at)
+                self._is_due = True
+            self._keeper_at, self._keeper = at, claims
         elif self._keeper is not claims:
             claims.put_hold(self.hold())
 
-    def _claim(self) -> Claims | None:
+    def _held(self) -> Claims | None:
         """Return the claims on the item in hand, which others may share; None if there are none."""
         at = self.at
-        if self._held_at != at:
+        held = self._holds.get(at)
+        if held is None:
             if not self.in_hand or self._settles is NOTHING:
                 return None
-            self._leave()
-            self._held_at = at
+            held = self._holds[at] = self._claims_on(at, at + 1)
+            if at == self._keeper_at and self._keeper is not None:
+                self._is_due = False
+                self._keeper.put_hold(held.hold())
             self._out.add(at)
-            self._held = Claims(self._settles, self._epoch, self._places[at : at + 1])
-        elif self._keeper is not None:
-            keeper, self._keeper = self._keeper, None
-            self._held = Claims(self._settles, self._epoch, self._places[at : at + 1])
-            keeper.put_hold(self._held.hold())
-        return self._held
+        return held
 
     @property
     def in_hand(self) -> bool:
         """Whether the item made last is not kept: it may be held, or fail."""
         at = self.at
-        return at >= self._kept and (at == self._held_at or at not in self._out)
+        return at >= self._kept and (
+            at not in self._out or at in self._holds or (self._is_due and at == self._keeper_at)
+        )
 
     def _leave(self) -> None:
-        """End the subscription's own claim on an item that was in hand."""
-        if self._keeper is not None:
-            self._keeper.put_place(self._settles, self._epoch, self._places[self._held_at])
-            self._keeper = None
-        elif self._held is not None:
-            self._held.done()
-            self._held = None
+        """Give the claim on the item that was kept last to what keeps it, unless it was given as a hold."""
+        if self._is_due:
+            assert self._keeper is not None, "it has kept the item"
+            self._is_due = False
+            self._keeper.put_place(self._settles, self._epoch, self._places[self._keeper_at])
 
     # the publisher calls these
 
     def fail(self, error: BaseException) -> None:
         """Fail the item made last, unless it is kept."""
-        if self._keeper is not None and self._held_at == self.at:
-            self._keeper, self._held_at = None, -1
-            self._settles.settle(self._epoch, self._places[self.at : self.at + 1], error)
+        at = self.at
+        if self._is_due and at == self._keeper_at:
+            self._is_due = False
+            self._settles.settle(self._epoch, self._places[at : at + 1], error)
             return
-        held = self._claim()
+        held = self._held()
         if held is not None:
+            del self._holds[at]
             held.end_for_all(error)
 
     def go_on(self) -> None:
         """Go on behind an item that could not be made: stages do their work anew to those that follow."""
         self._items = self._source
-        self._drops = False
+        self.drops = False
 
     def end(self) -> int:
         """Say that the items are done that were made, and are neither kept nor held; return how many were taken."""
-        if self._held_at >= 0:
-            self._leave()
+        self._leave()
+        holds, self._holds = self._holds, {}
+        for held in holds.values():
+            held.done()
         taken = max(self._kept, self.size - length_hint(self._waiting))
         if taken > self._kept + len(self._out):  # others are neither kept nor held
             places = self._places
@@ -264,6 +300,10 @@ class Run(Generic[T]):
     def _undecided(self, end: int) -> list[int]:
         """Return the places before `end` that are neither kept nor held."""
         return [at for at in range(self._kept, end) if at not in self._out]
+
+
+_SHARED: Final = EachHold()
+"""The source of claims of which some are on items that are also held."""
 
 
 def _never(error: BaseException) -> bool:

@@ -43,6 +43,7 @@ class Intake(Generic[T]):
         limit: The limit.
         busy: How many were asked for and have not been handled.
         asks_ahead: Whether the source is one that is asked ahead.
+        receives: Whether the items of a run are being made. The source may end meanwhile, before they wait here.
     """
 
     __slots__ = (
@@ -52,6 +53,7 @@ class Intake(Generic[T]):
         "_least",
         "_most",
         "_now",
+        "_released",
         "_subscription",
         "_window",
         "_worked_s",
@@ -60,13 +62,14 @@ class Intake(Generic[T]):
         "busy",
         "items",
         "limit",
+        "receives",
     )
 
     def __init__(self, least: int, window: int | None) -> None:
         self.items: deque[T] = deque()
         self.limit = self._least = self._most = least
         self.busy = 0
-        self.asks_ahead = False
+        self.asks_ahead = self.receives = self._released = False
         self._window = window
         self._subscription: Subscription | None = None
         self._claims: ClaimsInOrder | None = None  # on the items that wait, and those taken from `items`
@@ -158,7 +161,13 @@ class Intake(Generic[T]):
 
     def put_run(self, run: Run[T]) -> None:
         """Keep the items of a run. An exception of a step passes through, and the items before it are kept."""
-        run.put_into(self.items, self._claims)
+        self.receives = True
+        try:
+            run.put_into(self.items, self._claims)
+        finally:
+            self.receives = False
+            if self._released:
+                self.items.clear()
 
     def done(self) -> None:
         """Say that the oldest item that is not done has been processed; the source asks later how many are."""
@@ -171,6 +180,7 @@ class Intake(Generic[T]):
 
     def release(self) -> None:
         """Give all items back unprocessed, also those that are put in later."""
+        self._released = True
         self.items.clear()
         if self._claims is not None:
             self._claims.release()

@@ -132,10 +132,9 @@ class Jobs(KeepingStage[T, R], EachHold):
         try:
             self._intake.put_run(run)
         finally:
-            if self._ended:  # a function on the way here has cancelled
-                self._intake.items.clear()
-            elif not self._takes:
+            if not (self._ended or self._takes):  # a function on the way here may have cancelled
                 self._call_workers()
+            self._complete_if_through()
 
     def on_complete(self) -> None:
         self._upstream = ENDED  # 2.3, 2.4
@@ -261,7 +260,8 @@ class Jobs(KeepingStage[T, R], EachHold):
             self._complete_if_through()
 
     def _complete_if_through(self) -> None:
-        if self._upstream is ENDED and not (self._jobs or self._intake.items or self._emits):
+        intake = self._intake
+        if self._upstream is ENDED and not (self._jobs or intake.items or intake.receives or self._emits):
             super().on_complete()
             self._dismiss_workers()
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
 from rstreams._core.run import Run, runs_of
 from rstreams.abc import Hold, Subscriber
-from rstreams.node.raising_subscriber import end_raised
+from rstreams.node.raising_subscriber import hand_over_run
 from rstreams.node.stored_message import Lasting, Stored
 from rstreams.node.subscription import AddressSubscription
 
@@ -143,13 +143,9 @@ class Consumer(AddressSubscription, Settles):
         assert self.on_run is not None, "asked for before"
         run = self.run = Run(claims, iter(encoded))
         try:
-            self.on_run(run)
-        except Exception as error:
-            run.fail(error)
-            end_raised(self.subscriber, error, self.queue.name, self.cancel)
+            hand_over_run(self.on_run, run, self.subscriber, self.queue.name, self.cancel)
         finally:
             self.run = None
-            run.close()
 
     def hold(self) -> Hold:
         """Take a hold on the message that is being handed over."""

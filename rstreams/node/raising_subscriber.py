@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rstreams.abc import Subscriber
+from rstreams.abc import Run, Subscriber
 from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.node")
@@ -30,6 +30,26 @@ def hand_over(
         end_raised(subscriber, error, address, drop)
         return error
     return None
+
+
+def hand_over_run(
+    take: Callable[[Run[bytes]], None],
+    run: Run[bytes],
+    subscriber: Subscriber[bytes],
+    address: str,
+    drop: Callable[[], None],
+) -> None:
+    """Call `take` with a run, as `hand_over` calls `on_next`; messages that it does not take are given back."""
+    try:
+        take(run)
+    except Exception as error:
+        run.fail(error)
+        end_raised(subscriber, error, address, drop)
+    except BaseException as error:
+        run.fail(error)
+        raise
+    finally:
+        run.close()
 
 
 def end_raised(subscriber: Subscriber[bytes], error: Exception, address: str, drop: Callable[[], None]) -> None:

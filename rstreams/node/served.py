@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from rstreams._checks.numbers import require_seconds
@@ -123,13 +123,26 @@ class _Counted(Stage[T, T]):
             return None
 
         def pass_counted(run: Run[T]) -> None:
-            if not self._ended:
-                try:
-                    pass_on(run)
-                finally:
-                    self._served._delivered += run.taken  # noqa: SLF001
+            if self._ended:
+                return
+            if run.drops:
+                pass_on(run.then(self._counted))
+                return
+            before = run.taken  # the rest of a run may come with another call, behind an item that cannot be made
+            try:
+                pass_on(run)
+            except BaseException:
+                before += run.in_hand
+                raise
+            finally:
+                self._served._delivered += run.taken - before  # noqa: SLF001
 
         return pass_counted
+
+    def _counted(self, items: Iterator[T]) -> Iterator[T]:
+        for item in items:
+            self._served._delivered += 1  # noqa: SLF001
+            yield item
 
     def draws(self) -> Callable[[int], list[T]] | None:
         """Return a function that draws items and counts them; see `rstreams._core.fast_paths.draws_of`."""

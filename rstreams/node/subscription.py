@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from rstreams._core.claims import NO_HOLD, Claims
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.run import Run, runs_of
 from rstreams._core.sight import Scannable
 from rstreams.abc import Hold, Subscriber
-from rstreams.node.raising_subscriber import end_raised, hand_over
+from rstreams.node.raising_subscriber import hand_over, hand_over_run
 
 
 class AddressSubscription(Scannable, ABC):
@@ -143,19 +144,15 @@ class OwnDemand(AddressSubscription):
     def _hand_over_run(self, messages: list[bytes], claims: Claims) -> None:
         """Hand over messages that have been asked for; those that the subscriber does not take are given back."""
         run = self._run = Run(claims, iter(messages))
+        take: Callable[[Run[bytes]], None] = self._hand_over_each
+        if self._on_run is not None and len(messages) > 1:
+            take = self._on_run
+            self.demand = take_demand(self.demand, len(messages))
+            self.delivered += len(messages)
         try:
-            if self._on_run is None or len(messages) == 1:
-                self._hand_over_each(run)
-            else:
-                self.demand = take_demand(self.demand, len(messages))
-                self.delivered += len(messages)
-                self._on_run(run)
-        except Exception as error:
-            run.fail(error)
-            end_raised(self.subscriber, error, self._address, self.cancel)
+            hand_over_run(take, run, self.subscriber, self._address, self.cancel)
         finally:
             self._run = None
-            run.close()
 
     def _hand_over_each(self, run: Run[bytes]) -> None:
         for message in run.items():

@@ -72,7 +72,7 @@ def concat_map(
 
 
 class _ConcatMap(OneInner[T, R]):
-    __slots__ = ("_due", "_intake", "_loop", "_receives")
+    __slots__ = ("_due", "_intake", "_loop")
 
     operator = "concat_map"
 
@@ -88,7 +88,6 @@ class _ConcatMap(OneInner[T, R]):
         super().__init__(downstream, function, delay_errors=delay_errors)
         self._intake = Intake[T](prefetch, window)
         self._loop = InTurns(self._go_on)
-        self._receives = False  # the items of a run are being made; the source may end meanwhile
         self._due = 0  # ended streams whose places have not been requested again yet
 
     def on_subscribe(self, subscription: Subscription) -> None:
@@ -106,11 +105,9 @@ class _ConcatMap(OneInner[T, R]):
         """Keep many outer items."""
         if self._ended:
             return
-        self._receives = True
         try:
             self._intake.put_run(run)
         finally:
-            self._receives = False
             self._loop.run()
 
     def on_complete(self) -> None:
@@ -156,9 +153,9 @@ class _ConcatMap(OneInner[T, R]):
 
     def _go_on(self) -> bool:
         """Go to the next stream, or ask for more outer items; return whether there was something to do."""
-        if self._ended or self._current is not None or self._receives:
-            return False
         intake = self._intake
+        if self._ended or self._current is not None or intake.receives:
+            return False
         if intake.asks_ahead and self._ask():
             return True
         if intake.items:

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._codec.data_sections import largest_body, total_bytes
-from rstreams._core.claims import NO_HOLD, Claims, Settles, no_claims
+from rstreams._core.claims import DONE, NO_HOLD, Claims, Settles, no_claims
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
@@ -29,7 +29,7 @@ from rstreams.message import ByteStream, Message, as_is, encode_item
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver, Wake
 from rstreams.protocol.item_numbers import ItemNumbers
-from rstreams.protocol.life import SenderEvent, SenderLife, SenderPhase
+from rstreams.protocol.life import GIVEN_UP, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.outgoing_body import StreamedHead
 from rstreams.protocol.outgoing_holds import WaitingClaims
 from rstreams.protocol.packing import MAX_PACK_BYTES
@@ -218,14 +218,19 @@ class OutgoingItems(Scannable, Generic[T]):
             self.numbers.unsent += run.size
             return
         items: list[Any] = []
+        begin = run.at + 1
         try:
             items.extend(run.items(keeps=True))
         finally:
-            if items:
-                claims = run.keep(len(items))
-                self._keep(items, no_claims(len(items)) if self._settled else claims, run.made)
+            claims = run.keep_since(begin, len(items))
+            if self._life.phase in GIVEN_UP:  # a stage on the way has closed this side
+                self.numbers.unsent += len(items)
+                claims.release()
+            elif items:
+                kept = self._keep(items, no_claims(len(items)) if self._settled else claims, run.made)
                 if self._settled:
-                    claims.done()
+                    claims.end_some(kept + 1, DONE)  # also the one that cannot be encoded, as in `on_next`
+                    claims.release()
                 self._note_items()
 
     def _note_items(self) -> None:
@@ -300,17 +305,13 @@ class OutgoingItems(Scannable, Generic[T]):
         if self._life.phase not in (_LIVE, SenderPhase.ENDING):
             self.numbers.unsent += len(items)
             return  # closed by the publisher's own code, which has them back
-        error = self._keep(items, no_claims(len(items)))
-        if error is not None:
-            self.error = error  # it counts before a later signal of the publisher
-        elif self._life.phase is _LIVE and len(items) < requested:
+        kept = self._keep(items, no_claims(len(items)))
+        if kept == len(items) < requested and self._life.phase is _LIVE:
             self._ledger.take_request_back(requested - len(items))
             self.turn_over = True
 
-    def _keep(
-        self, items: list[Any], claims: Claims, made: dict[Callable[..., Any], list[Any]] | None = None
-    ) -> Exception | None:
-        """Encode items as `on_next` does with one, and keep them; if one cannot be encoded, return the error.
+    def _keep(self, items: list[Any], claims: Claims, made: dict[Callable[..., Any], list[Any]] | None = None) -> int:
+        """Encode items as `on_next` does with one, and keep them, up to one that cannot be encoded; return how many.
 
         Args:
             items: The items.
@@ -322,7 +323,7 @@ class OutgoingItems(Scannable, Generic[T]):
             self.are_bodies = True
             self.payloads += items
             self.holds.put(claims)
-            return None
+            return len(items)
         self._encode_held()
         may_stream = largest < 0 and Message in set(map(type, items))
         encode = self._encode_any if may_stream else self._encode
@@ -331,17 +332,18 @@ class OutgoingItems(Scannable, Generic[T]):
             payloads.extend(self._encoded(items, largest, made) or map(encode, items))
         except Exception as error:  # the caller's own encoder may raise anything
             count = len(payloads)
-            self.payloads += payloads
-            self.holds.put(claims.cut(count))
             self.unencodable = True
             self.numbers.unsent += len(items) - count
+            self.payloads += payloads
+            self.holds.put(claims.cut(count))
             claims.cut(1).fail(error)
             claims.release()
             self._fail(error)
-            return error
+            self.error = error  # it counts before what the publisher has signalled behind the items
+            return count
         self.payloads += payloads
         self.holds.put(claims)
-        return None
+        return len(items)
 
     def _encoded(self, items: list[Any], largest: int, made: dict[Callable[..., Any], list[Any]] | None) -> list[bytes]:
         """Return the messages of a run that are encoded already, also by another link that gets it; else none."""

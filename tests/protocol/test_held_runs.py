@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -207,6 +208,58 @@ def test_an_item_that_cannot_be_encoded_ends_the_stream_behind_those_before_it()
     assert played.end.unencodable
     assert played.detach is not None
     assert played.finished == []
+
+
+@pytest.mark.parametrize("settlement", [Settlement.AT_LEAST_ONCE, Settlement.AT_MOST_ONCE])
+@pytest.mark.parametrize("end", ["complete", "error"])
+def test_an_item_that_cannot_be_encoded_ends_a_stream_that_ends_in_the_same_run(
+    end: str, settlement: Settlement
+) -> None:
+    source, played = sending(settlement=settlement, expose_errors=True)
+    waiting = iter((1, "two", 3))
+
+    def make() -> Iterator[Any]:
+        yield from waiting
+        if end == "complete":
+            source.subscriber.on_complete()
+        else:
+            source.subscriber.on_error(ValueError("later"))
+
+    run = Run(Claims(ToldRun(source.told, source.runs), 0, [1, "two", 3]), make(), waiting=waiting)
+    source.subscriber.on_run(run)
+    run.close()
+    outcome = "TypeError" if settlement is Settlement.AT_LEAST_ONCE else "done"
+    played.driver.turn()
+    accept(played, range(1))
+    assert sorted(source.told, key=repr) == sorted([(1, "done"), ("two", outcome), (3, "release")], key=repr)
+    assert played.transferred == [1]
+    assert played.end.unencodable
+    assert played.detach is not None
+    assert "cannot be encoded" in played.detach.description
+
+
+@pytest.mark.parametrize("close", ["abort", "leave"])
+def test_items_of_a_run_in_which_this_side_closes_are_given_back_or_sent(close: str) -> None:
+    source, played = sending()
+    waiting = iter((1, 2, 3))
+
+    def make() -> Iterator[Any]:
+        for item in waiting:
+            if item == 3:
+                getattr(played.end, close)()
+                return
+            yield item
+
+    run = Run(Claims(ToldRun(source.told, source.runs), 0, [1, 2, 3]), make(), waiting=waiting)
+    source.subscriber.on_run(run)
+    run.close()
+    played.driver.turn()
+    if close == "leave":
+        assert played.transferred == [1, 2]
+        accept(played, range(2))
+    ended = "release" if close == "abort" else "done"
+    assert sorted(source.told) == [(1, ended), (2, ended), (3, "done")]
+    assert played.end.unsettled == 0
 
 
 def test_a_run_that_crosses_the_end_is_given_back() -> None:

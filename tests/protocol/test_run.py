@@ -136,6 +136,64 @@ def test_items_that_need_no_outcome_have_no_holds() -> None:
     run.close()
 
 
+def test_no_more_are_kept_than_were_made_unless_the_run_waits() -> None:
+    source = Source()
+    run = source.run(4)
+    next(run.items())
+    kept = run.keep(4)
+    assert (len(kept), len(run.keep(4))) == (1, 0)
+    run.close()
+    kept.done()
+    assert source.outcomes == {0: "done", 1: "released", 2: "released", 3: "released"}
+    waits = Run(Claims(source, 7, "ab"), iter("ab"), waits=True)
+    assert (len(waits.keep(9)), len(waits.keep(9)), waits.end()) == (2, 0, 2)
+
+
+def test_behind_a_filter_items_are_kept_only_if_they_were_made_to_be_kept() -> None:
+    run = Source().run(4).then(odd, drops=True)
+    assert list(run.items()) == [1, 3]
+    with pytest.raises(RuntimeError, match="keeps=True"):
+        run.keep(2)
+
+
+@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("seed", range(50))
+def test_who_keeps_all_items_has_their_claims_in_order_whatever_was_held_or_taken_before(
+    seed: int, *, drops: bool
+) -> None:
+    random = Random(seed)  # noqa: S311 - to come again, not to be secret
+    source, size = Source(), random.randint(1, 9)
+    run = source.run(size)
+    of_stage, of_sink, ends = claims_of(run), claims_of(run), list[Any]()
+
+    def watch(items: Iterator[int]) -> Iterator[int]:
+        for item in items:
+            what = random.choice(["nothing", "hold", "keep"])
+            if what == "hold":
+                ends.append(run.hold())
+            elif what == "keep":
+                run.keep_last(of_stage)
+                run.keep_last(of_stage)
+            if not drops or item % 2:
+                yield item
+
+    run = run.then(watch, drops=drops)
+    before, kept = random.randint(0, size), list[int]()
+    for _ in zip(range(before), run.items(keeps=random.random() < 0.5), strict=False):
+        if random.random() < 0.3:
+            ends.append(run.hold())
+    run.put_into(kept, of_sink)
+    assert run.end() == size
+    assert len(of_sink) == len(kept)
+    for each in (*ends, of_stage):
+        each.done()
+    assert source.outcomes == dict.fromkeys(set(range(size)) - set(kept), "done")
+    errors = {item: ValueError(item) for item in kept}
+    for item in kept:
+        of_sink.take().fail(errors[item])
+    assert source.outcomes == {**dict.fromkeys(range(size), "done"), **errors}
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_each_place_has_one_outcome(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - to come again, not to be secret
