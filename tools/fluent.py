@@ -188,7 +188,7 @@ class Face(ABC):
 
 
 class StreamFace(Face):
-    """The methods of `Stream`, for trio and for asyncio, which call the functions."""
+    """The methods of `Stream`, which call the functions."""
 
     def _body(self, name: str, kind: str, arguments: list[str], *, wraps: bool) -> str:
         source = ["self._source"] if kind == "operators" else []
@@ -366,7 +366,6 @@ def _names_in(text: str) -> set[str]:
 def files() -> dict[Path, str]:
     """Return the text of every file that this tool writes."""
     stream = StreamFace("Stream", PACKAGE / "stream" / "_stream.py", ("sources", "operators"), refers=False)
-    asyncio = StreamFace("Stream", PACKAGE / "aio" / "_stream.py", ("sources", "operators"))
     blocking = BlockingFace("BlockingStream", PACKAGE / "blocking" / "_stream.py", ("operators",), NOT_BLOCKING)
     return {
         PACKAGE / "operators" / "__init__.py": package_list(
@@ -377,7 +376,6 @@ def files() -> dict[Path, str]:
             "sources", "Sources, one in each file: functions that return a publisher without an upstream."
         ),
         stream.file: class_file(stream),
-        asyncio.file: class_file(asyncio),
         blocking.file: class_file(blocking),
     }
 

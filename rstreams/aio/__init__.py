@@ -17,13 +17,13 @@ from rstreams.aio._requester import Requester
 from rstreams.aio._scope import Scope
 from rstreams.aio._sender import Receipt, Sender
 from rstreams.aio._service import run
-from rstreams.aio._stream import ConnectableStream, GroupedStream, Stream
 from rstreams.errors import RStreamsError
 from rstreams.message import ByteStream, Message
 from rstreams.net.connection import Delivery, PublishResult
 from rstreams.net.links.failures import DeadLetters
 from rstreams.net.transport.reconnect import Reconnect
 from rstreams.operators.pausable import Valve
+from rstreams.stream import ConnectableStream, GroupedStream, Stream
 
 __all__ = [
     "ByteStream",

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Literal, TypeVar, Unpack, overload
@@ -16,16 +16,14 @@ from rstreams.aio._bound import bound_handler, bound_items, bound_tokens, readab
 from rstreams.aio._guest import Guest, guest_run
 from rstreams.aio._management import Management
 from rstreams.aio._requester import Requester
-from rstreams.aio._scope import ASYNCIO, Scope
+from rstreams.aio._scope import Scope
 from rstreams.aio._sender import Sender
-from rstreams.aio._stream import Stream
-from rstreams.message import Message, decode_body
+from rstreams.message import Message
 from rstreams.net.cbs.tokens import require_token_source
 from rstreams.net.connection import Connection as TrioConnection
 from rstreams.net.connection import Delivery, PublishResult, SettlementName
 from rstreams.net.dialects import Dialect
 from rstreams.net.links.draining import Drained
-from rstreams.net.links.effectively_once import decode_unstamped
 from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender as TrioSender
 from rstreams.net.links.sender import SenderPublisher
@@ -36,6 +34,7 @@ from rstreams.net.request_reply.requester import Requester as TrioRequester
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.signatures import like, like_method, shown_like
+from rstreams.stream import Stream
 
 T = TypeVar("T")
 
@@ -130,7 +129,7 @@ class Connection:
     @shown_like(TrioConnection.stream)
     def stream(self, address: str, **options: Any) -> Stream[Any]:
         """Return the stream of items from `address`; see `rstreams.Connection.stream`."""
-        return Stream(self._connection.stream(address, **options))
+        return self._connection.stream(address, **options)
 
     @overload
     def messages(
@@ -145,7 +144,7 @@ class Connection:
     @shown_like(TrioConnection.messages)
     def messages(self, address: str, **options: Any) -> Stream[Any]:
         """Return the stream of whole messages from `address`; see `rstreams.Connection.messages`."""
-        return self.stream(address, decode=decode_unstamped, **options)
+        return self._connection.messages(address, **options)
 
     @like_method(TrioConnection.streamed_messages)
     def streamed_messages(self, address: str, **options: Any) -> Stream[Message]:
@@ -154,27 +153,16 @@ class Connection:
         A body of bytes is read by `async for chunk in message.body`; see `rstreams.Connection.streamed_messages`.
         """
         messages = self._connection.streamed_messages(address, **options)
-        return Stream(messages.map(lambda message: readable(self._guest, message)))
+        return messages.map(lambda message: readable(self._guest, message))
 
-    async def consume(
-        self,
-        address: str,
-        handler: Callable[[Any], Awaitable[object]] | Callable[[Any], object],
-        *,
-        concurrency: int = 1,
-        settlement: Literal["at_least_once", "effectively_once"] = "at_least_once",
-        decode: Callable[[bytes], Any] = decode_body,
-        **options: Unpack[StreamOptions],
-    ) -> None:
+    @like_method(TrioConnection.consume)
+    async def consume(self, address: str, handler: Callable[[Any], object], **options: Any) -> None:
         """Call `handler` with each item from `address` until the stream ends; the call's end settles the item.
 
         Args:
             address: The peer's name for the source.
             handler: A coroutine function, or a function. It must not block the loop: run blocking code in a thread, by
                 `await asyncio.to_thread(function, item)`.
-            concurrency: The most items in `handler` at a time.
-            settlement: As for `rstreams.Connection.consume`.
-            decode: As for `rstreams.Connection.consume`.
             **options: As for `rstreams.Connection.consume`.
 
         Credit: At most `concurrency` items that have not been handled are asked for.
@@ -182,8 +170,7 @@ class Connection:
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any asyncio task of the connection's loop; waits. `handler` runs in the scope of this call.
         """
-        named: Any = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
-        await self._connection._consume(ASYNCIO, address, handler, named)  # noqa: SLF001 - the same on another ground
+        await self._connection.consume(address, handler, **options)
 
     @like_method(TrioConnection.publish)
     async def publish(self, address: str, items: Publisher[Any], **options: Any) -> PublishResult:

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from rstreams.aio._guest import Guest
-from rstreams.aio._stream import Stream
 from rstreams.net.request_reply.requester import Requester as TrioRequester
 from rstreams.runtime.signatures import like_method
+from rstreams.stream import Stream
 
 T = TypeVar("T")
 
@@ -48,4 +48,4 @@ class Requester(Generic[T]):
     @like_method(TrioRequester.stream)
     def stream(self, item: Any, **options: Any) -> Stream[T]:  # noqa: ANN401 - likewise
         """Return the stream of the replies to a request, which is sent for each subscription."""
-        return Stream(self._requester.stream(item, **options))
+        return self._requester.stream(item, **options)

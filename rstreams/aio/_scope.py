@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from contextvars import Token
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 import trio
 
@@ -16,6 +16,8 @@ from rstreams.abc import Event, Scheduler
 from rstreams.aio._scheduler import AsyncioEvent, AsyncioScheduler, TaskInLoop
 from rstreams.errors import RStreamsError
 from rstreams.runtime.failures import unwrap
+from rstreams.runtime.ground import GROUNDS
+from rstreams.runtime.scope import in_asyncio
 
 
 def require_asyncio() -> asyncio.Task[object]:
@@ -164,9 +166,9 @@ class AsyncioGround:
     """What a terminal needs of asyncio; see `rstreams.runtime.ground.Ground`."""
 
     @staticmethod
-    def require() -> None:
-        """Raise `RuntimeError` outside of an asyncio task."""
-        require_asyncio()
+    def runs_here() -> bool:
+        """Tell whether this is an asyncio task."""
+        return in_asyncio() and asyncio.current_task() is not None
 
     @staticmethod
     def scope() -> Scope:
@@ -198,4 +200,4 @@ class AsyncioGround:
         return RuntimeError(text)
 
 
-ASYNCIO: Final = AsyncioGround()
+GROUNDS.append(AsyncioGround())

@@ -42,7 +42,7 @@ from rstreams.protocol.credit import require_pack, require_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
 from rstreams.runtime.context_managers import async_entered
-from rstreams.runtime.ground import TRIO, Ground
+from rstreams.runtime.ground import ground_here
 from rstreams.stream import Stream
 
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
@@ -311,14 +311,6 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
-        named = {"concurrency": concurrency, "settlement": settlement, "decode": decode, **options}
-        await self._consume(TRIO, address, handler, named)
-
-    async def _consume(
-        self, ground: Ground, address: str, handler: Callable[[Any], object], options: dict[str, Any]
-    ) -> None:
-        """Do what `consume` does, by trio or by asyncio."""
-        concurrency, settlement, decode = (options.pop(name) for name in ("concurrency", "settlement", "decode"))
         require_function("consume", "handler", handler)
         refuse_generator("consume", "handler", handler)
         require_function("consume", "decode", decode)
@@ -332,7 +324,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)
         items = self.stream(address, decode=decode, settlement=settlement, **options)
-        handling = Handling(handler, address, options.get("on_failure", "fail"), self._links.at_work, ground)
+        handling = Handling(handler, address, options.get("on_failure", "fail"), self._links.at_work, ground_here())
         await handling.of(items, concurrency, window)
 
     async def publish(

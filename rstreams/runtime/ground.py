@@ -1,4 +1,4 @@
-"""What terminals need of the loop that they run in: trio here, asyncio in `rstreams.aio`."""
+"""What terminals need of the loop that they run in: trio, or asyncio if `rstreams.aio` is imported."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Scoped(Protocol):
 class Ground(Protocol):
     """A kind of event loop, as a terminal sees it."""
 
-    def require(self) -> None:
-        """Raise `RuntimeError` where the loop does not run; it says what to use there."""
+    def runs_here(self) -> bool:
+        """Tell whether this is a task of such a loop."""
         ...
 
     def scope(self) -> AbstractAsyncContextManager[Scoped]:
@@ -55,7 +55,7 @@ class Ground(Protocol):
 class TrioGround:
     """What a terminal needs of trio."""
 
-    require = staticmethod(require_trio)
+    runs_here = staticmethod(trio.lowlevel.in_trio_task)
     scope = Scope
     event = trio.Event
     checkpoint = staticmethod(trio.lowlevel.checkpoint)
@@ -65,3 +65,18 @@ class TrioGround:
 
 
 TRIO: Final = TrioGround()
+
+GROUNDS: Final[list[Ground]] = [TRIO]
+"""The loops that terminals run in; `rstreams.aio` adds that of asyncio."""
+
+
+def ground_here() -> Ground:
+    """Return the loop whose task this is.
+
+    Errors: `RuntimeError` outside of a task; it says what to use there.
+    """
+    for ground in GROUNDS:
+        if ground.runs_here():
+            return ground
+    require_trio()
+    return TRIO

@@ -17,7 +17,7 @@ from rstreams._core.demand import SLICE
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Publisher
-from rstreams.runtime.ground import TRIO, Ground
+from rstreams.runtime.ground import Ground, ground_here
 from rstreams.runtime.items import Items
 from rstreams.sinks.buffer_sink import BufferSink
 from rstreams.sinks.first_sink import FirstSink
@@ -31,9 +31,10 @@ _MANY: Final = 256
 """The most items that a loop gives out without a look at the clock, however quick the ones before were."""
 
 
-async def to_list(source: Publisher[T], ack: GatherAck = "within_window", ground: Ground = TRIO) -> list[T]:
+async def to_list(source: Publisher[T], ack: GatherAck = "within_window") -> list[T]:
     """Return all items of `source`."""
     require_choice("to_list", "ack", ack, GatherAck)
+    ground = ground_here()
     bell = _Bell(ground)
     sink = ListSink[T](bell.ring, ack)
     with _settled(sink):
@@ -41,15 +42,16 @@ async def to_list(source: Publisher[T], ack: GatherAck = "within_window", ground
     return sink.items
 
 
-async def for_each(source: Publisher[T], function: Callable[[T], object], ground: Ground = TRIO) -> None:
+async def for_each(source: Publisher[T], function: Callable[[T], object]) -> None:
     """Call `function` with every item of `source`."""
+    ground = ground_here()
     bell = _Bell(ground)
     await _drain(source, ForEachSink(bell.ring, function), bell, ground)
 
 
-async def first_or_none(source: Publisher[T], ground: Ground = TRIO) -> T | None:
+async def first_or_none(source: Publisher[T]) -> T | None:
     """Return the first item of `source`, and request no other."""
-    ground.require()
+    ground = ground_here()
     bell = _Bell(ground)
     sink = FirstSink[T](bell.ring)
     sink.request(1)
@@ -74,7 +76,6 @@ def _settled(sink: ListSink[Any] | FirstSink[Any]) -> Iterator[None]:
 
 async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell, ground: Ground) -> None:
     """Keep `sink` supplied with demand until it has ended."""
-    ground.require()
     half = SLICE // 2
     sink.request(SLICE, top_up_at=half)
     await ground.checkpoint_if_cancelled()
@@ -102,8 +103,9 @@ async def _subscribed(source: Publisher[T], sink: Sink[T], ground: Ground) -> As
 
 
 @asynccontextmanager
-async def open_items(source: Publisher[T], window: int | None, ground: Ground = TRIO) -> AsyncIterator[OpenItems[T]]:
+async def open_items(source: Publisher[T], window: int | None) -> AsyncIterator[OpenItems[T]]:
     """Subscribe to `source` and give its items to the body one by one."""
+    ground = ground_here()
     bell = _Bell(ground)
     sink = BufferSink[T](bell.ring, window)
     async with ground.scope():

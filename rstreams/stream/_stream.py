@@ -60,7 +60,8 @@ class Stream(NotIterable, Generic[T_co]):
 
     A stream is a description: nothing happens before something subscribes to it, and each subscriber gets a run of its
     own. Terminals and `open` run it in a scope of their own, which ends with them. They raise a failure of the stream
-    unchanged, never in an exception group.
+    unchanged, never in an exception group. Their task is one of trio, or of asyncio in a program that imports
+    `rstreams.aio`. Async functions given to operators run in the same kind of task.
 
     Args:
         publisher: The source of the items: any object with `subscribe`.
@@ -213,7 +214,7 @@ class Stream(NotIterable, Generic[T_co]):
         It is a tree for each run, with the subscriber's side first. For each stage it has the items requested,
         delivered, owed and kept. It also tells which stage all others wait for. A look costs the pipeline nothing.
 
-        Context: Any task of the trio run that the stream runs in.
+        Context: Any task of the loop that the stream runs in.
 
         Example:
             >>> numbers = Stream.range(3).name("numbers").merge(Stream.never())
@@ -250,7 +251,7 @@ class Stream(NotIterable, Generic[T_co]):
         Errors: `ConfigError` if `window` is less than 1. The loop raises the stream's error, after the items that came
             before it.
         Cancels: Leaving the block cancels the subscription and all its tasks.
-        Context: A trio task; the same task must enter the block, loop and leave it.
+        Context: A task; it must be the same that enters the block, loops and leaves it.
         """
         return Opening(terminals.open_items(self._source, require_open_window(window)))
 
@@ -270,7 +271,7 @@ class Stream(NotIterable, Generic[T_co]):
             window cannot hold all items (as many as `take` lets through, or without limit), or whose items come
             settled.
         Cancels: The items are given back (released).
-        Context: A trio task; other tasks run between slices of at most 1,024 items.
+        Context: A task; other tasks run between slices of at most 1,024 items.
         """
         return await terminals.to_list(self._source, ack)
 
@@ -281,7 +282,7 @@ class Stream(NotIterable, Generic[T_co]):
 
         Errors: Raises the stream's error.
         Cancels: An item that has come is given back (released).
-        Context: A trio task.
+        Context: A task.
         """
         return await terminals.first_or_none(self._source)
 
@@ -297,7 +298,7 @@ class Stream(NotIterable, Generic[T_co]):
         Errors: Raises the stream's error. An exception that `function` raises fails the item, cancels the subscription
             and leaves this call. A `function` that returns a generator, or a coroutine that is not awaited, is a
             `TypeError`.
-        Context: A trio task; other tasks run between slices of at most 1,024 items.
+        Context: A task; other tasks run between slices of at most 1,024 items.
         """
         if _is_async(function):
             async with self.open() as items:

@@ -39,7 +39,6 @@ def test_types_of_streams() -> None:
     assert_type(numbers.partition(lambda x: x, 2), tuple[Stream[int], ...])
     assert_type(numbers.zip(words), Stream[tuple[int, str]])
     assert_type(numbers.merge(words), Stream[int | str])
-    assert_type(Stream(rstreams.Stream.of(1)), Stream[int])
     assert_type(asyncio.run(numbers.to_list()), list[int])
     assert_type(asyncio.run(numbers.first_or_none()), int | None)
 

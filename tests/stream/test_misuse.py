@@ -74,10 +74,6 @@ def _entered(make: Callable[[], Any]) -> Callable[[], Awaitable[object]]:
 
 
 RUNNING: dict[str, Callable[[], Awaitable[object]]] = {
-    "to_list": STREAM.to_list,
-    "first_or_none": STREAM.first_or_none,
-    "for_each": lambda: STREAM.for_each(print),
-    "open": _entered(STREAM.open),
     "connect": _entered(lambda: rstreams.connect("amqp://127.0.0.1:1")),
     "Node": _entered(rstreams.Node),
     "Scope": _entered(rstreams.Scope),
