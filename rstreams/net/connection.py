@@ -29,7 +29,7 @@ from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start
 from rstreams.net.links.publication import end_of, stamper_for
-from rstreams.net.links.remote_stream import LinkPublisher, ReceivingOptions, StreamOptions
+from rstreams.net.links.remote_stream import LinkPublisher, LinkSource, StreamOptions
 from rstreams.net.links.sender import Sender, SenderPublisher
 from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
 from rstreams.net.links.sight import Sight
@@ -41,6 +41,7 @@ from rstreams.protocol.byte_bound import require_window_bytes
 from rstreams.protocol.credit import require_pack, require_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.ground import ground_here
 from rstreams.stream import Stream
@@ -202,25 +203,28 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_flag("", "expose_errors", expose_errors)
         manual = settlement == "manual"
         first_window = require_window(WINDOW if window is None else window)
-        options = ReceivingOptions(
-            address=address,
+        receiving = ReceivingOptions(
+            decode=decode,
             window=first_window,
             window_grows=window is None and window_bytes is None and dedup_window is None,
+            window_bytes=require_window_bytes(window_bytes),
+            on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
+            pack_items=require_pack(pack_items, first_window),
+        )
+        source = LinkSource(
+            address=address,
+            receiving=receiving,
             settlement=Settlement.AT_LEAST_ONCE if manual else settlement_named(settlement, "manual"),
             remembered=remembered_for(settlement, dedup_window, first_window),
-            decode=decode,
             manual=manual,
-            on_failure=strategy_for(on_failure, address, self._links.dead_letters_to, expose=expose_errors),
             browse=require_flag("", "browse", browse),
             filters=require_filters(filters),
             capabilities=require_capabilities(capabilities),
-            pack_items=require_pack(pack_items, first_window),
-            window_bytes=require_window_bytes(window_bytes),
             start=require_start(start, browse=browse),
             group=require_group(group, browse=browse),
             subscription=require_subscription(self._links, subscription, browse=browse, start=start, group=group),
         )
-        return Stream(LinkPublisher(self._links, options))
+        return Stream(LinkPublisher(self._links, source))
 
     @overload
     def messages(
@@ -395,13 +399,15 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             call,
             address,
             items if encoding is None else operators.map(items, encoding.__call__),
-            encode=message_encoder("publish", encode, self.dialect, durable=durable, encoded=encoded),
-            settlement=settlement_named(settlement),
-            fail_on_refusal=True,
-            expose_errors=expose_errors,
+            SendingOptions(
+                encode=message_encoder("publish", encode, self.dialect, durable=durable, encoded=encoded),
+                settlement=settlement_named(settlement),
+                fail_on_refusal=True,
+                expose_errors=expose_errors,
+                pack_items=require_pack(pack_items),
+                linger_s=linger_s,
+            ),
             capabilities=require_capabilities(capabilities),
-            pack_items=require_pack(pack_items),
-            linger_s=linger_s,
             stamper=stamper_for(settlement, producer_id, first_sequence),
         )
         return await end_of(call, sending, encoding, on_end)
@@ -444,10 +450,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             f"sender({address!r})",
             address,
             sender,
-            encode=encoded_once(message_of),
-            settlement=mode,
-            fail_on_refusal=False,
-            expose_errors=False,
+            SendingOptions(encode=encoded_once(message_of), settlement=mode),
             capabilities=require_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,

@@ -35,6 +35,7 @@ from rstreams.node.stealable import BeginningSubscriber, NamedSubscriber
 from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
@@ -307,24 +308,21 @@ class NodeLinks:
         make = KeptSubscriber[Any] if supply.keep_s else NamedSubscriber if supply.named else begins
         stamps = bool(supply.keep_s) and ONCE in frame.properties
         encode: Callable[[Any], bytes] = as_is if supply.encoded else encode_item
-        end: LinkSubscriber[Any] = make(
-            supply.publisher,
+        options = SendingOptions(
             encode=Stamper(str(_machine.fresh_uuid())).stamping(encode) if stamps else encode,
-            encodes_body=not supply.encoded and not stamps,
             settlement=frame.settlement,
-            settle_before_detach=False,
-            fail_on_refusal=False,
             expose_errors=self._options.expose_errors,
-            on_finished=lambda error: self._on_consumer_gone(end, name, supply, error),
             resends=supply.keep_s > 0,
             pack_items=DEFAULT_PACK_ITEMS,
             open_body=None if supply.encoded else open_body,
-            max_unsettled=self._options.unsettled.items,
-            max_unsettled_bytes=self._options.unsettled.size,
+            unsettled=self._options.unsettled,
             share=driver.share,
             size=supply.size,
             finish_later=self.gone_consumers.add,
             refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
+        )
+        end: LinkSubscriber[Any] = make(
+            supply.publisher, options, lambda error: self._on_consumer_gone(end, name, supply, error)
         )
         (self.consumers if supply.sees_through else self.served)[end] = None
         if isinstance(end, KeptSubscriber):
@@ -362,14 +360,13 @@ class NodeLinks:
     def _attach_producer(
         self, client: Client, driver: LinkDriver, frame: Attach, address: Address, producer: Subscriber[bytes]
     ) -> None:
-        end = LinkSubscription(
-            producer,
+        options = ReceivingOptions(
             decode=without_delivery_annotations,
             window=WINDOW,
-            on_raised=_log_raised,
             pack_items=self._options.pack_items,
             window_bytes=self._options.window_bytes,
         )
+        end = LinkSubscription(producer, options, _log_raised)
         (self.repliers if address.open_while_draining else self.producers)[end] = None
         self.attached.add(end, address.name, client, driver.peer_container, frame.name)
         self._temporaries.sends(address.name, end)

@@ -52,12 +52,14 @@ Spec: AMQP 1.0 section 2.6.7 (flow control); Reactive Streams 1.1, 3.8, 3.17.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from rstreams._checks.numbers import require_count
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.windows import GROWN_WINDOW
 from rstreams.protocol.byte_bound import ByteBound
+from rstreams.protocol.frames import Flow
 
 MAX_CREDIT: Final = 2**31 - 1
 """The most link credit that the engine can hold: it is a C int."""
@@ -102,23 +104,35 @@ class CreditLedger:
         grows: Whether `fit` makes the window larger while items are small.
         pack: The most items a delivery carries.
         bound: The bytes on hand, if they are limited.
+        suspended: Whether no credit is granted, and unused credit is withdrawn.
+        answers_drain: Whether the sender can give credit back.
     """
 
     __slots__ = (
+        "_asked",
+        "_draining",
         "_least",
         "_renews_evenly",
+        "answers_drain",
         "bound",
         "buffered",
         "demand",
         "grows",
         "pack",
         "renews_at_zero",
+        "suspended",
         "unsettled",
         "window",
     )
 
     def __init__(
-        self, window: int, *, grows: bool = False, renews_at_zero: bool = False, window_bytes: int = 0
+        self,
+        window: int,
+        *,
+        grows: bool = False,
+        renews_at_zero: bool = False,
+        window_bytes: int = 0,
+        answers_drain: bool = True,
     ) -> None:
         """Start without demand.
 
@@ -127,6 +141,7 @@ class CreditLedger:
             grows: See the attribute.
             renews_at_zero: Whether no credit is granted while some is left; some peers would send too much otherwise.
             window_bytes: The most bytes buffered, unsettled and expected together; 0 for any number.
+            answers_drain: See the attribute.
 
         Errors: `ConfigError` unless 1 <= window <= 2^31-1 items.
         """
@@ -139,6 +154,10 @@ class CreditLedger:
         self.demand = 0
         self.buffered = 0
         self.unsettled = 0
+        self.suspended = False
+        self.answers_drain = answers_drain
+        self._asked: list[Callable[[], None]] = []  # drains that have not begun
+        self._draining: list[Callable[[], None]] | None = None  # the drain in progress; empty for `suspended`
 
     def fit(self, size: int, items: int) -> None:
         """Make the window larger, or as it was at first, for items such as these `items`, of `size` bytes together."""
@@ -198,6 +217,41 @@ class CreditLedger:
         if self._renews_evenly and grant > step and room <= wanted and (credit or room < self.window):
             grant -= grant % step
         return grant
+
+    def drain(self, on_drained: Callable[[], None]) -> None:
+        """Drain the credit with the next flow."""
+        self._asked.append(on_drained)
+
+    @property
+    def drains(self) -> bool:
+        """Whether a drain is in progress."""
+        return self._draining is not None
+
+    @property
+    def may_grant(self) -> bool:
+        """Whether credit may be granted as soon as there is room."""
+        return not self.suspended and self._draining is None
+
+    def next_flow(self, credit: int) -> Flow | None:
+        """Return the flow that grants or drains credit now, on top of `credit`; None: there is nothing to say."""
+        if self._draining is not None:
+            return None
+        granted = 0 if self.suspended else self.grant(credit)
+        if self._asked or (self.suspended and credit > 0 and self.answers_drain):
+            self._draining, self._asked = self._asked, []
+            return Flow(credit + granted, drain=True) if credit + granted > 0 else None
+        return Flow(credit + granted) if granted else None
+
+    def end_drain(self, credit: int) -> list[Callable[[], None]] | None:
+        """End the drain in progress, if all its credit is used up or given back; return who is to be told, then."""
+        if credit > 0 or self.buffered:
+            return None
+        calls, self._draining = self._draining, None
+        return calls
+
+    def forget_link(self) -> None:
+        """Start a drain that was in progress again: the link is lost."""
+        self._asked, self._draining = [*(self._draining or ()), *self._asked], None
 
     def starves(self, credit: int, at_most: int) -> bool:
         """Return whether more items are wanted than are on their way, and only the items in hand prevent a grant.

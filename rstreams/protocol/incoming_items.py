@@ -1,4 +1,4 @@
-"""The received items of a link: kept until they are wanted, then handed over and held.
+"""The signals of a receiving end, and its items: kept until they are wanted, then handed over and held.
 
 Theory of operation. An item goes through four places:
 
@@ -25,13 +25,15 @@ from rstreams._core.claims import NO_HOLD, Claims, Settles, no_claims
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.run import Run, runs_of
 from rstreams.abc import Hold, Subscriber
+from rstreams.message import decode_body
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.delivery import FailureStrategy
+from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Transfer
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.item_buffer import ItemBuffer, ReceivedRun
 from rstreams.protocol.joined_message import JoinedMessage, size_of
-from rstreams.protocol.life import ReceiverLife, ReceiverPhase
+from rstreams.protocol.life import ReceiverEvent, ReceiverLife, ReceiverPhase
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.packing import PackedMessages, unpack
 
 T = TypeVar("T")
@@ -49,13 +51,14 @@ class IncomingItems(Generic[T]):
 
     Attributes:
         buffer: The items that have not been handed over.
-        emitting: Whether items are being handed to the subscriber.
+        emitting: Whether the subscriber is in a signal. It gets one signal after the other (1.3).
+        work_waits: Whether the subscription has put off its work until the signal has returned.
         delivered: How many items have been handed over.
+        source: Gets the outcomes of items that are handed over.
     """
 
     __slots__ = (
         "_decode",
-        "_decodes_body",
         "_forgets_link",
         "_give_up",
         "_ledger",
@@ -67,73 +70,88 @@ class IncomingItems(Generic[T]):
         "_on_run",
         "_outcomes",
         "_run",
-        "_settles",
         "_skipped",
-        "_slice_is_over",
         "_subscriber",
         "_waits",
         "_wake",
         "buffer",
         "delivered",
         "emitting",
+        "source",
+        "work_waits",
     )
 
     def __init__(
         self,
         subscriber: Subscriber[T],
+        options: ReceivingOptions[T],
         ledger: CreditLedger,
         life: ReceiverLife,
         outcomes: IncomingOutcomes,
-        settles: Settles,
         *,
-        decode: Callable[[bytes], T],
-        decodes_body: bool,
-        on_failure: FailureStrategy,
         give_up: Callable[[BaseException], None],
         on_raised: Callable[[BaseException], None],
-        slice_is_over: Callable[[], bool],
         wake: Callable[[], None],
-        on_handed_over: Callable[[bytes], None] | None = None,
     ) -> None:
         """Start without items.
 
         Args:
-            subscriber: Gets the items.
+            subscriber: Gets the signals.
+            options: Those of the link.
             ledger: Knows the demand, and counts the items on hand.
-            life: The life of the end; in its silent phase no items are handed over.
+            life: The life of the end; in its silent phase there are no signals.
             outcomes: Collects the outcomes of the items.
-            settles: Gets the outcomes of held items.
-            decode: Makes an item from an encoded message.
-            decodes_body: Whether `decode` returns the body of the message and does nothing else.
-            on_failure: Decides the outcome of an item whose processing failed.
             give_up: Ends the subscription with an error.
-            on_raised: Called with an exception that the subscriber raised.
-            slice_is_over: Tells whether other links should have their turn.
+            on_raised: Called with an exception that the subscriber raised, which the specification forbids (2.13).
             wake: Makes the subscription work soon.
-            on_handed_over: Called with the last message of each run that was handed over; None: not used.
         """
         self.buffer = ItemBuffer()
         self.emitting = False
+        self.work_waits = False
         self.delivered = 0
+        self.source: Settles = outcomes
         self._subscriber = subscriber
         self._ledger = ledger
         self._life = life
         self._outcomes = outcomes
-        self._settles = settles
-        self._decode = decode
-        self._decodes_body = decodes_body
-        self._on_failure = on_failure
+        self._decode = options.decode
+        self._on_failure = options.on_failure
         self._give_up = give_up
         self._on_raised = on_raised
-        self._slice_is_over = slice_is_over
         self._wake = wake
-        self._on_handed_over = on_handed_over
+        self._on_handed_over = options.on_handed_over
         self._forgets_link = False  # a link was lost while items were being handed over
         self._next_look = 1  # the number of items after which it looks at the time
         self._on_run = runs_of(subscriber)
         self._waits = ledger.bound is None
         self._run: Run[T] | None = None  # the items in hand
         self._skipped = 0  # items that could not be decoded, if the subscription goes on
+
+    # signals that are not items
+
+    def signal(self, call: Callable[[], None]) -> None:
+        """Call a function of the subscriber, which may raise anything: the connection must go on."""
+        before, self.emitting = self.emitting, True
+        try:
+            call()
+        except Exception as error:
+            self._raised(error)
+        finally:
+            self.emitting = before
+        if self.work_waits and not before:
+            self.work_waits = False
+            self._wake()
+
+    def end(self, error: BaseException | None) -> None:
+        """Signal `on_error`, or `on_complete` if there is no error."""
+        subscriber = self._subscriber
+        self.signal(subscriber.on_complete if error is None else lambda: subscriber.on_error(error))
+
+    def _raised(self, error: BaseException) -> None:
+        """Cancel the subscription of a subscriber that has raised `error`."""
+        self._life.on(ReceiverEvent.SILENCE)
+        self._on_raised(error)
+        self._wake()
 
     # how they come
 
@@ -165,8 +183,8 @@ class IncomingItems(Generic[T]):
 
     # how they are handed over
 
-    def hand_over(self) -> None:
-        """Hand over items for which there is demand."""
+    def hand_over(self, driver: Driver | None) -> None:
+        """Hand over items for which there is demand; `driver` says when other links should have their turn."""
         ledger, buffer = self._ledger, self.buffer
         life = self._life
         if self.emitting or not ledger.buffered or life.phase is _SILENT:
@@ -180,7 +198,7 @@ class IncomingItems(Generic[T]):
                 deliveries, payloads = buffer.take(min(wanted, self._next_look))
                 wanted -= len(payloads)
                 self._hand_over(take, deliveries, payloads)
-                if wanted and self._slice_is_over():
+                if wanted and driver is not None and driver.slice_is_over():
                     if all_wanted - wanted < _MANY:
                         self._next_look = 1
                     self._wake()
@@ -189,7 +207,7 @@ class IncomingItems(Generic[T]):
         finally:
             if wanted:
                 ledger.take_back(wanted)
-            self.emitting = self._outcomes.awaited = False
+            self.emitting = self._outcomes.awaited = self.work_waits = False  # its caller works next
             if self._skipped:
                 self.delivered -= self._skipped
                 ledger.request(self._skipped)
@@ -205,7 +223,7 @@ class IncomingItems(Generic[T]):
         settled, epoch = deliveries[0] is None, self._outcomes.losses
         if not settled and self._on_failure.forward is not None:
             self._outcomes.keep_payloads(epoch, deliveries, payloads)
-        claims = no_claims(len(payloads)) if settled else Claims(self._settles, epoch, deliveries)
+        claims = no_claims(len(payloads)) if settled else Claims(self.source, epoch, deliveries)
         waiting, items = self._decoded(payloads)
         waits = self._waits and items is not waiting
         run = self._run = Run(claims, items, waiting=waiting, waits=waits, refuse=self._refuse_kept)
@@ -216,14 +234,14 @@ class IncomingItems(Generic[T]):
                     take(run)
                 except Exception as error:
                     if run.at == before or not run.in_hand:  # not of an item: the subscriber is broken
-                        self._on_raised(error)
+                        self._raised(error)
                         break
                     before = run.at
                     self._refuse(run, error)
                     continue
                 except BaseException as error:
                     run.fail(error)
-                    self._on_raised(error)
+                    self._raised(error)
                     raise
                 break
         finally:
@@ -238,7 +256,7 @@ class IncomingItems(Generic[T]):
                 on_next(item)
             except Exception as error:
                 run.fail(error)
-                self._on_raised(error)
+                self._raised(error)
                 return
             if life.phase is _SILENT:
                 return
@@ -272,7 +290,7 @@ class IncomingItems(Generic[T]):
     def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
         """Return an iterator that knows how many items are left, and the items, which advance it."""
         made: Sequence[Any] | None = None
-        if self._decodes_body and (type(payloads) is PackedMessages or type(payloads) is JoinedMessage):
+        if self._decode is decode_body and (type(payloads) is PackedMessages or type(payloads) is JoinedMessage):
             made = payloads.bodies()
         elif type(payloads) is JoinedMessage:
             made = payloads.messages(self._decode)

@@ -21,25 +21,26 @@ class LooseItems:
     """The items that a link may settle itself to make room.
 
     Attributes:
+        claims: The claims, the oldest first.
         wanted: Whether the sender has no room either, and waits for settlement.
     """
 
-    __slots__ = ("_claims", "_overflows", "_prune_at", "_slack", "wanted")
+    __slots__ = ("_overflows", "_prune_at", "_slack", "claims", "wanted")
 
     def __init__(self) -> None:
         """Start without items."""
         self.wanted = False
-        self._claims: dict[Claims, None] = {}
+        self.claims: dict[Claims, None] = {}
         self._prune_at = _FEW
         self._slack = False  # some have been accepted
         self._overflows = False  # and more have come since then
 
     def add(self, claims: Claims) -> None:
         """Note that these may be settled."""
-        self._claims[claims] = None
-        if len(self._claims) >= self._prune_at:
-            self._claims = {each: None for each in self._claims if len(each)}
-            self._prune_at = max(_FEW, 2 * len(self._claims))
+        self.claims[claims] = None
+        if len(self.claims) >= self._prune_at:
+            self.claims = {each: None for each in self.claims if len(each)}
+            self._prune_at = max(_FEW, 2 * len(self.claims))
 
     def more_comes(self) -> None:
         """Note that items have come."""
@@ -48,7 +49,7 @@ class LooseItems:
 
     def make_room(self, ledger: CreditLedger, credit: int) -> bool:
         """Accept the oldest items if the items in hand leave no room for more; return whether any were accepted."""
-        if not self._claims:
+        if not self.claims:
             return False
         quarter = ledger.window // 4 if self._overflows else 0
         if ledger.starves(credit, quarter):
@@ -57,11 +58,11 @@ class LooseItems:
             most = left = -(-ledger.unsettled // 2)
         else:
             return False
-        while self._claims and left:
-            oldest = next(iter(self._claims))
+        while self.claims and left:
+            oldest = next(iter(self.claims))
             left -= oldest.end_some(left, DONE)
             if not len(oldest):
-                del self._claims[oldest]
+                del self.claims[oldest]
         if left == most:
             return False  # none may be accepted yet; the sender still waits
         self._slack = True

@@ -27,6 +27,7 @@ from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
 from rstreams.protocol.item_numbers import ItemNumbers
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_body import OutgoingBody
 from rstreams.protocol.outgoing_holds import SentRuns, claims_on_item
 from rstreams.protocol.outgoing_items import OutgoingItems
@@ -81,31 +82,23 @@ class OutgoingDeliveries:
 
     def __init__(
         self,
+        options: SendingOptions,
+        bound: UnsettledBound,
+        numbers: ItemNumbers,
         *,
-        settled: bool,
-        resends: bool,
-        numbered: bool,
-        fail_on_refusal: bool,
-        linger_s: float,
         send: Callable[[Transfer], None],
         stop: Callable[[BaseException], None],
         wake: Callable[[], None],
-        bound: UnsettledBound,
-        numbers: ItemNumbers,
     ) -> None:
         """Start without deliveries.
 
         Args:
-            settled: Whether they are sent settled.
-            resends: Whether to keep sent items until they are settled.
-            numbered: Whether the receiver knows repeated items by their numbers.
-            fail_on_refusal: Whether an item that is not accepted ends the stream.
-            linger_s: The longest time that a pack may wait for more items, in seconds.
+            options: Those of the link.
+            bound: Counts unsettled items.
+            numbers: Numbers the items.
             send: Sends a frame.
             stop: Ends the stream with an error; unsent items are given back.
             wake: Makes the link work soon.
-            bound: Counts unsettled items.
-            numbers: Numbers the items.
         """
         self.accepted = 0
         self.refused = 0
@@ -117,12 +110,12 @@ class OutgoingDeliveries:
         self.numbers = numbers
         self.most_bytes = 0
         self._body_bytes = 0  # the bytes sent so far of the message that is sent in parts
-        self._settled = settled
-        self._resends = resends and not settled
-        self._numbered = numbered
+        self._settled = options.settled
+        self._resends = options.resends and not options.settled
+        self._numbered = options.numbered
         self._was_refused = False  # the receiver has not accepted an item
-        self._fail_on_refusal = fail_on_refusal
-        self._packer = Packer(linger_s, keeps=self._resends)
+        self._fail_on_refusal = options.fail_on_refusal
+        self._packer = Packer(options.linger_s, keeps=self._resends)
         self._send = send
         self._stop = stop
         self._wake = wake

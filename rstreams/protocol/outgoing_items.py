@@ -30,6 +30,7 @@ from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver, Wake
 from rstreams.protocol.item_numbers import ItemNumbers
 from rstreams.protocol.life import GIVEN_UP, SenderEvent, SenderLife, SenderPhase
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_body import StreamedHead
 from rstreams.protocol.outgoing_holds import WaitingClaims
 from rstreams.protocol.packing import MAX_PACK_BYTES
@@ -73,8 +74,8 @@ class OutgoingItems(Scannable, Generic[T]):
     __slots__ = (
         "_draw",
         "_encode",
-        "_encodes_body",
         "_heads",
+        "_keeps_bodies",
         "_ledger",
         "_life",
         "_open_body",
@@ -101,34 +102,24 @@ class OutgoingItems(Scannable, Generic[T]):
     def __init__(
         self,
         publisher: Publisher[T],
+        options: SendingOptions,
         ledger: SenderLedger,
         life: SenderLife,
         *,
-        encode: Callable[[T], bytes],
-        encodes_body: bool,
-        settled: bool,
-        open_body: Callable[[ByteStream], Publisher[Any]] | None,
         wake: Wake,
         send_ahead: Callable[[bytes, Hold], bool],
         says_stall: Callable[[], str],
-        size: ItemSize | None,
     ) -> None:
         """Start without items.
 
         Args:
             publisher: The publisher of the items.
+            options: Those of the link.
             ledger: Counts owed and held items.
             life: The life of the end.
-            encode: Makes an encoded message from an item.
-            encodes_body: Whether `encode` makes, from bytes, the message with these bytes as its body, and nothing
-                else.
-            settled: Whether they are sent settled; then no holds are taken.
-            open_body: Makes the publisher of a message body that is sent while it comes; None: there are no such
-                bodies.
             wake: Makes the link work soon; for an item, perhaps at once.
             send_ahead: Sends one encoded item at once, if the link can do that now; tells whether it was sent.
             says_stall: Returns why the link asks for no more.
-            size: The expected size of items, which other links of the address share; None: none does.
         """
         self.payloads: list[bytes] = []
         self.are_bodies = False
@@ -141,10 +132,11 @@ class OutgoingItems(Scannable, Generic[T]):
         self._publisher = publisher
         self._ledger = ledger
         self._life = life
-        self._encode = encode
-        self._encodes_body = encodes_body
-        self._settled = settled
-        self._open_body = open_body
+        self._encode: Callable[[Any], bytes] = options.encode
+        # Items that may have to be sent again are kept encoded.
+        self._keeps_bodies = options.encode is encode_item and not options.resends
+        self._settled = options.settled
+        self._open_body = options.open_body
         self._wake = wake
         self._send_ahead = send_ahead
         self.attended = False
@@ -154,7 +146,7 @@ class OutgoingItems(Scannable, Generic[T]):
         self.suspended = False
         self._draw: Callable[[int], list[T]] | None = None  # draws the publisher's items, if they can be drawn
         self._heads = 0  # how many of `payloads` are the heads of streamed messages
-        self.size = size or ItemSize()
+        self.size = options.size or ItemSize()
 
     def start(self) -> None:
         """Subscribe to the publisher, the first time that a link is attached."""
@@ -239,7 +231,7 @@ class OutgoingItems(Scannable, Generic[T]):
             self._wake(for_item=True)
 
     def _encode_any(self, item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
-        encode: Callable[[Any], bytes] = self._encode
+        encode = self._encode
         if type(item) is not Message or self._open_body is None or not isinstance(item.body, ByteStream):
             return encode(item)
         head = encode(replace(item, body=b""))  # an empty first section of data; the others follow as they come
@@ -359,7 +351,7 @@ class OutgoingItems(Scannable, Generic[T]):
 
     def _may_stay_bodies(self, largest: int) -> bool:
         """Tell whether items may be held as they are, by the size of the largest; -1: they are not all bytes."""
-        if not self._encodes_body or (self.payloads and not self.are_bodies):
+        if not self._keeps_bodies or (self.payloads and not self.are_bodies):
             return False
         return 0 <= largest <= (_MOST_BODY_BYTES if self._ledger.pack == 1 else MAX_PACK_BYTES)
 

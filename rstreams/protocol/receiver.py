@@ -7,9 +7,8 @@ This module has the frames of the link and the calls of the subscriber. The rest
 
     receiver_state      the answers to questions about it
     life                the phases of the end, and the events between them
-    signals             the signals that are not items
-    credit_flow         credit: granted, drained, held back
-    incoming_items      the items that have come: kept, handed over, held
+    credit              credit: granted, drained, held back
+    incoming_items      the signals; first of all the items that have come: kept, handed over, held
     incoming_outcomes   their outcomes, until the peer knows them
 """
 
@@ -19,9 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from rstreams._core.claims import Settles
 from rstreams._core.claims_in_order import ClaimsInOrder
-from rstreams._core.demand import UNBOUNDED, demand_error
+from rstreams._core.demand import demand_error
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
@@ -34,17 +32,15 @@ from rstreams.errors import (
     SessionEnded,
 )
 from rstreams.protocol.credit import CreditLedger
-from rstreams.protocol.credit_flow import CreditFlow
-from rstreams.protocol.delivery import END, FailureStrategy
-from rstreams.protocol.driver import Driver, IntakeLimits
+from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverLife, ReceiverPhase
 from rstreams.protocol.link import Link, ReceivingLink
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.receiver_state import SILENT, ReceiverState
-from rstreams.protocol.signals import Signals
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
@@ -71,89 +67,42 @@ class LinkSubscription(ReceiverState[T]):
 
     Attributes:
         hold: Takes a hold on the item in `on_next`: its disposition waits for the hold.
-        window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
-        streams: Whether deliveries are handed over in parts, as they come.
         signals_later: See `SignalsLater`: items come in turns of the connection.
         why_not: Returns the error for an attach of the publisher with which the subscription cannot go on.
         why_not_first: The same for the first message of a link; None: no message is looked at.
     """
 
-    streams = False
     signals_later = True
 
     def __init__(
-        self,
-        subscriber: Subscriber[T],
-        *,
-        decode: Callable[[bytes], T],
-        decodes_body: bool = False,
-        window: int,
-        window_grows: bool = False,
-        on_raised: Callable[[BaseException], None],
-        on_failure: FailureStrategy = END,
-        pack_items: int = 1,
-        window_bytes: int = 0,
-        renews_at_zero: bool = False,
-        answers_drain: bool = True,
-        label: str = "link",
-        oldest: Callable[[], str] = str,
-        settles: Settles | None = None,
-        on_handed_over: Callable[[bytes], None] | None = None,
+        self, subscriber: Subscriber[T], options: ReceivingOptions[T], on_raised: Callable[[BaseException], None]
     ) -> None:
-        """Prepare the subscription; `bind` gives it its link.
+        """Prepare the subscription of `subscriber`; `bind` gives it its link.
 
-        Args:
-            subscriber: Gets the signals.
-            decode: Makes an item from an encoded message.
-            decodes_body: Whether `decode` returns the body, as `rstreams.message.decode_body` does. The items of a
-                pack are then decoded all at once.
-            window: The most items granted, buffered and unsettled together.
-            window_grows: Whether the window becomes larger while the messages are small.
-            on_raised: Called with an exception that the subscriber raised in a signal, which the specification forbids
-                (2.13).
-            on_failure: Decides the outcome of an item whose processing failed.
-            pack_items: The most items a delivery may carry, if the sender knows packs; at most half the window.
-            window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
-            renews_at_zero: Whether credit is granted only when none is left, as some peers need.
-            answers_drain: Whether the sender can give credit back. If it cannot, items that were granted before
-                `suspend` still come, and are handed over.
-            label: Its name in `explain`.
-            oldest: Returns text about the item that has been in hand longest, for `explain`; empty by default.
-            settles: Gets the outcomes of held items, and passes them on when the peer may know them; None: not used.
-            on_handed_over: Called with the last message of each run that was handed over; None: not used.
+        `on_raised` is called with an exception that the subscriber raised in a signal, which the specification forbids
+        (2.13).
         """
-        super().__init__(pack_items)
-        self._label = label
-        self._oldest = oldest
-        self.window_bytes = window_bytes
-        self.ledger = CreditLedger(window, grows=window_grows, renews_at_zero=renews_at_zero, window_bytes=window_bytes)
+        super().__init__(options.pack_items)
+        self._options = options
+        self.window_bytes = options.window_bytes
+        self.ledger = CreditLedger(
+            options.window,
+            grows=options.window_grows,
+            renews_at_zero=options.renews_at_zero,
+            window_bytes=options.window_bytes,
+            answers_drain=options.answers_drain,
+        )
         self._life: ReceiverLife = Life(RECEIVING, ReceiverPhase.ATTACHING)
         self._subscriber = subscriber
-        self._signals = Signals(subscriber, self._life, on_raised, self._wake)
-        self._outcomes = IncomingOutcomes(self.ledger, on_failure, give_up=self._fail, wake=self._wake)
+        self._outcomes = IncomingOutcomes(self.ledger, options.on_failure, give_up=self.give_up, wake=self._wake)
         self._items = IncomingItems(
             subscriber,
+            options,
             self.ledger,
             self._life,
             self._outcomes,
-            settles or self._outcomes,
-            decode=decode,
-            decodes_body=decodes_body,
-            on_failure=on_failure,
-            give_up=self._fail,
-            on_raised=self._signals.raised,
-            slice_is_over=self._slice_is_over,
-            wake=self._wake,
-            on_handed_over=on_handed_over,
-        )
-        self._credit = CreditFlow(
-            self.ledger,
-            self._items,
-            self._outcomes,
-            answers_drain=answers_drain,
-            send=self._send,
-            send_dispositions=self._send_dispositions,
-            signal=self._signals.tell,
+            give_up=self.give_up,
+            on_raised=on_raised,
             wake=self._wake,
         )
         self.hold: Callable[[], Hold] = self._items.hold  # not a method: this saves a call for each held item
@@ -187,7 +136,7 @@ class LinkSubscription(ReceiverState[T]):
         first = self._life.phase is ReceiverPhase.ATTACHING
         self._life.on(ReceiverEvent.BEGIN)
         if first:
-            self._signals.begin(self)
+            self._items.signal(lambda: self._subscriber.on_subscribe(self))
 
     def _start_at_last(self) -> None:
         """Begin, if it has not begun, because it is about to end."""
@@ -204,7 +153,7 @@ class LinkSubscription(ReceiverState[T]):
             return
         error = demand_error(n)
         if error is not None:
-            self._fail(error)
+            self.give_up(error)
             return
         demand_limits = self.ledger.demand < self.ledger.window  # else the window limits: no change now
         self.ledger.request(n)
@@ -219,16 +168,6 @@ class LinkSubscription(ReceiverState[T]):
         if self._life.on(ReceiverEvent.SILENCE):
             self._wake()
 
-    @property
-    def intake(self) -> IntakeLimits:
-        """The limits for incoming deliveries: this end itself."""
-        return self
-
-    def room_bytes(self) -> int:
-        """Return how many bytes of deliveries are taken now: any number if none are on hand, or after the end."""
-        bound = self.ledger.bound
-        return UNBOUNDED if bound is None or self.ended else bound.room()
-
     def drain(self, on_drained: Callable[[], None]) -> None:
         """Make the sender use up its credit now with the items that it has.
 
@@ -242,11 +181,11 @@ class LinkSubscription(ReceiverState[T]):
         Errors: `ConfigError` if the sender does not answer drains.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
-        if not self._credit.answers_drain:
+        if not self.ledger.answers_drain:
             msg = f"drain() of {self.label}: this peer does not answer drains, and must not be asked for one"
             raise ConfigError(msg)
         if not self.ended:
-            self._credit.drain(on_drained)
+            self.ledger.drain(on_drained)
             self._wake()
 
     def suspend(self) -> None:
@@ -257,12 +196,12 @@ class LinkSubscription(ReceiverState[T]):
             handed over.
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
-        self._credit.suspended = True
+        self.ledger.suspended = True
         self._wake()
 
     def resume(self) -> None:
         """Grant again as much as demand and window allow, when a drain in progress has been answered."""
-        self._credit.suspended = self._life.phase is ReceiverPhase.LEAVING
+        self.ledger.suspended = self._life.phase is ReceiverPhase.LEAVING
         self._wake()
 
     def leave(self) -> None:
@@ -281,8 +220,17 @@ class LinkSubscription(ReceiverState[T]):
             self.work()  # it was never attached: there is nothing to wait for
 
     def give_up(self, error: BaseException) -> None:
-        """End the subscription with `error`; items that were not handed over are released."""
-        self._fail(error)
+        """End the subscription with `error`; items that were not handed over are released.
+
+        A peer that broke the protocol gets its condition.
+        """
+        self._start_at_last()
+        if not self._life.on(ReceiverEvent.SILENCE):
+            return
+        if isinstance(error, ProtocolError):
+            self._goodbye = replace(self._goodbye, condition=error.condition, description=error.description)
+        self._items.end(error)
+        self._wake()
 
     # the link calls these
 
@@ -310,8 +258,8 @@ class LinkSubscription(ReceiverState[T]):
             self._items.take_in(frame)
         if link.driver.credit() < 0 and not self.ended:
             msg = f"link {link.name!r}: the sender sent more than its credit"
-            self._fail(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
-        self._items.hand_over()
+            self.give_up(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
+        self._items.hand_over(link.driver)
 
     def _look_at_first(self, frame: Transfer) -> Transfer:
         """Look at the first message of a link; return what is to be handed over."""
@@ -385,7 +333,8 @@ class LinkSubscription(ReceiverState[T]):
                 self._error = frame.error  # the stream was complete, but the items that are dropped now are missing
             elif not self._leaves:
                 self._life.on(ReceiverEvent.MISS)
-        self._forget_link()
+        self._items.forget_link()
+        self.ledger.forget_link()
         self.work()
         self._return_after(reason)
 
@@ -393,26 +342,30 @@ class LinkSubscription(ReceiverState[T]):
         """Hand over, settle, grant and end: do all that has become possible."""
         items = self._items
         if items.emitting:
-            return  # called from inside on_next; this work is done after the emission
-        if self._signals.postpone_work():
+            items.work_waits = True  # called from inside a signal; this work is done after it
             return
-        life, ledger = self._life, self.ledger
-        items.hand_over()
+        life, ledger, link = self._life, self.ledger, self._link
+        driver = None if link is None or link.state is State.DETACHED else link.driver
+        if ledger.buffered:
+            items.hand_over(driver)
         while ledger.buffered and ledger.demand and self.state is State.DETACHED and life.phase is not SILENT:
-            items.hand_over()  # what was requested meanwhile: no link will have a turn for it
-        if life.phase is ReceiverPhase.LEAVING and self._nothing_comes:
-            self._end(None)
+            items.hand_over(None)  # what was requested meanwhile: no link will have a turn for it
+        if (
+            life.phase is ReceiverPhase.LEAVING
+            and self.at_rest
+            and not (ledger.drains and self.state is State.ATTACHED)
+        ):
+            self._end(None)  # no more items are on their way
         if life.phase is ReceiverPhase.ENDING and not items.buffer:
             life.on(ReceiverEvent.SILENCE)
-            self._signals.end(self._error)
+            items.end(self._error)
         if life.phase is SILENT:
-            if self.state is State.ATTACHED:
-                self._credit.withdraw(self._driver)  # first: items that are given back now must not come again
+            if link is not None and link.state is State.ATTACHED and link.driver.credit() > 0:
+                self._send(Flow(0))  # first: items that are given back now must not come again
             items.release()
         self._send_dispositions()
-        link = self._link
         if link is not None and link.state is State.ATTACHED and life.phase is not SILENT:
-            self._credit.work(link.driver)
+            self._send_flow(link.driver.credit())
         if life.phase in _DETACHES:
             self._send_detach()
 
@@ -424,18 +377,21 @@ class LinkSubscription(ReceiverState[T]):
         elif self._link is not None:
             self._link.driver.wake()
 
-    def _slice_is_over(self) -> bool:
-        return self.state is not State.DETACHED and self._driver.slice_is_over()
-
-    @property
-    def _nothing_comes(self) -> bool:
-        """Whether all received items are handed over, and no more are on their way."""
-        return self.at_rest and not (self._credit.drains and self.state is State.ATTACHED)
-
-    def _forget_link(self) -> None:
-        """Start again without the link, which is lost."""
-        self._items.forget_link()
-        self._credit.forget_link()
+    def _send_flow(self, credit: int) -> None:
+        """Grant or drain credit, if that has become possible."""
+        ledger, loose = self.ledger, self._outcomes.loose
+        while loose.claims and ledger.may_grant and loose.make_room(ledger, credit):
+            self._send_dispositions()
+        flow = ledger.next_flow(credit)
+        if flow is not None:
+            self._send(flow)
+        elif ledger.drains:
+            calls = ledger.end_drain(credit)
+            if calls is not None:
+                for call in calls:
+                    if self._life.phase is not SILENT:
+                        self._items.signal(call)
+                self._wake()
 
     def _send_dispositions(self) -> None:
         """Send the collected outcomes. Without a link there are none: they are forgotten with it."""
@@ -450,7 +406,8 @@ class LinkSubscription(ReceiverState[T]):
         if self._life.phase is ReceiverPhase.PARTING:
             reason, self._reason = self._reason, None
             self._life.on(ReceiverEvent.ANSWER)
-            self._forget_link()
+            self._items.forget_link()
+            self.ledger.forget_link()
             self._return_after(reason)
 
     # how it ends
@@ -460,16 +417,6 @@ class LinkSubscription(ReceiverState[T]):
         self._start_at_last()
         if self._life.on(ReceiverEvent.END):
             self._error = error
-
-    def _fail(self, error: BaseException) -> None:
-        """End the subscription from this side; a peer that broke the protocol gets its condition."""
-        self._start_at_last()
-        if not self._life.on(ReceiverEvent.SILENCE):
-            return
-        if isinstance(error, ProtocolError):
-            self._goodbye = replace(self._goodbye, condition=error.condition, description=error.description)
-        self._signals.end(error)
-        self._wake()
 
 
 def _nothing_is_wrong(_answer: Attach) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams.abc import Subscriber
 from rstreams.protocol.credit import CreditLedger
+from rstreams.protocol.driver import IntakeLimits
 from rstreams.protocol.end import End
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import ReceiverLife, ReceiverPhase
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
@@ -25,10 +26,11 @@ class ReceiverState(End, Scannable, Generic[T]):
 
     Attributes:
         ledger: Its demand, and the credit granted for it.
+        streams: Whether deliveries are handed over in parts, as they come.
+        window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
     """
 
-    _label: str
-    _oldest: Callable[[], str]
+    _options: ReceivingOptions[T]
     _life: ReceiverLife
     _subscriber: Subscriber[T]
     _items: IncomingItems[T]
@@ -36,6 +38,18 @@ class ReceiverState(End, Scannable, Generic[T]):
     _settled: bool
     _requested: int
     ledger: CreditLedger
+    streams = False
+    window_bytes: int
+
+    @property
+    def intake(self) -> IntakeLimits:
+        """The limits for incoming deliveries: this end itself."""
+        return self
+
+    def room_bytes(self) -> int:
+        """Return how many bytes of deliveries are taken now: any number if none are on hand, or after the end."""
+        bound = self.ledger.bound
+        return UNBOUNDED if bound is None or self.ended else bound.room()
 
     @property
     def ended(self) -> bool:
@@ -84,7 +98,7 @@ class ReceiverState(End, Scannable, Generic[T]):
     @property
     def label(self) -> str:
         """Its name in `explain`."""
-        return self._label
+        return self._options.label
 
     def waits_when_quiet(self, way: Way) -> Waits:
         """Return that its subscriber must ask before it sends something, unless items are still to come."""
@@ -108,7 +122,8 @@ class ReceiverState(End, Scannable, Generic[T]):
         """The reason for waiting that `explain` shows: the outcomes of the items in hand, or its peer."""
         in_hand, window = self.in_hand, self.ledger.window
         if in_hand >= window and not (self.state is State.ATTACHED and self._driver.credit() > 0):
-            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{self._oldest()}"
+            oldest = self._options.oldest()
+            return f"it waits for the outcomes of {in_hand} items in hand, as many as its window allows{oldest}"
         peer = self.place().partition(", ")[0] or "the peer"
         if self.state is State.ATTACH_SENT:
             return f"{peer} has not answered the attach"
@@ -119,7 +134,7 @@ class ReceiverState(End, Scannable, Generic[T]):
         credit = max(self._driver.credit(), 0)
         text = f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
         if in_hand and self._outcomes.loose.wanted:  # it has said so, and may have found room or run out of items since
-            text += f", and may keep no more items unsettled than the {in_hand} in hand{self._oldest()}"
+            text += f", and may keep no more items unsettled than the {in_hand} in hand{self._options.oldest()}"
         return text
 
     @property

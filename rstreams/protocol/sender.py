@@ -8,9 +8,9 @@ come. This module decides when to send and to ask; `life` has the phases of the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import SLICE
@@ -24,26 +24,19 @@ from rstreams.errors import (
     SpecViolation,
     condition_of,
 )
-from rstreams.message import ByteStream
 from rstreams.protocol.credit import SenderLedger
-from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Settlement
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost
 from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_holds import end_each
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.sender_state import SenderState
 from rstreams.protocol.states import State
-from rstreams.protocol.unsettled import (
-    DEFAULT_MAX_UNSETTLED,
-    DEFAULT_MAX_UNSETTLED_BYTES,
-    ItemSize,
-    Share,
-    UnsettledBound,
-)
+from rstreams.protocol.unsettled import UnsettledBound
 
 T = TypeVar("T")
 
@@ -69,96 +62,34 @@ class LinkSubscriber(SenderState, Generic[T]):
     """
 
     def __init__(
-        self,
-        publisher: Publisher[T],
-        *,
-        encode: Callable[[T], bytes],
-        encodes_body: bool = False,
-        settlement: Settlement,
-        settle_before_detach: bool,
-        fail_on_refusal: bool,
-        expose_errors: bool,
-        on_finished: Callable[[BaseException | None], None],
-        resends: bool = False,
-        numbered: bool = False,
-        pack_items: int = 1,
-        linger_s: float = 0.0,
-        open_body: Callable[[ByteStream], Publisher[Any]] | None = None,
-        max_unsettled: int = DEFAULT_MAX_UNSETTLED,
-        max_unsettled_bytes: int = DEFAULT_MAX_UNSETTLED_BYTES,
-        share: Share | None = None,
-        size: ItemSize | None = None,
-        finish_later: Callable[[Iterator[None]], None] | None = None,
-        refuse_too_large: Callable[[Hold, Outcome], bool] | None = None,
+        self, publisher: Publisher[T], options: SendingOptions, on_finished: Callable[[BaseException | None], None]
     ) -> None:
-        """Prepare the sending end; `bind` gives it its link.
+        """Prepare the sending end of `publisher`; `bind` gives it its link, and then it is subscribed.
 
-        Args:
-            publisher: The publisher of the items; subscribed to when the link is attached.
-            encode: Makes an encoded message from an item.
-            encodes_body: Whether `encode` makes, from bytes, the message with these bytes as its body, as `encode_item`
-                does. The items of a pack are then encoded all at once.
-            settlement: At most once: sent settled. At least once: held until the receiver's disposition.
-            settle_before_detach: Whether the end waits for all outcomes, as it must with a queue or broker.
-            fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
-            expose_errors: Whether the text of local exceptions is sent to the peer.
-            on_finished: Called once, when the link has ended: with the error, or None after success.
-            resends: Whether to keep sent items until they are settled, because a lost connection returns.
-            numbered: Whether the receiver knows repeated items by their numbers. After it has refused one, the end does
-                not outlive a loss.
-            pack_items: The most items a delivery may carry, if the receiver knows packs.
-            linger_s: The longest time that a pack may wait for more items before it is sent, in seconds.
-            open_body: Makes the publisher of a body that is sent while it comes; None: there are no such bodies.
-            max_unsettled: The most items sent and not settled.
-            max_unsettled_bytes: The most bytes of their messages; a single message may have more.
-            share: The part of the node's memory that the connection's links use; None: there is no such limit.
-            size: The expected size of items, which other links of the address share; None: none does.
-            finish_later: Gives back the items that were unsettled when the link ended, one for each step of the
-                iterator, when there is time; None: all of them are given back at once.
-            refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes. It gets the hold
-                and the outcome, and returns whether the stream goes on. None: the item gets that outcome, and if that
-                reaches no one, the stream ends.
+        `on_finished` is called once, when the link has ended: with the error, or None after success.
         """
         self.outcome_unknown = 0
-        super().__init__(pack_items)
+        super().__init__(options.pack_items)
         self.left = False
         self.ledger = SenderLedger()
-        settled = settlement is Settlement.AT_MOST_ONCE
-        self._bound = UnsettledBound(max_unsettled, max_unsettled_bytes, share, self._wake)
+        self._options = options
+        self._on_finished = on_finished
+        self._bound = UnsettledBound(options.unsettled, options.share, self._wake)
         self._told_starved = (0, 0)  # deliveries begun and items unsettled at the last such message to the receiver
         self._life: SenderLife = Life(SENDING, SenderPhase.ATTACHING)
         self._items = OutgoingItems(
             publisher,
+            options,
             self.ledger,
             self._life,
-            encode=encode,
-            encodes_body=encodes_body and not resends,  # items that may have to be sent again are kept encoded
-            settled=settled,
-            open_body=open_body,
             wake=self._wake,
             send_ahead=self._send_ahead,
             says_stall=self.stall,
-            size=size,
         )
         self._deliveries = OutgoingDeliveries(
-            settled=settled,
-            resends=resends,
-            numbered=numbered,
-            fail_on_refusal=fail_on_refusal,
-            linger_s=linger_s,
-            send=self._send,
-            stop=self._stop,
-            wake=self._wake,
-            bound=self._bound,
-            numbers=self._items.numbers,
+            options, self._bound, self._items.numbers, send=self._send, stop=self._stop, wake=self._wake
         )
-        self._settled = settled
-        self._settle_before_detach = settle_before_detach
-        self._expose_errors = expose_errors
-        self._on_finished = on_finished
-        self._finish_later = finish_later
-        self._fails_on_refusal = fail_on_refusal
-        self._refuse_too_large = refuse_too_large
+        self._settled = options.settled
         self._drain = False
         self._goodbye = Detach()
         self._cut: LinkDetached | None = None
@@ -377,11 +308,12 @@ class LinkSubscriber(SenderState, Generic[T]):
         """End the hold of the first held item, whose message is larger than the receiver takes (2.7.3)."""
         size, hold, number = self._items.take_first()
         outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
-        if self._refuse_too_large is None:
-            goes_on = hold is not NO_HOLD or self._fails_on_refusal
+        refuse = self._options.refuse_too_large
+        if refuse is None:
+            goes_on = hold is not NO_HOLD or self._options.fail_on_refusal
             self._deliveries.not_accepted(hold, outcome, number)
         else:
-            goes_on = self._refuse_too_large(hold, outcome)
+            goes_on = refuse(hold, outcome)
         if not goes_on:  # otherwise the refusal would be unnoticed
             self._stop(ProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, outcome.description))
 
@@ -404,7 +336,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             text = f"the publisher gave up after an item was {error.outcome}"
             self._send(Detach(condition=Condition.LINK_DETACH_FORCED.value, description=text))
         else:
-            condition, description, info = condition_of(error, expose=self._expose_errors)
+            condition, description, info = condition_of(error, expose=self._options.expose_errors)
             self._send(Detach(condition=condition, description=description, info=info))
 
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
@@ -433,7 +365,7 @@ class LinkSubscriber(SenderState, Generic[T]):
     @property
     def _awaits_outcomes(self) -> bool:
         """Whether the link is detached only when all sent items are settled."""
-        return self._settle_before_detach and self._life.phase is not SenderPhase.ABORTED
+        return self._options.settle_before_detach and self._life.phase is not SenderPhase.ABORTED
 
     def _stop(self, error: BaseException | None, event: SenderEvent = SenderEvent.STOP) -> None:
         """Take no more from the publisher, give unsent items back, and end with `error`."""
@@ -465,8 +397,8 @@ class LinkSubscriber(SenderState, Generic[T]):
         self.outcome_unknown += self._deliveries.unsettled_items
         self._items.numbers.unsent += self._settled and self._deliveries.body is not None
         ends = end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
-        if self._finish_later is not None:
-            self._finish_later(ends)
+        if self._options.finish_later is not None:
+            self._options.finish_later(ends)
         else:
             deque(ends, 0)
         self._give_back(error or _UNTOLD)  # only now: unsent items go back after items that were sent before them

@@ -9,9 +9,9 @@ from rstreams._codec.decode import malformed
 from rstreams._core.claims import DONE, RELEASED, Claims, Ending, Settles
 from rstreams.abc import Subscriber
 from rstreams.errors import LinkDetached, RStreamsError
-from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Detach, Lost, Transfer
 from rstreams.protocol.incoming_body import BODY_BYTES, IncomingBody, Splitter
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 
@@ -45,28 +45,11 @@ class StreamedSubscription(LinkSubscription[T], Settles):
     streams = True
 
     def __init__(
-        self,
-        subscriber: Subscriber[T],
-        *,
-        decode: Callable[[bytes], T],
-        on_raised: Callable[[BaseException], None],
-        on_failure: FailureStrategy = END,
-        renews_at_zero: bool = False,
-        answers_drain: bool = True,
-        label: str = "link",
+        self, subscriber: Subscriber[T], options: ReceivingOptions[T], on_raised: Callable[[BaseException], None]
     ) -> None:
         """Prepare the subscription; `decode` makes an item from the sections before the body and from `self.body`."""
-        super().__init__(
-            subscriber,
-            decode=decode,
-            window=1,
-            on_raised=on_raised,
-            on_failure=on_failure,
-            renews_at_zero=renews_at_zero,
-            answers_drain=answers_drain,
-            label=label,
-            settles=self,
-        )
+        super().__init__(subscriber, options, on_raised)
+        self._items.source = self
         self.window_bytes = SESSION_BYTES
         self.body: IncomingBody | None = None
         self._coming: Hashable = None  # the delivery that is coming
@@ -143,7 +126,7 @@ class StreamedSubscription(LinkSubscription[T], Settles):
             self._broken = True  # the following bytes of it cannot be understood
             failure = malformed(error)
             self._cut(failure)
-            self._fail(failure)
+            self.give_up(failure)
             return
         if splitter.head is not None and not self._handed:
             self._hand_over(delivery, splitter.head, settled=frame.settled)

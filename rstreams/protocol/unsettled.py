@@ -15,7 +15,6 @@ Each of many links may keep its limit, and all together may take too much. There
 `Share` of the `Budget` of their node. A delivery costs the bytes of its message and `OVERHEAD_BYTES`. The engine keeps
 the memory of a delivery for the next one until the connection ends. Therefore a share counts the most that it has ever
 used:
-used:
 
     K  kept        the most that this connection's unsettled deliveries have cost at a time
     T  taken       the sum of K over all connections
@@ -206,12 +205,11 @@ class UnsettledBound:
 
     __slots__ = ("_deliveries", "_max_items", "_max_size", "_wake", "held_back", "items", "share", "size")
 
-    def __init__(self, max_items: int, max_size: int, share: Share | None, wake: Callable[[], None]) -> None:
+    def __init__(self, limits: UnsettledLimits, share: Share | None, wake: Callable[[], None]) -> None:
         """Start without unsettled items.
 
         Args:
-            max_items: The most items.
-            max_size: The most bytes of messages.
+            limits: The most items and bytes of the link.
             share: The share of the connection; None: there is no budget.
             wake: Makes the link work soon.
         """
@@ -219,8 +217,7 @@ class UnsettledBound:
         self.size = 0
         self.held_back = False
         self._deliveries = 0
-        self._max_items = max_items
-        self._max_size = max_size
+        self._max_items, self._max_size = limits
         self.share = share
         self._wake = wake
 

@@ -16,6 +16,7 @@ from rstreams.abc import Publisher, Subscriber
 from rstreams.message import decode_body, encode_item
 from rstreams.net.connection import Connection
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing.local_driver import LocalDriver
@@ -31,15 +32,9 @@ class LocalLink:
 
     def subscribe(self, subscriber: Subscriber[Any]) -> None:
         require_subscriber(subscriber)
-        receiver = LinkSubscription(subscriber, decode=decode_body, window=self._window, on_raised=_log)
+        receiver = LinkSubscription(subscriber, ReceivingOptions(decode=decode_body, window=self._window), _log)
         sender = LinkSubscriber(
-            self._source,
-            encode=encode_item,
-            settlement=self._settlement,
-            settle_before_detach=False,
-            fail_on_refusal=False,
-            expose_errors=True,
-            on_finished=_nothing,
+            self._source, SendingOptions(encode=encode_item, settlement=self._settlement, expose_errors=True), _nothing
         )
         receiving, sending = LocalDriver.pair()
         receiving_link = receiver.bind("local", receiving)

@@ -21,6 +21,7 @@ from rstreams.protocol.frames import (
     Transfer,
 )
 from rstreams.protocol.link import Link
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -158,11 +159,8 @@ class PlayedReceiver:
         self.probe = probe or ProbeSubscriber[int](request, hold=hold, on_item=on_item)
         self.end = LinkSubscription(
             self.probe,
-            decode=decode,
-            window=window,
-            on_raised=self.raised.append,
-            on_failure=on_failure,
-            window_bytes=window_bytes,
+            ReceivingOptions(decode=decode, window=window, on_failure=on_failure, window_bytes=window_bytes),
+            self.raised.append,
         )
         self.driver = PlayedDriver()
         self.link = self.end.bind("test", self.driver)
@@ -223,14 +221,16 @@ class PlayedSender:
         self.source = ManualPublisher[int]()
         self.end = LinkSubscriber(
             publisher or self.source,
-            encode=encode,
-            settlement=settlement,
-            settle_before_detach=publish,
-            fail_on_refusal=publish,
-            expose_errors=expose_errors,
-            on_finished=self.finished.append,
-            resends=resends,
-            **bounds,
+            SendingOptions(
+                encode=encode,
+                settlement=settlement,
+                settle_before_detach=publish,
+                fail_on_refusal=publish,
+                expose_errors=expose_errors,
+                resends=resends,
+                **bounds,
+            ),
+            self.finished.append,
         )
         self.driver = PlayedDriver()
         self.link = self.end.bind("test", self.driver)
@@ -289,15 +289,17 @@ class LocalPair:
         self.finished: list[BaseException | None] = []
         self.probe = probe or ProbeSubscriber[int]()
         self.source = ManualPublisher[int]()
-        self.receiver = LinkSubscription(self.probe, decode=decode, window=window, on_raised=self.raised.append)
+        self.receiver = LinkSubscription(self.probe, ReceivingOptions(decode=decode, window=window), self.raised.append)
         self.sender = LinkSubscriber(
             self.source,
-            encode=encode,
-            settlement=settlement,
-            settle_before_detach=publish,
-            fail_on_refusal=publish,
-            expose_errors=True,
-            on_finished=self.finished.append,
+            SendingOptions(
+                encode=encode,
+                settlement=settlement,
+                settle_before_detach=publish,
+                fail_on_refusal=publish,
+                expose_errors=True,
+            ),
+            self.finished.append,
         )
         self.receiving, self.sending = LocalDriver.pair()
         self.receiving_link = self.receiver.bind("local", self.receiving)
@@ -316,7 +318,7 @@ class LocalPair:
     @staticmethod
     def unattached(probe: ProbeSubscriber[int]) -> tuple[LocalDriver, LocalDriver]:
         """Return the drivers of a receiving end that has attached, and of a sending end that has no link yet."""
-        receiver = LinkSubscription(probe, decode=decode, window=8, on_raised=never)
+        receiver = LinkSubscription(probe, ReceivingOptions(decode=decode, window=8), never)
         receiving, sending = LocalDriver.pair()
         link = receiver.bind("local", receiving)
         receiving.bind(link)

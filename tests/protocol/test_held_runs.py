@@ -18,6 +18,7 @@ from rstreams.message import decode_body, encode_item
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED
 from rstreams.protocol.frames import Disposition, Settlement, Transfer
 from rstreams.protocol.outgoing_holds import WaitingClaims
+from rstreams.protocol.unsettled import UnsettledLimits
 from tests.protocol.played import LOST, REJECTED, PlayedSender
 
 
@@ -145,7 +146,7 @@ def test_items_that_are_accepted_before_those_in_front_of_them_are_done_and_the_
 
 
 def test_an_item_by_itself_goes_behind_a_run_of_bytes_that_is_held_as_it_is() -> None:
-    source, played = sending(encode=encode_item, encodes_body=True)
+    source, played = sending(encode=encode_item)
     source.send(b"one", b"x" * 300)
     source.send_one(3)
     source.send_one(b"four")
@@ -282,7 +283,7 @@ def test_the_loss_of_the_link_gives_back_what_was_not_settled() -> None:
 
 def test_the_bound_of_unsettled_items_sends_a_part_of_a_run() -> None:
     source = Runs()
-    played = PlayedSender(publisher=source, publish=False, max_unsettled_bytes=4)
+    played = PlayedSender(publisher=source, publish=False, unsettled=UnsettledLimits(size=4))
     played.grant(20)
     source.send(1)
     played.driver.turn()

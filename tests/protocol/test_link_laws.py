@@ -16,6 +16,7 @@ from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import BufferOverflow, ConnectionLost, DeliveryFailed, RStreamsError
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Role, Settlement, Transfer
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
@@ -139,15 +140,19 @@ class LinkLaws(RuleBasedStateMachine):
         self.publish = publish
         self.source = Source()
         self.subscriber = Subscriber(self)
-        self.receiver = LinkSubscription(self.subscriber, decode=decode, window=window, on_raised=self.told.append)
+        self.receiver = LinkSubscription(
+            self.subscriber, ReceivingOptions(decode=decode, window=window), self.told.append
+        )
         self.sender = LinkSubscriber(
             self.source,
-            encode=encode,
-            settlement=settlement,
-            settle_before_detach=publish,
-            fail_on_refusal=publish,
-            expose_errors=True,
-            on_finished=self.finished.append,
+            SendingOptions(
+                encode=encode,
+                settlement=settlement,
+                settle_before_detach=publish,
+                fail_on_refusal=publish,
+                expose_errors=True,
+            ),
+            self.finished.append,
         )
         self.receiving, self.sending = SteppedDriver.pair()
         self.receiving_link = self.receiver.bind("link", self.receiving)
@@ -377,7 +382,7 @@ class LinkLaws(RuleBasedStateMachine):
 
     def who_is_paused_has_no_credit_out(self) -> None:
         alive = self.receiving_link.state is self.sending_link.state is State.ATTACHED
-        if self.receiver._credit.suspended and not self.receiver.ended and alive:
+        if self.receiver.ledger.suspended and not self.receiver.ended and alive:
             assert self.receiving.credit() == self.sending.credit() == 0
 
     def no_end_waits_for_a_wake_up(self) -> None:

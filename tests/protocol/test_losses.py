@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rstreams.errors import ConnectionLost, RStreamsError
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.sources import from_iterable
@@ -27,16 +28,13 @@ class Pair:
         self.settlement = settlement
         self.finished: list[BaseException | None] = []
         self.probe = ProbeSubscriber[int](hold=True)
-        self.receiver = LinkSubscription(self.probe, decode=decode, window=WINDOW, on_raised=never)
+        self.receiver = LinkSubscription(self.probe, ReceivingOptions(decode=decode, window=WINDOW), never)
         self.sender = LinkSubscriber(
             from_iterable(range(ITEMS)),
-            encode=encode,
-            settlement=settlement,
-            settle_before_detach=True,
-            fail_on_refusal=False,
-            expose_errors=True,
-            on_finished=self.finished.append,
-            resends=True,
+            SendingOptions(
+                encode=encode, settlement=settlement, settle_before_detach=True, expose_errors=True, resends=True
+            ),
+            self.finished.append,
         )
         self.connect()
 

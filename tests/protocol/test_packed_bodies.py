@@ -14,7 +14,8 @@ from rstreams import Stream
 from rstreams.errors import ConnectionLost
 from rstreams.message import ByteStream, Message, decode_body, encode_item
 from rstreams.protocol.delivery import ACCEPTED, END, FailureStrategy, reject
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Transfer
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.packing import (
     MAX_PACK_BYTES,
     PACK_ITEMS,
@@ -52,6 +53,11 @@ def test_the_bodies_of_a_pack_are_those_of_its_messages_if_all_are_bytes(some: l
 # the sender
 
 
+def encode_by_itself(item: object) -> bytes:
+    """Encode as `encode_item`: a sender does not know that, and encodes items before it packs them."""
+    return encode_item(item)
+
+
 class Sending:
     """A sender of packs whose peer is the test."""
 
@@ -59,19 +65,15 @@ class Sending:
         self, items: Sequence[object], *, encodes_body: bool, most_bytes: int = 0, linger_s: float = 0
     ) -> None:
         self.finished: list[BaseException | None] = []
-        self.end = LinkSubscriber[Any](
-            Stream.from_iterable(iter(items)),
-            encode=encode_item,
-            encodes_body=encodes_body,
-            settlement=Settlement.AT_LEAST_ONCE,
+        options = SendingOptions(
+            encode=encode_item if encodes_body else encode_by_itself,
             settle_before_detach=True,
-            fail_on_refusal=False,
             expose_errors=True,
-            on_finished=self.finished.append,
             pack_items=PACK,
             linger_s=linger_s,
             open_body=lambda body: Stream.from_iterable(body.chunks),
         )
+        self.end = LinkSubscriber[Any](Stream.from_iterable(iter(items)), options, self.finished.append)
         self.driver = PlayedDriver()
         self.attach(most_bytes)
 
@@ -181,6 +183,11 @@ def test_an_item_that_cannot_be_encoded_ends_the_stream_behind_the_bytes_before_
 # the receiver
 
 
+def decode_by_itself(message: bytes) -> object:
+    """Decode as `decode_body`: a receiver does not know that, and takes packs apart."""
+    return decode_body(message)
+
+
 class Receiving:
     """A receiver of packs whose peer is the test."""
 
@@ -188,7 +195,6 @@ class Receiving:
         self,
         sink: ListSink[Any] | ForEachSink[Any],
         *,
-        decodes_body: bool,
         decode: Callable[[bytes], Any] = decode_body,
         on_failure: FailureStrategy = END,
         window_bytes: int = 0,
@@ -196,13 +202,14 @@ class Receiving:
         self.raised: list[BaseException] = []
         self.end = LinkSubscription(
             sink,
-            decode=decode,
-            decodes_body=decodes_body,
-            window=64,
-            on_raised=self.raised.append,
-            on_failure=on_failure,
-            pack_items=PACK,
-            window_bytes=window_bytes,
+            ReceivingOptions(
+                decode=decode,
+                window=64,
+                on_failure=on_failure,
+                pack_items=PACK,
+                window_bytes=window_bytes,
+            ),
+            self.raised.append,
         )
         self.driver = PlayedDriver()
         self.driver.link = self.end.bind("test", self.driver)
@@ -248,9 +255,9 @@ def test_what_is_received_is_what_would_be_if_each_item_were_decoded_by_itself(
 ) -> None:
     messages = [encode_pack([encode_item(item) for item in pack]) for pack in packs]
     observed = []
-    for decodes_body in (True, False):
+    for decode in (decode_body, decode_by_itself):
         script = Script(raise_at, cancel_at)
-        receiving = Receiving(script.sink, decodes_body=decodes_body)
+        receiving = Receiving(script.sink, decode=decode)
         script.sink.request(2)
         receiving.driver.turn()
         for tag, message in enumerate(messages):
@@ -265,8 +272,8 @@ def test_what_is_received_is_what_would_be_if_each_item_were_decoded_by_itself(
     assert observed[0] == observed[1]
 
 
-@pytest.mark.parametrize("decodes_body", [True, False])
-def test_a_strategy_that_forwards_gets_each_item_as_it_came(*, decodes_body: bool) -> None:
+@pytest.mark.parametrize("decode", [decode_body, decode_by_itself])
+def test_a_strategy_that_forwards_gets_each_item_as_it_came(decode: Callable[[bytes], Any]) -> None:
     forwarded: list[bytes] = []
 
     def forward(payload: bytes, _error: BaseException, hold: Any) -> None:  # noqa: ANN401 - it has more than a Hold
@@ -278,17 +285,17 @@ def test_a_strategy_that_forwards_gets_each_item_as_it_came(*, decodes_body: boo
             raise ValueError
 
     sink = ForEachSink[Any](never_mind, refuse)
-    receiving = Receiving(sink, decodes_body=decodes_body, on_failure=FailureStrategy(reject, forward=forward))
+    receiving = Receiving(sink, decode=decode, on_failure=FailureStrategy(reject, forward=forward))
     sink.request(9)
     receiving.driver.turn()
     receiving.driver.receive(Transfer([0], [encode_bodies([b"good", b"bad", b"good"])]))
     assert forwarded == [encode_item(b"bad")]
 
 
-@pytest.mark.parametrize("decodes_body", [True, False])
-def test_the_bytes_of_a_pack_leave_a_bound_in_bytes(*, decodes_body: bool) -> None:
+@pytest.mark.parametrize("decode", [decode_body, decode_by_itself])
+def test_the_bytes_of_a_pack_leave_a_bound_in_bytes(decode: Callable[[bytes], Any]) -> None:
     sink = ListSink[Any](never_mind)
-    receiving = Receiving(sink, decodes_body=decodes_body, window_bytes=1000)
+    receiving = Receiving(sink, decode=decode, window_bytes=1000)
     sink.request(9)
     receiving.driver.turn()
     receiving.driver.receive(Transfer([0], [encode_bodies([b"x" * 100] * 3)]))
@@ -303,7 +310,7 @@ def test_the_bytes_of_a_pack_leave_a_bound_in_bytes(*, decodes_body: bool) -> No
 
 def test_a_decoder_of_the_users_gets_each_item() -> None:
     sink = ListSink[Any](never_mind)
-    receiving = Receiving(sink, decodes_body=False, decode=len)
+    receiving = Receiving(sink, decode=len)
     sink.request(9)
     receiving.driver.turn()
     receiving.driver.receive(Transfer([0], [encode_bodies([b"x" * 10, b"x" * 300])]))

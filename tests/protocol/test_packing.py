@@ -10,6 +10,7 @@ from rstreams.errors import ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.protocol.credit import CreditLedger, SenderLedger, require_pack
 from rstreams.protocol.delivery import ACCEPTED, END, FAILED, RELEASED, FailureStrategy, Outcome
 from rstreams.protocol.frames import Attach, Disposition, Flow, Role, Settlement, Transfer
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.packer import Packer
 from rstreams.protocol.packing import (
     FRAME_PACK_BYTES,
@@ -192,18 +193,21 @@ class Pair:
         self.source = ManualPublisher[int](self._send)
         self.left = iter(range(items))
         self.receiver = LinkSubscription(
-            self.probe, decode=decode, window=window, on_raised=never, on_failure=on_failure, pack_items=pack_items
+            self.probe,
+            ReceivingOptions(decode=decode, window=window, on_failure=on_failure, pack_items=pack_items),
+            never,
         )
         self.sender = LinkSubscriber(
             self.source,
-            encode=encode,
-            settlement=settlement,
-            settle_before_detach=True,
-            fail_on_refusal=False,
-            expose_errors=True,
-            on_finished=self.finished.append,
-            resends=True,
-            pack_items=offered,
+            SendingOptions(
+                encode=encode,
+                settlement=settlement,
+                settle_before_detach=True,
+                expose_errors=True,
+                resends=True,
+                pack_items=offered,
+            ),
+            self.finished.append,
         )
         self.connect()
 
@@ -283,14 +287,10 @@ class PackingSender:
         self.finished: list[BaseException | None] = []
         self.end = LinkSubscriber(
             self.source,
-            encode=bytes,
-            settlement=Settlement.AT_LEAST_ONCE,
-            settle_before_detach=publish,
-            fail_on_refusal=publish,
-            expose_errors=False,
-            on_finished=self.finished.append,
-            pack_items=4,
-            linger_s=linger_s,
+            SendingOptions(
+                encode=bytes, settle_before_detach=publish, fail_on_refusal=publish, pack_items=4, linger_s=linger_s
+            ),
+            self.finished.append,
         )
         self.driver = PlayedDriver()
         self.driver.link = self.end.bind("test", self.driver)

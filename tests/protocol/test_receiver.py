@@ -9,6 +9,7 @@ from rstreams.abc import Subscription
 from rstreams.errors import Condition, DemandError, LinkDetached, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 from rstreams.testing import ProbeSubscriber
@@ -82,7 +83,7 @@ def test_a_connection_lost_before_the_answer_is_an_error_after_on_subscribe_has_
 
 def test_a_subscription_that_never_got_a_link_is_told_what_happened() -> None:
     probe = ProbeSubscriber[int](3)
-    end = LinkSubscription(probe, decode=decode, window=8, on_raised=never)
+    end = LinkSubscription(probe, ReceivingOptions(decode=decode, window=8), never)
     end.on_lost(Lost(LOST))
     assert probe.signals == ["on_subscribe", "on_error"]
     assert probe.error is LOST
@@ -103,7 +104,7 @@ def test_what_is_requested_while_on_subscribe_runs_is_granted_when_it_has_return
             assert driver.sent == []
 
     driver = EagerDriver()
-    end = LinkSubscription(Subscriber(), decode=decode, window=8, on_raised=never)
+    end = LinkSubscription(Subscriber(), ReceivingOptions(decode=decode, window=8), never)
     driver.link = end.bind("test", driver)
     driver.link.receive(Attach("test", Role.SENDER, "", "a"))
     driver.link.send(Attach("test", Role.RECEIVER, "", "a"))

@@ -16,6 +16,7 @@ from rstreams.errors import (
 )
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Role, Transfer
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 from rstreams.testing import ProbeSubscriber
@@ -362,7 +363,7 @@ def test_a_receiver_cannot_send_transfers() -> None:
 
 
 def test_an_unbound_subscription_waits_for_its_link() -> None:
-    end = LinkSubscription(ProbeSubscriber[int](), decode=decode, window=8, on_raised=never)
+    end = LinkSubscription(ProbeSubscriber[int](), ReceivingOptions(decode=decode, window=8), never)
     end.request(3)
     assert end.ledger.demand == 3
 
@@ -372,7 +373,7 @@ def test_an_unbound_subscription_waits_for_its_link() -> None:
 
 def test_who_leaves_before_it_was_attached_has_come_to_its_end() -> None:
     probe = ProbeSubscriber[int](3)
-    end = LinkSubscription(probe, decode=decode, window=4, on_raised=never)
+    end = LinkSubscription(probe, ReceivingOptions(decode=decode, window=4), never)
     end.leave()
     assert probe.completed
     assert not end.wants_link

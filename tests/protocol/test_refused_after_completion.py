@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from rstreams.errors import DeliveryFailed
 from rstreams.message import encode_item
-from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing.local_driver import LocalDriver
@@ -13,15 +14,9 @@ def test_an_item_refused_after_the_publisher_completed_fails_the_stream() -> Non
     finished: list[BaseException | None] = []
     publisher, probe = ManualPublisher[bytes](), ProbeSubscriber[bytes](request=2, hold=True)
     sender = LinkSubscriber(
-        publisher,
-        encode=encode_item,
-        settlement=Settlement.AT_LEAST_ONCE,
-        settle_before_detach=True,
-        fail_on_refusal=True,
-        expose_errors=False,
-        on_finished=finished.append,
+        publisher, SendingOptions(encode=encode_item, settle_before_detach=True, fail_on_refusal=True), finished.append
     )
-    receiver = LinkSubscription(probe, decode=bytes, window=10, on_raised=finished.append)
+    receiver = LinkSubscription(probe, ReceivingOptions(decode=bytes, window=10), finished.append)
     ours, theirs = LocalDriver.pair()
     sending, receiving = sender.bind("link", ours), receiver.bind("link", theirs)
     ours.bind(sending)

@@ -18,6 +18,7 @@ from rstreams.errors import (
 )
 from rstreams.protocol.delivery import ACCEPTED, FAILED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
@@ -249,12 +250,8 @@ def test_a_link_that_never_was_is_lost() -> None:
     finished: list[BaseException | None] = []
     end = LinkSubscriber(
         ManualPublisher[int](),
-        encode=encode,
-        settlement=Settlement.AT_LEAST_ONCE,
-        settle_before_detach=True,
-        fail_on_refusal=True,
-        expose_errors=False,
-        on_finished=finished.append,
+        SendingOptions(encode=encode, settle_before_detach=True, fail_on_refusal=True),
+        finished.append,
     )
     end.on_lost(Lost(LOST))
     end.abort()

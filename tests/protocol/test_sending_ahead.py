@@ -12,7 +12,7 @@ from rstreams.abc import Hold
 from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Attach, Disposition, Lost, Role, Settlement, Transfer
-from rstreams.protocol.unsettled import OVERHEAD_BYTES, Budget, Share
+from rstreams.protocol.unsettled import OVERHEAD_BYTES, Budget, Share, UnsettledLimits
 from rstreams.testing import ManualPublisher
 from tests.protocol.played import LOST, PlayedSender
 
@@ -101,7 +101,11 @@ def test_an_item_that_the_publisher_sends_inside_of_a_request_waits_for_the_rest
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_unsettled": 1}, {"max_unsettled_bytes": 1}, {"share": Share(Budget(OVERHEAD_BYTES))}],
+    [
+        {"unsettled": UnsettledLimits(1)},
+        {"unsettled": UnsettledLimits(size=1)},
+        {"share": Share(Budget(OVERHEAD_BYTES))},
+    ],
     ids=["items", "bytes", "the node's memory"],
 )
 def test_the_limits_of_unsettled_items_hold(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

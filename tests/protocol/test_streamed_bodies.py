@@ -13,6 +13,7 @@ from rstreams.message import ByteStream, Message, encode_item
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED, Outcome
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Role, Settlement, Transfer
 from rstreams.protocol.incoming_body import MAX_HEAD_BYTES, MAX_WHOLE_BYTES, IncomingBody, Splitter
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.outgoing_body import OutgoingBody
 from rstreams.protocol.streamed_receiver import StreamedSubscription
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -33,7 +34,7 @@ class Played:
             return self.end.body or head
 
         self.end: StreamedSubscription[Any] = StreamedSubscription(
-            self.probe, decode=decode, on_raised=self.raised.append
+            self.probe, ReceivingOptions(decode=decode, window=1), self.raised.append
         )
         self.driver = PlayedDriver()
         self.link = self.end.bind("test", self.driver)

@@ -9,7 +9,7 @@ import pytest
 
 from rstreams.protocol.delivery import ACCEPTED, FAILED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement
-from rstreams.protocol.unsettled import GUARANTEED_BYTES, OVERHEAD_BYTES, Budget, Share
+from rstreams.protocol.unsettled import GUARANTEED_BYTES, OVERHEAD_BYTES, Budget, Share, UnsettledLimits
 from rstreams.sources import from_iterable
 from tests.protocol.played import LOST, PlayedDriver, PlayedSender
 
@@ -29,7 +29,7 @@ def accept(played: PlayedSender, first: int, end: int) -> None:
 
 
 def test_who_never_settles_gets_no_more_than_the_bound_and_goes_on_when_some_are_settled() -> None:
-    played = sending(*range(100), max_unsettled=5)
+    played = sending(*range(100), unsettled=UnsettledLimits(5))
     assert played.transferred == [0, 1, 2, 3, 4]
     assert played.end.waits_for == "waits for settlement: 5 unsettled"
     accept(played, 0, 2)
@@ -41,14 +41,14 @@ def test_who_never_settles_gets_no_more_than_the_bound_and_goes_on_when_some_are
 
 @pytest.mark.parametrize("outcome", [FAILED, RELEASED])
 def test_any_outcome_makes_room_for_the_next_item(outcome: Any) -> None:  # noqa: ANN401 - an outcome
-    played = sending(*range(100), max_unsettled=2)
+    played = sending(*range(100), unsettled=UnsettledLimits(2))
     played.settle(outcome, 1)
     assert played.transferred == [0, 1, 2]
     assert played.end.unsettled == 2
 
 
 def test_an_item_that_is_held_by_the_publisher_counts_like_any_other() -> None:
-    played = PlayedSender(publish=False, max_unsettled=3)
+    played = PlayedSender(publish=False, unsettled=UnsettledLimits(3))
     played.grant(MOST_CREDIT)
     assert played.source.requests == [3]
     played.source.next(0, 1, 2)
@@ -59,7 +59,7 @@ def test_an_item_that_is_held_by_the_publisher_counts_like_any_other() -> None:
 
 
 def test_the_bound_in_bytes_counts_each_message_as_large_as_it_is() -> None:
-    played = sending(1, 22, 333, 4444, 55555, max_unsettled_bytes=6)
+    played = sending(1, 22, 333, 4444, 55555, unsettled=UnsettledLimits(size=6))
     assert played.transferred == [1, 22, 333]
     accept(played, 0, 1)
     assert played.transferred == [1, 22, 333], "5 bytes are on hand, and the next message has 4"
@@ -68,20 +68,20 @@ def test_the_bound_in_bytes_counts_each_message_as_large_as_it_is() -> None:
 
 
 def test_a_message_larger_than_the_bound_goes_alone() -> None:
-    played = sending(1234567, 2, max_unsettled_bytes=3)
+    played = sending(1234567, 2, unsettled=UnsettledLimits(size=3))
     assert played.transferred == [1234567]
     accept(played, 0, 1)
     assert played.transferred == [1234567, 2]
 
 
 def test_what_is_sent_settled_has_no_bound_but_credit() -> None:
-    played = sending(credit=50, max_unsettled=5, settlement=Settlement.AT_MOST_ONCE)
+    played = sending(credit=50, unsettled=UnsettledLimits(5), settlement=Settlement.AT_MOST_ONCE)
     assert len(played.transferred) == 50
     assert not played.end.waits_for
 
 
 def test_a_drain_is_answered_when_all_that_there_is_has_been_sent() -> None:
-    played = PlayedSender(publisher=from_iterable(chain(range(7))), publish=True, max_unsettled=3)
+    played = PlayedSender(publisher=from_iterable(chain(range(7))), publish=True, unsettled=UnsettledLimits(3))
     played.grant(20, drain=True)
     assert played.transferred == [0, 1, 2]
     assert not drained(played), "there is more, and to say otherwise would be wrong"
@@ -92,13 +92,13 @@ def test_a_drain_is_answered_when_all_that_there_is_has_been_sent() -> None:
 
 
 def test_a_drain_is_answered_at_once_if_the_last_item_reaches_the_bound() -> None:
-    played = sending(*range(3), max_unsettled=3, credit=0)
+    played = sending(*range(3), unsettled=UnsettledLimits(3), credit=0)
     played.grant(20, drain=True)
     assert (len(played.transferred), drained(played)) == (3, True)
 
 
 def test_a_publisher_that_is_asked_what_more_there_is_for_a_drain_is_asked_once() -> None:
-    played = PlayedSender(publish=False, max_unsettled=2)
+    played = PlayedSender(publish=False, unsettled=UnsettledLimits(2))
     played.grant(20)
     played.source.next(0, 1)
     played.driver.turn()
@@ -110,7 +110,7 @@ def test_a_publisher_that_is_asked_what_more_there_is_for_a_drain_is_asked_once(
 
 
 def test_a_link_that_is_lost_and_returns_counts_what_it_sends_again_once() -> None:
-    played = PlayedSender(publisher=from_iterable(repeat(1)), publish=True, resends=True, max_unsettled=4)
+    played = PlayedSender(publisher=from_iterable(repeat(1)), publish=True, resends=True, unsettled=UnsettledLimits(4))
     played.grant(MOST_CREDIT)
     assert played.end.unsettled == 4
     played.link.lose(Lost(LOST, returns=True))
@@ -160,7 +160,10 @@ def test_a_link_that_waits_goes_on_with_what_an_ended_connection_gives_back() ->
     budget = Budget(8_000_000)
     ended, share = Share(budget), Share(budget)
     ended.take(8_000_000 - GUARANTEED_BYTES)
-    one, waiting = sending(share=share, max_unsettled=100), sending(share=share, max_unsettled=100)
+    one, waiting = (
+        sending(share=share, unsettled=UnsettledLimits(100)),
+        sending(share=share, unsettled=UnsettledLimits(100)),
+    )
     assert one.end.unsettled + waiting.end.unsettled <= GUARANTEED_BYTES // COST + 1
     one.driver.awake = waiting.driver.awake = False
     ended.end()
@@ -257,7 +260,7 @@ def test_sizes_are_exact_in_whatever_order_items_are_settled(tags: list[int]) ->
 
 def test_what_is_given_back_later_is_counted_as_gone_at_once() -> None:
     given: list[Any] = []
-    played = PlayedSender(publish=False, max_unsettled=3, finish_later=given.append)
+    played = PlayedSender(publish=False, unsettled=UnsettledLimits(3), finish_later=given.append)
     played.grant(3)
     played.source.next(0, 1, 2)
     played.driver.turn()

@@ -26,7 +26,7 @@ from rstreams.net.links.connection_links import Links
 from rstreams.net.links.sender import Receipt, SenderPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink
 from rstreams.net.transport.pump import Pump
-from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.frames import Attach, Role
 
 ADDRESS: Final = "$cbs"
 
@@ -132,17 +132,7 @@ class _Pair:
         self._subscription: Subscription = ENDED
         self._sender = SenderPublisher(ADDRESS)
         answers = ReplyLink(self, self._on_attached, window=WINDOW, links=links)
-        requests = RequestLink[bytes](
-            self._sender,
-            where=links.where(ADDRESS),
-            encode=bytes,
-            settlement=Settlement.AT_LEAST_ONCE,
-            settle_before_detach=True,
-            fail_on_refusal=False,
-            expose_errors=False,
-            on_finished=self._on_finished,
-            on_attached=self._on_attached,
-        )
+        requests = RequestLink[bytes](self._sender, self._on_finished, self._on_attached, links.where(ADDRESS))
         # In one session, as the services expect it of a link and its answers: a pair in the engine's sense.
         paired = {"paired": True}
         pump.attach(answers, Attach(self.name, Role.RECEIVER, ADDRESS, self.name, properties=paired))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -14,7 +15,6 @@ import trio
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
-from rstreams.message import encode_item
 from rstreams.net.dialects import Dialect, PeerDescription, Place, dialect_of
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
@@ -24,7 +24,8 @@ from rstreams.net.links.own_run import OwnRun
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
 from rstreams.net.transport.carrier import Carrier
-from rstreams.protocol.frames import Attach, Lost, Role, Settlement
+from rstreams.protocol.frames import Attach, Lost, Role
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.unsettled import UnsettledLimits
 from rstreams.runtime.at_work import AtWork
@@ -177,14 +178,9 @@ class Links:
         call: str,
         address: str,
         items: Publisher[Any],
+        options: SendingOptions,
         *,
-        encode: Callable[[Any], bytes],
-        settlement: Settlement,
-        fail_on_refusal: bool,
-        expose_errors: bool = False,
         capabilities: tuple[str, ...] = (),
-        pack_items: int = 1,
-        linger_s: float = 0.0,
         stamper: Stamper | None = None,
         place: Place | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
@@ -196,13 +192,8 @@ class Links:
             call: The name of the user's call, for messages.
             address: The peer's name for the target.
             items: The publisher of the items.
-            encode: Makes an encoded message of an item.
-            settlement: How deliveries are settled.
-            fail_on_refusal: Whether an item that is not accepted ends it.
-            expose_errors: Whether the text of local exceptions goes to the peer.
+            options: Those of the sending end, as far as they do not follow from the connection.
             capabilities: Capabilities that the target must have.
-            pack_items: The most items a delivery may carry, if the peer knows packs.
-            linger_s: How long a pack may wait for more items, in seconds.
             stamper: Stamps the messages, so that the peer can drop repetitions.
             place: The target as the peer names it; None: as its dialect names `address`.
             on_finished: Called when the link has ended, with the error or None.
@@ -224,7 +215,7 @@ class Links:
                 msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"
                 raise ConfigError(msg)
             self._producers.add(producer)
-            encode = stamper.stamping(encode)
+            options = replace(options, encode=stamper.stamping(options.encode), numbered=True)
 
         def finish(error: BaseException | None) -> None:
             self._sendings.pop(sending, None)
@@ -232,30 +223,20 @@ class Links:
                 self._producers.discard(producer)
             sending.finish(error)
 
-        end: PublishingEnd[Any] = PublishingEnd(
-            items,
-            where=self.where(address),
-            encode=encode,
-            encodes_body=encode is encode_item,
-            settlement=settlement,
+        options = replace(
+            options,
             settle_before_detach=True,
-            fail_on_refusal=fail_on_refusal,
-            expose_errors=expose_errors,
-            on_finished=finish,
             resends=self.carrier.returns,
-            numbered=stamper is not None,
-            pack_items=pack_items,
-            linger_s=linger_s,
             open_body=open_body if stamper is None else None,
-            max_unsettled=self._unsettled.items,
-            max_unsettled_bytes=self._unsettled.size,
+            unsettled=self._unsettled,
         )
+        end: PublishingEnd[Any] = PublishingEnd(items, options, finish, self.where(address))
         frame = Attach(
             self.new_name(),
             Role.SENDER,
             "",
             place.address,
-            settlement,
+            options.settlement,
             capabilities=capabilities or place.capabilities,
             properties={**end.properties(), **({} if stamper is None else {ONCE: True})},
         )
@@ -334,8 +315,6 @@ class Links:
             f"DeadLetters({address!r})",
             address,
             letters,
-            encode=bytes,
-            settlement=Settlement.AT_LEAST_ONCE,
-            fail_on_refusal=False,
+            SendingOptions(encode=bytes),
             on_finished=letters.on_finished,
         )

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple, TypeVar
 import trio
 
 from rstreams._checks.names import require_name
-from rstreams.abc import Subscription
+from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.net.links.connection_links import Links
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
 from rstreams.protocol.life import ReceiverPhase
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 
@@ -69,8 +70,10 @@ class Subscribed(LinkSubscription[T]):
 
     waiting: list[_Waiting]
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of `LinkSubscription`
-        super().__init__(*arguments, **options)
+    def __init__(
+        self, subscriber: Subscriber[T], options: ReceivingOptions[T], on_raised: Callable[[BaseException], None]
+    ) -> None:
+        super().__init__(subscriber, options, on_raised)
         self._goodbye = Detach(closed=False)
         self.waiting = []
 
@@ -259,7 +262,7 @@ class SubscriptionMethods:
         if elsewhere is not None:
             raise elsewhere
         outcome = _Outcome()
-        end = SubscriptionEnd(outcome, decode=bytes, window=1, on_raised=_log_raised)
+        end = SubscriptionEnd(outcome, ReceivingOptions(decode=bytes, window=1), _log_raised)
         end.source = links.dialect.source(address).address
         end.when_gone = outcome.known.set
         frame = as_subscription(Attach(name, Role.RECEIVER, None, ""), name)

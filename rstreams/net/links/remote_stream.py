@@ -12,7 +12,6 @@ from rstreams._core.sight import Watched
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, LinkDetached
-from rstreams.message import decode_body
 from rstreams.net.dialects import Dialect, Offset
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.effectively_once import ONCE, RESUMES, OnceStage
@@ -21,8 +20,8 @@ from rstreams.net.links.last_message import LastMessage
 from rstreams.net.links.manual_settlement import manual_stage
 from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed
 from rstreams.net.links.offsets import Position, group_filter
-from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 
@@ -58,21 +57,16 @@ class KnowsOldest(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ReceivingOptions(Generic[T]):
-    """The options of `Connection.stream`, checked.
+class LinkSource(Generic[T]):
+    """The source of `Connection.stream`: its options, checked.
 
     Attributes:
         address: The peer's name for the source.
-        window: The most items granted, buffered and unsettled together, of one subscription.
-        window_grows: Whether the window becomes larger while the messages are small.
+        receiving: The options of the receiving end, as far as they are the same for every subscription and peer.
         settlement: How deliveries are settled.
-        decode: Makes an item of an encoded message.
         manual: Whether items come in a `Delivery`, whose outcome the user decides.
-        on_failure: Decides the outcome of an item that cannot be decoded, or whose processing failed.
         filters: The filters of the source, by their names.
         capabilities: Capabilities that the source must have.
-        pack_items: The most items a delivery may carry, if the peer knows packs.
-        window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
         browse: Whether to get copies of the messages of the source, and leave them there.
         start: Where in a log it begins; None: where the peer begins.
         group: The consumer group that it is a member of; None: none.
@@ -81,16 +75,11 @@ class ReceivingOptions(Generic[T]):
     """
 
     address: str
-    window: int
+    receiving: ReceivingOptions[T]
     settlement: Settlement
-    decode: Callable[[bytes], T]
-    window_grows: bool = False
     manual: bool = False
-    on_failure: FailureStrategy = END
     filters: Mapping[str, Any] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
-    pack_items: int = 1
-    window_bytes: int = 0
     remembered: int = 0
     browse: bool = False
     start: Offset | None = None
@@ -136,7 +125,7 @@ class Resuming(LinkSubscription[T]):
         super().on_attach(frame)
         if self.position is not None:
             self.position.begin(frame.filters, frame.properties)
-        if self._awaited is not None and not self._looks_for_it and self.ledger.grant(0) and not self._credit.suspended:
+        if self._awaited is not None and not self._looks_for_it and self.ledger.grant(0) and not self.ledger.suspended:
             self._looks_for_it = True
             self.drain(self._is_at_end)  # the message is there and comes, or the peer has none from there on
 
@@ -184,7 +173,7 @@ class Resuming(LinkSubscription[T]):
 class LinkPublisher(Watched, Generic[T]):
     """The publisher behind `Connection.stream`: each subscription attaches a link."""
 
-    def __init__(self, links: Links, options: ReceivingOptions[T]) -> None:
+    def __init__(self, links: Links, options: LinkSource[T]) -> None:
         """Publish the items from `options.address`."""
         super().__init__()
         self._links = links
@@ -210,31 +199,20 @@ class LinkPublisher(Watched, Generic[T]):
         if options.manual:
             receiver = manual_stage(receiver)
         oldest = receiver.oldest if isinstance(receiver, KnowsOldest) else str
-        decode: Callable[[bytes], Any] = options.decode
+        decode: Callable[[bytes], Any] = options.receiving.decode
         if options.remembered:
-            receiver = once = OnceStage(
-                receiver, options.decode, remembered=options.remembered, losses=lambda: end.losses
-            )
+            receiver = once = OnceStage(receiver, decode, remembered=options.remembered, losses=lambda: end.losses)
             decode = once.decode
         position = _position_for(options, keeps_last=dialect.compares_last)
         resumes = position is not None or options.remembered > 0
         make = _end_for(options, resumes=resumes)
-        end = make(
-            receiver,
+        receiving = replace(
+            receiving_from(options.address, dialect, options.receiving),
             decode=decode,
-            decodes_body=decode is decode_body,
-            window=options.window,
-            window_grows=options.window_grows,
-            on_raised=self._raised,
-            on_failure=options.on_failure,
-            pack_items=options.pack_items,
-            window_bytes=options.window_bytes,
-            renews_at_zero=dialect.renews_at_zero,
-            answers_drain=dialect.answers_drain,
-            label=label_of(options.address, dialect),
             oldest=oldest,
             on_handed_over=None if position is None else position.note,
         )
+        end = make(receiver, receiving, self._raised)
         self._begins(end)
         if isinstance(end, Resuming):
             end.position, end.begin_at, end.once = position, dialect.offset, bool(options.remembered)
@@ -259,7 +237,7 @@ class LinkPublisher(Watched, Generic[T]):
         log_raised(self._options.address, error)
 
 
-def _position_for(options: ReceivingOptions[Any], *, keeps_last: bool) -> Position | None:
+def _position_for(options: LinkSource[Any], *, keeps_last: bool) -> Position | None:
     """Return the place that a link goes on from after a loss; None if it begins where a new link begins.
 
     A member of a group that began with the first message misses nothing in a log that was made anew.
@@ -277,7 +255,7 @@ def _require_browsing(dialect: Dialect, address: str) -> None:
         raise ConfigError(msg)
 
 
-def _end_for(options: ReceivingOptions[Any], *, resumes: bool) -> type[LinkSubscription[Any]]:
+def _end_for(options: LinkSource[Any], *, resumes: bool) -> type[LinkSubscription[Any]]:
     """Return the class of the link's end."""
     if options.browse:
         return Browsing
@@ -286,9 +264,13 @@ def _end_for(options: ReceivingOptions[Any], *, resumes: bool) -> type[LinkSubsc
     return Resuming if resumes else LinkSubscription
 
 
-def label_of(address: str, dialect: Dialect) -> str:
-    """Return the name of a link from `address` in messages; with the dialect, if it does not answer drains."""
-    return f"link {address!r}" + ("" if dialect.answers_drain else f" (dialect {dialect.name!r})")
+def receiving_from(address: str, dialect: Dialect, options: ReceivingOptions[T]) -> ReceivingOptions[T]:
+    """Return the options of a link from `address` at a peer of this dialect.
+
+    Its name in messages has the dialect, if it does not answer drains.
+    """
+    label = f"link {address!r}" + ("" if dialect.answers_drain else f" (dialect {dialect.name!r})")
+    return replace(options, renews_at_zero=dialect.renews_at_zero, answers_drain=dialect.answers_drain, label=label)
 
 
 def log_raised(address: str, error: BaseException) -> None:

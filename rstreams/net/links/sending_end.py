@@ -11,16 +11,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeVar, runtime_checkable
 from weakref import ref
 
 import trio
 
 from rstreams import _machine
+from rstreams.abc import Publisher
 from rstreams.errors import AnswerTimeout
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Flow, Lost
 from rstreams.protocol.link import Link
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 
@@ -57,15 +59,15 @@ class Waiting(Protocol):
 class PublishingEnd(LinkSubscriber[T]):
     """A `LinkSubscriber` that tells when the peer lets it wait."""
 
-    def __init__(self, publisher: Any, *, where: Callable[[], str], **options: Any) -> None:  # noqa: ANN401
-        """Send the items of `publisher`; options as for `LinkSubscriber`.
-
-        Args:
-            publisher: The publisher of the items; it may be `Waiting`.
-            where: Says the address and the peer, for messages.
-            **options: As for `LinkSubscriber`.
-        """
-        super().__init__(publisher, **options)
+    def __init__(
+        self,
+        publisher: Publisher[T],
+        options: SendingOptions,
+        on_finished: Callable[[BaseException | None], None],
+        where: Callable[[], str],
+    ) -> None:
+        """Send the items of `publisher`, which may be `Waiting`; `where` says the address and the peer."""
+        super().__init__(publisher, options, on_finished)
         self._where = where
         self._calls: Waiting | None = publisher if isinstance(publisher, Waiting) else None
         if self._calls is not None:

@@ -15,10 +15,11 @@ from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError
 from rstreams.message import ByteStream, Message, decode_message
 from rstreams.net.links.connection_links import Links
-from rstreams.net.links.remote_stream import label_of, log_raised
+from rstreams.net.links.remote_stream import log_raised, receiving_from
 from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.incoming_body import IncomingBody
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.streamed_receiver import StreamedSubscription
 
 
@@ -94,21 +95,17 @@ class StreamedPublisher(Watched):
         place = links.source_for(subscriber, "streamed_messages", options.address)
         if place is None:
             return
-        dialect = links.dialect
 
         def decode(head: bytes) -> Message:
             if end.body is None:
                 return decode_message(head)
             return replace(decode_message(head + EMPTY_BODY), body=ByteStream(BodyReader(end.body)))
 
+        receiving = ReceivingOptions(decode=decode, window=1, on_failure=options.on_failure)
         end = StreamedSubscription(
             subscriber,
-            decode=decode,
-            on_raised=lambda raised: log_raised(options.address, raised),
-            on_failure=options.on_failure,
-            renews_at_zero=dialect.renews_at_zero,
-            answers_drain=dialect.answers_drain,
-            label=label_of(options.address, dialect),
+            receiving_from(options.address, links.dialect, receiving),
+            lambda raised: log_raised(options.address, raised),
         )
         self._begins(end)
         frame = Attach(

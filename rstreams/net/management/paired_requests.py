@@ -21,6 +21,7 @@ from rstreams.net.links.connection_links import Links
 from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.protocol.frames import Attach, Detach, Lost, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 
 _PAIRED: Final = {"paired": True}
@@ -167,7 +168,7 @@ class _RepliesEnd(LinkSubscription[Message]):
 
     def __init__(self, replies: _ManagementReplies, label: str) -> None:
         """Hand over to `replies`."""
-        super().__init__(replies, decode=decode_message, window=64, on_raised=replies.on_error, label=label)
+        super().__init__(replies, ReceivingOptions(decode=decode_message, window=64, label=label), replies.on_error)
         self._replies = replies
 
     def on_detach(self, frame: Detach) -> None:
@@ -206,16 +207,8 @@ async def paired_requests(links: Links, call: str, address: str, peer: str) -> A
             replies.on_error(error)
 
     receiving = _RepliesEnd(replies, f"link {address!r}")
-    sending = PublishingEnd[bytes](
-        sender,
-        where=links.where(address),
-        encode=bytes,
-        settlement=once,
-        settle_before_detach=True,
-        fail_on_refusal=False,
-        expose_errors=False,
-        on_finished=on_finished,
-    )
+    options = SendingOptions(encode=bytes, settlement=once, settle_before_detach=True)
+    sending = PublishingEnd[bytes](sender, options, on_finished, links.where(address))
     links.attach(sending, Attach(name, Role.SENDER, name, address, once, properties=_PAIRED))
     links.attach(receiving, Attach(name, Role.RECEIVER, address, name, once, properties=_PAIRED))
     sending.outlives_detach = receiving.outlives_detach = False  # a reply that was on its way would never come

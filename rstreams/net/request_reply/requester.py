@@ -48,7 +48,7 @@ from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLY, dec
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
 from rstreams.net.request_reply.temporary_links import Reply, ReplyLink, RequestLink, attach_replies
 from rstreams.protocol.credit import require_window
-from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.frames import Attach, Role
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.scope import open_nursery
 from rstreams.runtime.semaphore import take_place
@@ -342,15 +342,7 @@ class _Route(Generic[T]):
         self._subscription: Subscription = ENDED
         self._replies = ReplyLink(self, self._on_reply_address, window=options.max_in_flight, links=links)
         self._requests = RequestLink[bytes](
-            self.sender,
-            where=links.where(options.address),
-            encode=bytes,
-            settlement=Settlement.AT_LEAST_ONCE,
-            settle_before_detach=True,
-            fail_on_refusal=False,
-            expose_errors=False,
-            on_finished=self._on_requests_finished,
-            on_attached=self._on_attached,
+            self.sender, self._on_requests_finished, self._on_attached, links.where(options.address)
         )
         self._replies.follows = self._requests.follows = follows
         attach_replies(links, self._replies, options.reply_address)

@@ -15,7 +15,7 @@ from rstreams.message import Message, encode_item
 from rstreams.net.dialects import Place
 from rstreams.net.links.connection_links import Links, Sending
 from rstreams.net.links.sender import SenderPublisher
-from rstreams.protocol.frames import Settlement
+from rstreams.protocol.options import SendingOptions
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.net")
@@ -70,9 +70,7 @@ class ReplySenders:
             f"respond: replies to {address!r}",
             address,
             replies,
-            encode=encode_item,
-            settlement=Settlement.AT_LEAST_ONCE,
-            fail_on_refusal=True,
+            SendingOptions(encode=encode_item, fail_on_refusal=True),
             place=Place(address),
         )
         _give_up_if_refused(sending)
@@ -113,9 +111,7 @@ class ReplySenders:
             f"respond: replies to {address!r}",
             address,
             sender,
-            encode=bytes,
-            settlement=Settlement.AT_LEAST_ONCE,
-            fail_on_refusal=False,
+            SendingOptions(encode=bytes),
             place=Place(address),
             on_leave=sender.complete,
             on_finished=on_finished,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from rstreams.abc import Subscriber
+from rstreams.abc import Publisher, Subscriber
 from rstreams.message import Message, decode_message
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.failures import strategy_for
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.request_reply.properties import REPLY_QUEUE, REPLY_STREAM, TEMPORARY
 from rstreams.protocol.frames import Attach, Detach, Lost, Role
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 
 T = TypeVar("T")
@@ -30,16 +31,15 @@ class ReplyLink(LinkSubscription[Reply]):
         self, subscriber: Subscriber[Reply], on_attached: Callable[[Attach], None], *, window: int, links: Links
     ) -> None:
         """Hand over to `subscriber`; `on_attached` hears the peer's attach, before the subscriber gets any signal."""
-        super().__init__(
-            subscriber,
+        options = ReceivingOptions(
             decode=_decode,
             window=window,
-            on_raised=subscriber.on_error,
             on_failure=strategy_for("reject", "the address for replies", links.dead_letters_to),
             renews_at_zero=links.dialect.renews_at_zero,
             answers_drain=links.dialect.answers_drain,
             label="link for replies",
         )
+        super().__init__(subscriber, options, subscriber.on_error)
         self.returns = False
         self._was_attached = False
         self._on_attached = on_attached
@@ -67,9 +67,15 @@ class ReplyLink(LinkSubscription[Reply]):
 class RequestLink(PublishingEnd[T]):
     """Sends requests. They name an address that is gone with the connection; therefore they are not sent again."""
 
-    def __init__(self, *args: Any, on_attached: Callable[[Attach], None], **options: Any) -> None:  # noqa: ANN401
-        """Send as `PublishingEnd`; `on_attached` hears that the peer takes requests."""
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        publisher: Publisher[T],
+        on_finished: Callable[[BaseException | None], None],
+        on_attached: Callable[[Attach], None],
+        where: Callable[[], str],
+    ) -> None:
+        """Send encoded requests as `PublishingEnd`; `on_attached` hears that the peer takes requests."""
+        super().__init__(publisher, SendingOptions(encode=bytes, settle_before_detach=True), on_finished, where)
         self.returns = False
         self._was_attached = False
         self._on_attached = on_attached

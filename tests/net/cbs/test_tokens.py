@@ -24,6 +24,7 @@ from rstreams.net.cbs.gate import TokenGate
 from rstreams.net.transport.opening import OpeningOptions
 from rstreams.net.transport.pump import Pump
 from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.net.token_node import Source, TokenNode, authorized, autojump_clock, until  # noqa: F401 - a fixture
@@ -394,7 +395,9 @@ async def test_a_request_for_a_token_as_it_is_on_the_wire() -> None:
                 lambda _: Token("sesame", expires_at), nursery, options, dialect=None, policy=None, random=lambda: 0.5
             )
             frame = Attach("work", Role.RECEIVER, "work", "")
-            gate.attach(pump, LinkSubscription(ProbeSubscriber[Any](1), decode=bytes, window=8, on_raised=print), frame)
+            gate.attach(
+                pump, LinkSubscription(ProbeSubscriber[Any](1), ReceivingOptions(decode=bytes, window=8), print), frame
+            )
             await until(lambda: attached)
             nursery.cancel_scope.cancel()
     (request,) = requests

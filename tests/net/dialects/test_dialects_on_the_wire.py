@@ -20,6 +20,7 @@ from rstreams.net.dialects import DIALECTS, Dialect, Filters
 from rstreams.net.dialects.azure import dead_letter_queue, session_filter
 from rstreams.net.links.connection_links import Links
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ProbeSubscriber
@@ -133,16 +134,12 @@ async def test_paired_links_live_in_one_session() -> None:
     async with scripted(script) as connection:
         carrier = connection._links.carrier
         frame = Attach("pair", Role.RECEIVER, "a", "a", Settlement.AT_MOST_ONCE, properties={"paired": True})
-        receiving = LinkSubscription(ProbeSubscriber[bytes](), decode=bytes, window=1, on_raised=print)
+        receiving = LinkSubscription(ProbeSubscriber[bytes](), ReceivingOptions(decode=bytes, window=1), print)
         carrier.attach(receiving, frame)
         sending = LinkSubscriber(
             Stream.never(),
-            encode=bytes,
-            settlement=Settlement.AT_MOST_ONCE,
-            settle_before_detach=True,
-            fail_on_refusal=False,
-            expose_errors=False,
-            on_finished=print,
+            SendingOptions(encode=bytes, settlement=Settlement.AT_MOST_ONCE, settle_before_detach=True),
+            print,
         )
         carrier.attach(sending, replace(frame, role=Role.SENDER))
         await until(lambda: len(channels) == 2)

@@ -13,6 +13,7 @@ from rstreams.errors import ConfigError
 from rstreams.net._proton import LinkDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.link import Link
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.testing import ProbeSubscriber
@@ -29,7 +30,7 @@ def arrived(frame: Attach) -> Attach:
         driver.bind(refuse(driver, attach, "amqp:not-found", "nothing is here"))
 
     engines.other.answer = answer
-    end = LinkSubscription(ProbeSubscriber[bytes](), decode=bytes, window=1, on_raised=print)
+    end = LinkSubscription(ProbeSubscriber[bytes](), ReceivingOptions(decode=bytes, window=1), print)
     driver = engines.one.engine.links.new(frame.name, frame.role)
     link = Link(frame.name, frame.role, driver, end)
     driver.bind(link)

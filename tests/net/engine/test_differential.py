@@ -21,6 +21,7 @@ from rstreams.net.transport.pump import RUN
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Flow, Lost, Role, Settlement
 from rstreams.protocol.link import Link
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -129,15 +130,17 @@ class Subscription:
         self.source = ManualPublisher[int]()
         self.probe = ProbeSubscriber[int](first)
         self.held: list[Hold] = []
-        self.receiver = LinkSubscription(self.probe, decode=decode, window=window, on_raised=self.told.append)
+        self.receiver = LinkSubscription(self.probe, ReceivingOptions(decode=decode, window=window), self.told.append)
         self.sender = LinkSubscriber(
             self.source,
-            encode=encode,
-            settlement=settlement,
-            settle_before_detach=publish,
-            fail_on_refusal=publish,
-            expose_errors=True,
-            on_finished=self.finished.append,
+            SendingOptions(
+                encode=encode,
+                settlement=settlement,
+                settle_before_detach=publish,
+                fail_on_refusal=publish,
+                expose_errors=True,
+            ),
+            self.finished.append,
         )
         receiving = Attach("link", Role.RECEIVER, "address", "", settlement)
         sending = Attach("link", Role.SENDER, "address", "", settlement)
@@ -316,7 +319,7 @@ def the_ledger_agrees_with_the_engine(local: Subscription, engine: Subscription)
     ledger = engine.receiver.ledger
     assert credit == engine.sending.credit() == local.receiving.credit() == local.sending.credit()
     assert credit >= 0
-    if engine.receiver._credit.suspended:
+    if engine.receiver.ledger.suspended:
         assert credit == 0, "withdrawn"
     if not engine.receiver.ended:
         assert credit <= max(0, min(ledger.demand, ledger.window - ledger.unsettled) - ledger.buffered), "law 2"
@@ -333,15 +336,11 @@ class Links:
         self.probe = ProbeSubscriber[Any]()
         self.source = ManualPublisher[bytes]()
         self.finished: list[BaseException | None] = []
-        self.receiver = LinkSubscription(self.probe, decode=bytes, window=window, on_raised=self.finished.append)
+        self.receiver = LinkSubscription(
+            self.probe, ReceivingOptions(decode=bytes, window=window), self.finished.append
+        )
         self.sender = LinkSubscriber(
-            self.source,
-            encode=bytes,
-            settlement=Settlement.AT_LEAST_ONCE,
-            settle_before_detach=False,
-            fail_on_refusal=False,
-            expose_errors=True,
-            on_finished=self.finished.append,
+            self.source, SendingOptions(encode=bytes, expose_errors=True), self.finished.append
         )
         world = EngineWorld.__new__(EngineWorld)
         world.engines = self.engines

@@ -9,6 +9,7 @@ from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Engines, Side
@@ -25,7 +26,7 @@ def test_a_link_that_wants_to_work_does_though_the_time_is_up_before_all_have_go
 
     def take(driver: LinkDriver, attach: Attach) -> None:
         probe = ProbeSubscriber[int](8, on_item=handled.append)
-        end = LinkSubscription(probe, decode=len, window=8, on_raised=never)
+        end = LinkSubscription(probe, ReceivingOptions(decode=len, window=8), never)
         ends.append(end)
         link = end.bind(attach.name, driver)
         driver.bind(link)

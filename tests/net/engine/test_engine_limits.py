@@ -12,6 +12,7 @@ from rstreams.errors import RemoteProtocolError
 from rstreams.net._proton import LinkDriver
 from rstreams.net._proton.receiving_driver import MAX_LATE
 from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Side
@@ -43,7 +44,7 @@ class Taking:
             self.said = self.hears(attach_frame("link", "sender", target="a", initial_delivery_count=0))
 
     def _take(self, driver: LinkDriver, attach: Attach) -> None:
-        end = LinkSubscription(self.probe, decode=len, window=256, on_raised=_never)
+        end = LinkSubscription(self.probe, ReceivingOptions(decode=len, window=256), _never)
         link = end.bind(attach.name, driver)
         driver.bind(link)
         link.receive(attach)

@@ -16,6 +16,7 @@ from rstreams.net._proton.receiving_driver import MAX_LATE_BYTES
 from rstreams.net.transport.pump import RUN
 from rstreams.node import Client
 from rstreams.protocol.frames import Attach, Role
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 from rstreams.testing import ProbeSubscriber
@@ -108,7 +109,7 @@ def test_items_beyond_credit_that_came_in_one_turn_are_not_made_good_by_the_next
     alone, probe = Alone(), ProbeSubscriber[bytes](1000)
 
     def take(driver: LinkDriver, attach: Attach) -> None:
-        end = LinkSubscription(probe, decode=bytes, window=2, on_raised=print)
+        end = LinkSubscription(probe, ReceivingOptions(decode=bytes, window=2), print)
         link = end.bind(attach.name, driver)
         driver.bind(link, end.intake)
         link.receive(attach)

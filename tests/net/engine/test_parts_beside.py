@@ -17,6 +17,7 @@ from rstreams.message import Message, decode_body, encode_item
 from rstreams.net._proton import Engine, LinkDriver, sessions
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -52,6 +53,11 @@ def receive(engine: Engine, data: bytes, *, rooms: bool) -> None:
         engine.feed(left)
 
 
+def encode_by_itself(item: object) -> bytes:
+    """Encode as `encode_item`: a sender does not know that, and encodes items as they come."""
+    return encode_item(item)
+
+
 class Served:
     """Some links on which one engine sends to the other, over bytes that are cut anywhere."""
 
@@ -71,17 +77,17 @@ class Served:
         for name, publisher in zip(map(str, count()), publishers, strict=False):
             self.senders[name] = LinkSubscriber(
                 publisher,
-                encode=encode_item,
-                encodes_body=encodes_body,
-                settlement=settlement,
-                settle_before_detach=True,
-                fail_on_refusal=False,
-                expose_errors=True,
-                on_finished=self.lost.append,
+                SendingOptions(
+                    encode=encode_item if encodes_body else encode_by_itself,
+                    settlement=settlement,
+                    settle_before_detach=True,
+                    expose_errors=True,
+                ),
+                self.lost.append,
             )
             probe = ProbeSubscriber[bytes]()
             self.probes.append(probe)
-            receiver = LinkSubscription(probe, decode=decode_body, window=8, on_raised=never)
+            receiver = LinkSubscription(probe, ReceivingOptions(decode=decode_body, window=8), never)
             self.receiving = self.engines.one.attach(receiver, Attach(name, Role.RECEIVER, "a", "", settlement))
         self.engines.run()
 

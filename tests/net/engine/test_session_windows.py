@@ -22,6 +22,7 @@ from rstreams.net.connection import Connection
 from rstreams.net.transport.pump import RUN
 from rstreams.operators.concat import concat
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.sources.from_iterable import from_iterable
@@ -98,13 +99,7 @@ class Receiver:
 
     def _answer(self, driver: LinkDriver, attach: Attach) -> None:
         sender = LinkSubscriber(
-            self._items,
-            encode=bytes,
-            settlement=Settlement.AT_MOST_ONCE,
-            settle_before_detach=False,
-            fail_on_refusal=False,
-            expose_errors=False,
-            on_finished=lambda _: None,
+            self._items, SendingOptions(encode=bytes, settlement=Settlement.AT_MOST_ONCE), lambda _: None
         )
         link = sender.bind(attach.name, driver)
         driver.bind(link)
@@ -232,7 +227,7 @@ def test_ids_that_pass_the_last_number_go_on_with_the_first() -> None:
     probe = ProbeSubscriber[bytes](8)
 
     def take(driver: LinkDriver, attach: Attach) -> None:
-        end = LinkSubscription(probe, decode=bytes, window=8, on_raised=print)
+        end = LinkSubscription(probe, ReceivingOptions(decode=bytes, window=8), print)
         link = end.bind(attach.name, driver)
         driver.bind(link, end.intake)
         link.receive(attach)

@@ -9,6 +9,7 @@ from cproton_ffi import lib
 from rstreams.net._proton import LinkDriver
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.sources.from_iterable import from_iterable
@@ -19,16 +20,8 @@ from tests.net.engines import Engines
 def test_a_cancel_in_the_middle_of_a_message_leaves_no_credit() -> None:
     engines = Engines(max_frame_bytes=512)
     probe = ProbeSubscriber[bytes](5)
-    receiver = LinkSubscription(probe, decode=bytes, window=8, on_raised=lambda _: None)
-    sender = LinkSubscriber(
-        from_iterable([bytes(5000)] * 3),
-        encode=bytes,
-        settlement=Settlement.AT_LEAST_ONCE,
-        settle_before_detach=False,
-        fail_on_refusal=False,
-        expose_errors=False,
-        on_finished=lambda _: None,
-    )
+    receiver = LinkSubscription(probe, ReceivingOptions(decode=bytes, window=8), lambda _: None)
+    sender = LinkSubscriber(from_iterable([bytes(5000)] * 3), SendingOptions(encode=bytes), lambda _: None)
 
     def answer(driver: LinkDriver, frame: Attach) -> None:
         link = sender.bind(frame.name, driver)

@@ -21,6 +21,7 @@ from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net.links.bodies import open_body
 from rstreams.protocol.frames import Attach, Flow, Frame, Role, Settlement, Transfer
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import FaultyNetwork, ManualPublisher, ProbeSubscriber
@@ -99,16 +100,19 @@ class Pair:
         self.engines = Engines()
         self.probe = ProbeSubscriber[bytes]()
         self.finished: list[BaseException | None] = []
-        self.receiver = LinkSubscription(self.probe, decode=decode_body, window=64, on_raised=self.finished.append)
+        self.receiver = LinkSubscription(
+            self.probe, ReceivingOptions(decode=decode_body, window=64), self.finished.append
+        )
         self.sender = LinkSubscriber(
             publisher,
-            encode=encode_item,
-            settlement=settlement,
-            settle_before_detach=True,
-            fail_on_refusal=False,
-            expose_errors=True,
-            on_finished=self.finished.append,
-            open_body=open_body,
+            SendingOptions(
+                encode=encode_item,
+                settlement=settlement,
+                settle_before_detach=True,
+                expose_errors=True,
+                open_body=open_body,
+            ),
+            self.finished.append,
         )
         self.settlement = settlement
         self.engines.other.answer = self._answer
@@ -261,14 +265,10 @@ def test_links_of_one_session_send_theirs_in_turns(monkeypatch: pytest.MonkeyPat
         probes.append(probe)
         senders[name] = LinkSubscriber(
             Stream.from_iterable(repeat(large(1))),
-            encode=encode_item,
-            settlement=Settlement.AT_LEAST_ONCE,
-            settle_before_detach=False,
-            fail_on_refusal=False,
-            expose_errors=True,
-            on_finished=lambda _: None,
+            SendingOptions(encode=encode_item, expose_errors=True),
+            lambda _: None,
         )
-        receiver = LinkSubscription(probe, decode=decode_body, window=8, on_raised=never)
+        receiver = LinkSubscription(probe, ReceivingOptions(decode=decode_body, window=8), never)
         engines.one.attach(receiver, Attach(name, Role.RECEIVER, "a", ""))
     assert len({lib.pn_link_session(driver.pointer) for driver in engines.one.engine.links.drivers}) == 1
     most_ahead = 0

@@ -16,7 +16,8 @@ from rstreams.message import ByteStream, decode_body, encode_item
 from rstreams.net.links.bodies import encoded_once, open_body
 from rstreams.net.links.sender import TURN_CALLS, Receipt, SenderPublisher, SentReceipt
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
-from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Settlement, Transfer
+from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Transfer
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.sender import LinkSubscriber
 from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import connected, until
@@ -125,15 +126,7 @@ async def _submit_each(sender: SenderPublisher, numbers: range, begun: list[int]
 
 async def test_an_outcome_that_is_no_acceptance_is_raised_by_its_own_message_alone() -> None:
     sender = SenderPublisher("work")
-    end = LinkSubscriber(
-        sender,
-        encode=bytes,
-        settlement=Settlement.AT_LEAST_ONCE,
-        settle_before_detach=True,
-        fail_on_refusal=False,
-        expose_errors=False,
-        on_finished=sender.on_finished,
-    )
+    end = LinkSubscriber(sender, SendingOptions(encode=bytes, settle_before_detach=True), sender.on_finished)
     driver = PlayedDriver()
     driver.link = end.bind("test", driver)
     driver.link.send(Attach("test", Role.SENDER, "", "work"))
@@ -175,14 +168,8 @@ async def test_a_cancelled_send_takes_its_message_back_from_the_link(when: str, 
     sender = SenderPublisher("work", streams=True)
     end = LinkSubscriber(
         sender,
-        encode=encoded_once(encode_item),
-        settlement=Settlement.AT_LEAST_ONCE,
-        settle_before_detach=True,
-        fail_on_refusal=False,
-        expose_errors=False,
-        on_finished=sender.on_finished,
-        resends=True,
-        open_body=open_body,
+        SendingOptions(encode=encoded_once(encode_item), settle_before_detach=True, resends=True, open_body=open_body),
+        sender.on_finished,
     )
     driver = bind()
     with trio.CancelScope() as scope:

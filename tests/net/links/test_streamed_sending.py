@@ -20,6 +20,7 @@ from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net.links.bodies import open_body
 from rstreams.net.transport.pump import RUN
 from rstreams.protocol.frames import Attach, Role, Settlement
+from rstreams.protocol.options import ReceivingOptions, SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ProbeSubscriber
@@ -218,15 +219,17 @@ class Local:
         encode: Callable[[Any], bytes] = lambda item: b"[" + item.body + b"]"  # noqa: E731
         self.sender = LinkSubscriber(
             Stream.from_iterable(sent),
-            encode=encode,
-            settlement=settlement,
-            settle_before_detach=True,
-            fail_on_refusal=True,
-            expose_errors=True,
-            on_finished=self.finished.append,
-            open_body=body,
+            SendingOptions(
+                encode=encode,
+                settlement=settlement,
+                settle_before_detach=True,
+                fail_on_refusal=True,
+                expose_errors=True,
+                open_body=body,
+            ),
+            self.finished.append,
         )
-        self.receiver = LinkSubscription(self.probe, decode=bytes, window=8, on_raised=self.finished.append)
+        self.receiver = LinkSubscription(self.probe, ReceivingOptions(decode=bytes, window=8), self.finished.append)
         one, other = LocalDriver.pair()
         sending, receiving = self.sender.bind("link", one), self.receiver.bind("link", other)
         one.bind(sending)
@@ -269,15 +272,10 @@ def test_a_receiver_that_settles_before_it_has_all_gets_no_more(state: str) -> N
     probe = ProbeSubscriber[bytes](3)
     sender = LinkSubscriber(
         Stream.of(Message(ByteStream(endless())), Message(b"next")),
-        encode=encode_item,
-        settlement=Settlement.AT_LEAST_ONCE,
-        settle_before_detach=True,
-        fail_on_refusal=False,
-        expose_errors=False,
-        on_finished=finished.append,
-        open_body=open_body,
+        SendingOptions(encode=encode_item, settle_before_detach=True, open_body=open_body),
+        finished.append,
     )
-    receiver = LinkSubscription(probe, decode=decode_body, window=8, on_raised=finished.append)
+    receiver = LinkSubscription(probe, ReceivingOptions(decode=decode_body, window=8), finished.append)
     engines = Engines()
     drivers: list[LinkDriver] = []
 
