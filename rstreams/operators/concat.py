@@ -10,7 +10,7 @@ from rstreams._checks.publishers import require_sources
 from rstreams._core.subscription import ENDED
 from rstreams._stages.arbiter import Arbiter
 from rstreams._stages.delayed_errors import Errors, all_of, note_error
-from rstreams._stages.stage import Joined
+from rstreams._stages.many_sources import ManySources
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -42,7 +42,11 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     """
     require_flag("concat", "delay_errors", delay_errors)
     require_sources("concat", sources)
-    return Joined(lambda downstream: _Concat(downstream, sources, delay_errors=delay_errors).start())
+
+    def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> _Concat[T]:
+        return _Concat(downstream, sources, delay_errors=delay_errors).start()
+
+    return ManySources(start, sources, "concat", delay_errors)
 
 
 class _Concat(Arbiter[T]):

@@ -8,9 +8,9 @@ from typing import Self, TypeVar
 from rstreams._checks.choices import require_flag
 from rstreams._checks.publishers import require_sources
 from rstreams._core.claims import NO_HOLD
+from rstreams._stages.many_sources import ManySources
 from rstreams._stages.merger import Merging
-from rstreams._stages.stage import Joined
-from rstreams.abc import Publisher
+from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
 
@@ -30,7 +30,8 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
 
     Demand: The first request asks each source for 32 items ahead, and for more as its items leave. Items of a plain
         iterator are not requested ahead: they are drawn as they are emitted. Items are emitted only on demand. If
-        several sources have items waiting, they take turns.
+        several sources have items waiting, they take turns. A source that is a merge with the same `delay_errors` takes
+        part with each of its sources.
     Holds: An item that must wait is held, and shares the outcome of its emission. Items that wait when the stream fails
         or is cancelled are given back (released).
     Errors: `TypeError` at the call if a source is not a publisher. The first source that fails ends the stream with its
@@ -44,7 +45,11 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     """
     require_flag("merge", "delay_errors", delay_errors)
     require_sources("merge", sources)
-    return Joined(lambda downstream: Merge[T](downstream, 32, delay_errors=delay_errors).start(sources))
+
+    def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> Merge[T]:
+        return Merge[T](downstream, 32, delay_errors=delay_errors).start(sources)
+
+    return ManySources(start, sources, "merge", delay_errors)
 
 
 class Merge(Merging[T, T]):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_sources
-from rstreams._stages.stage import Joined
-from rstreams.abc import Publisher
+from rstreams._stages.many_sources import ManySources
+from rstreams.abc import Publisher, Subscriber
 from rstreams.operators.merge import Merge
 
 T = TypeVar("T")
@@ -45,7 +46,11 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
     require_flag("merge_priority", "delay_errors", delay_errors)
     require_sources("merge_priority", sources)
     require_count("merge_priority", "prefetch", prefetch, 1)
-    return Joined(lambda downstream: _MergePriority[T](downstream, prefetch, delay_errors=delay_errors).start(sources))
+
+    def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> Merge[T]:
+        return _MergePriority[T](downstream, prefetch, delay_errors=delay_errors).start(sources)
+
+    return ManySources(start, sources, "merge_priority", prefetch, delay_errors)
 
 
 class _MergePriority(Merge[T]):

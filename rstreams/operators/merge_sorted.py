@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rstreams._checks.choices import require_flag
@@ -12,7 +12,7 @@ from rstreams._checks.publishers import require_sources
 from rstreams._core.claims import claims_on
 from rstreams._core.demand import take_demand
 from rstreams._stages.inputs import Inputs
-from rstreams._stages.stage import Joined
+from rstreams._stages.many_sources import ManySources
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -59,11 +59,11 @@ def merge_sorted(
         require_plain("merge_sorted", "key", key)
     require_sources("merge_sorted", sources)
     require_count("merge_sorted", "prefetch", prefetch, 1)
-    return Joined(
-        lambda downstream: _MergeSorted(downstream, len(sources), prefetch, key, delay_errors=delay_errors).start(
-            sources
-        )
-    )
+
+    def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> _MergeSorted[T]:
+        return _MergeSorted(downstream, len(sources), prefetch, key, delay_errors=delay_errors).start(sources)
+
+    return ManySources(start, sources, "merge_sorted", key, prefetch, delay_errors)
 
 
 class _MergeSorted(Inputs[T]):

@@ -11,7 +11,8 @@ from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import add_demand
 from rstreams._core.sight import Counts, counts_of
 from rstreams._core.subscription import ENDED
-from rstreams._stages.stage import Joined, Stage, failure_of, resume, suspend
+from rstreams._stages.many_sources import ManySources
+from rstreams._stages.stage import Stage, failure_of, resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
         [8, 9]
     """
     require_sources("race", sources)
-    return Joined(lambda downstream: _Race(downstream).start(sources))
+    return ManySources(lambda downstream, sources: _Race(downstream).start(sources), sources, "race")
 
 
 class _Race(Stage[T, T]):

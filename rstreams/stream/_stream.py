@@ -19,6 +19,7 @@ from rstreams._checks.publishers import require_publisher
 from rstreams._core.windows import require_open_window
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.extremes import Ordered
+from rstreams._stages.many_sources import Fluent
 from rstreams._stages.map_step import shown_as
 from rstreams._stages.overflow import Strategy
 from rstreams._stages.stage import Ack, GatherAck
@@ -55,7 +56,7 @@ V = TypeVar("V")
 # written by tools/fluent.py up to here
 
 
-class Stream(NotIterable, Generic[T_co]):
+class Stream(NotIterable, Fluent, Generic[T_co]):
     """A publisher with methods to build on it and to run it.
 
     A stream is a description: nothing happens before something subscribes to it, and each subscriber gets a run of its
@@ -74,7 +75,7 @@ class Stream(NotIterable, Generic[T_co]):
     def __init__(self, publisher: Publisher[T_co]) -> None:
         require_publisher("Stream", "publisher", publisher)
         # A stream in a stream would cost every subscription one more call.
-        self._source: Publisher[T_co] = publisher._source if isinstance(publisher, Stream) else publisher  # noqa: SLF001 - our own
+        self._source: Publisher[T_co] = publisher._source if isinstance(publisher, Fluent) else publisher  # noqa: SLF001 - our own
 
     def subscribe(self, subscriber: Subscriber[T_co]) -> None:
         """Start a new run of the stream for `subscriber`.

@@ -1,0 +1,106 @@
+"""Chains of thousands: joined streams are opened out when they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rstreams import Stream, operators
+from rstreams.errors import RStreamsError
+from rstreams.testing import ManualPublisher, ProbeSubscriber
+
+DEEP = 400
+"""More joins than Python's recursion limit would allow, one inside the other."""
+
+Join = Callable[..., Any]
+
+ADDED: dict[str, Join] = {
+    "concat": operators.concat,
+    "merge": operators.merge,
+    "merge_priority": operators.merge_priority,
+    "merge_sorted": operators.merge_sorted,
+    "race": operators.race,
+}
+"""The operators whose result does not depend on which of the sources have been joined before."""
+
+
+@pytest.mark.parametrize("join", ADDED.values(), ids=ADDED)
+@pytest.mark.parametrize("side", ["behind", "before"])
+async def test_streams_may_be_joined_one_by_one(join: Join, side: str) -> None:
+    got = await _joined(join, side, DEEP).to_list()
+
+    if join is operators.race:
+        assert got == [0 if side == "behind" else DEEP - 1]
+    else:
+        forwards = side == "behind" or join is operators.merge_sorted
+        assert got == list(range(DEEP))[:: 1 if forwards else -1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("join", [operators.concat, operators.merge])
+@pytest.mark.parametrize("side", ["behind", "before"])
+async def test_ten_thousand_streams(join: Join, side: str) -> None:
+    assert sorted(await _joined(join, side, 10_000).to_list()) == list(range(10_000))
+
+
+def _joined(join: Join, side: str, many: int) -> Stream[int]:
+    stream = Stream.of(0)
+    for number in range(1, many):
+        more = Stream.of(number)
+        stream = Stream(join(stream, more) if side == "behind" else join(more, stream))
+    return stream
+
+
+@pytest.mark.parametrize("method", ["start_with", "end_with"])
+async def test_items_may_be_added_one_by_one(method: str) -> None:
+    stream = Stream.of(0)
+    for number in range(1, DEEP):
+        stream = getattr(stream, method)(number)
+
+    assert sorted(await stream.to_list()) == list(range(DEEP))
+
+
+@pytest.mark.parametrize("join", ADDED.values(), ids=ADDED)
+def test_a_join_of_joins_has_all_their_sources(join: Join) -> None:
+    a, b, c, d = (ManualPublisher[int]() for _ in range(4))
+    probe = ProbeSubscriber[int](1)
+
+    joined = join(join(a, b), Stream(join(c, d)))
+    joined.subscribe(probe)
+
+    [run] = joined.runs()
+    assert not any(type(upstream) is type(run) for upstream in run.upstreams())
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(True, False), (False, True)])
+@pytest.mark.parametrize("join", [operators.concat, operators.merge, operators.merge_priority, operators.merge_sorted])
+def test_a_join_with_other_options_keeps_them(join: Join, *, inner: bool, outer: bool) -> None:
+    a, b, c = (ManualPublisher[int]() for _ in range(3))
+    probe = ProbeSubscriber[int](10)
+    join(join(a, b, delay_errors=inner), c, delay_errors=outer).subscribe(probe)
+
+    a.error(RStreamsError("a"))
+
+    assert b.subscriptions == (join is not operators.concat or inner)
+    assert b.cancelled == (b.subscriptions and not inner)
+    assert c.subscriptions == (join is not operators.concat or (outer and not inner))
+    assert probe.ended == (not outer and not inner)
+
+
+@pytest.mark.parametrize("join", ADDED.values(), ids=ADDED)
+async def test_a_join_without_sources_among_others(join: Join) -> None:
+    assert await Stream(join(join(), Stream.of(1))).to_list() == ([] if join is operators.race else [1])
+
+
+@pytest.mark.parametrize("option", ["prefetch", "key"])
+def test_a_sorted_merge_with_other_options_keeps_them(option: str) -> None:
+    a, b, c = (ManualPublisher[int]() for _ in range(3))
+    other: dict[str, Any] = {"prefetch": 2} if option == "prefetch" else {"key": abs}
+    joined: Any = operators.merge_sorted(operators.merge_sorted(a, b, **other), c)
+
+    joined.subscribe(ProbeSubscriber[int](10))
+
+    [run] = joined.runs()
+    assert len(run.upstreams()) == 2
