@@ -12,6 +12,8 @@ concurrency. Over a link it grows with the speed of the workers (`intake`). The 
 there, unbegun. As long as some wait, items are settled together: with the next request, when no item waits, or after
 5 ms.
 
+A call of the function that changes context variables ends its worker, and another one takes its place; see `contexts`.
+
 A function that never waits would keep other tasks out. A worker therefore pauses after 1,024 items or 5 ms. It looks at
 the clock after 1, 2, 4, 8 items, and then after each 16.
 """
@@ -19,12 +21,15 @@ the clock after 1, 2, 4, 8 items, and then after each 16.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context, copy_context
+from functools import partial
 from types import CoroutineType
 from typing import Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._checks.refusals import refuse_result
 from rstreams._core.claims import DONE, NO_HOLD, Claims, EachHold, Ending
+from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
@@ -159,18 +164,23 @@ class Jobs(KeepingStage[T, R], EachHold):
             if self._idle:
                 self._idle.pop().set()
             elif len(self._workers) < self._concurrency:
-                self._workers.append(self._scheduler.start(self._work))
+                self._workers.append(self._scheduler.start(partial(self._work, len(self._workers))))
             else:
                 break
             self._called += 1
 
-    async def _work(self) -> None:
+    async def _work(self, place: int) -> None:
+        """Be the worker at `place` of the list."""
+        context = copy_context()
         try:
             while not self._ended:
                 self._called -= 1
                 self._intake.count_workers(1)
-                await self._work_off()
+                await self._work_off(context)
                 self._intake.count_workers(-1)
+                if has_changed(context):
+                    self._hand_over(place)
+                    return
                 if not self._ended:
                     bell = self._scheduler.event()
                     self._idle.append(bell)
@@ -181,15 +191,21 @@ class Jobs(KeepingStage[T, R], EachHold):
             self.cancel()
             raise
 
-    async def _work_off(self) -> None:
-        """Take items until none may be begun with."""
+    def _hand_over(self, place: int) -> None:
+        """Have another task be the worker at `place`, because the function has changed the context of this one."""
+        if not self._ended:
+            self._called += 1
+            self._workers[place] = self._scheduler.start(partial(self._work, place))
+
+    async def _work_off(self, context: Context) -> None:
+        """Take items until none may be begun with, or the context is not `context` any more."""
         scheduler, intake, function = self._scheduler, self._intake, self._function
         waiting, jobs, concurrency = intake.items, self._jobs, self._concurrency
         taken, look_at, until = 0, 1, scheduler.now() + TURN_S
         while True:
             if not waiting:
                 self._ask_from_worker()
-            if not waiting or len(jobs) >= concurrency or self._ended:
+            if not waiting or len(jobs) >= concurrency or self._ended or has_changed(context):
                 return
             if taken < look_at:
                 taken += 1

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from rstreams import _machine
 from rstreams._checks.choices import require_choice
+from rstreams._checks.functions import refuse_unrun
+from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import GatherAck
-from rstreams.abc import Publisher
+from rstreams.abc import Event, Publisher
 from rstreams.runtime.ground import Ground, ground_here
 from rstreams.runtime.items import Items
 from rstreams.sinks.buffer_sink import BufferSink
@@ -47,6 +51,29 @@ async def for_each(source: Publisher[T], function: Callable[[T], object]) -> Non
     ground = ground_here()
     bell = _Bell(ground)
     await _drain(source, ForEachSink(bell.ring, function), bell, ground)
+
+
+async def await_each(source: Publisher[T], function: Callable[[T], Awaitable[object]]) -> None:
+    """Await `function` with every item of `source`, one after the other."""
+    ground = ground_here()
+    async with open_items(source, None) as items, ground.scope() as scope:
+        is_through = False
+
+        async def work(ended: Event) -> None:
+            nonlocal is_through
+            context = copy_context()
+            async for item in items:
+                refuse_unrun("for_each", "function", await function(item))
+                if has_changed(context):
+                    break
+            else:
+                is_through = True
+            ended.set()
+
+        while not is_through:
+            ended = ground.event()
+            scope.scheduler.start(partial(work, ended))
+            await ended.wait()
 
 
 async def first_or_none(source: Publisher[T]) -> T | None:

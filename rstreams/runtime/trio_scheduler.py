@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from random import Random
 from typing import TypeAlias, TypeVar
@@ -35,11 +35,15 @@ R = TypeVar("R")
 class _TasksInTrio(ABC):
     """A `Scheduler` in trio; who inherits from it says where the tasks live.
 
+    Args:
+        context: The context that each task and the timers start from.
+
     Attributes:
         now: Returns the time of trio's clock, in seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._token = trio.lowlevel.current_trio_token()
         self.now = trio.lowlevel.current_clock().current_time  # not a method: that would cost three calls more
         self._timers = Timers(self._wake_for_first)
@@ -98,7 +102,7 @@ class _TasksInTrio(ABC):
 
     def for_run(self, failed: Callable[[BaseException], None]) -> RunScheduler:
         """Return a scheduler whose tasks are system tasks of trio."""
-        return TrioRunScheduler(failed)
+        return TrioRunScheduler(self._context.copy(), failed)
 
     def call_endings(self) -> None:
         """Call what is to be called at the end."""
@@ -139,16 +143,17 @@ class TrioScheduler(_TasksInTrio):
     Args:
         nursery: The nursery of the tasks; its owner ends them.
 
-    Context: The trio run of the nursery, from any task of it. Each task sees this scheduler as the current one; thus
-        its subscriptions belong to the same scope. Under `trio.testing.MockClock` all times are virtual.
+    Context: The trio run of the nursery, from any task of it. Each task sees the context variables of the task that has
+        made this, and this scheduler as the current one; thus its subscriptions belong to the same scope. Under
+        `trio.testing.MockClock` all times are virtual.
     """
 
     def __init__(self, nursery: trio.Nursery) -> None:
-        super().__init__()
+        super().__init__(copy_context())
         self._nursery = nursery
 
     def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
-        self._nursery.start_soon(function, name=name)
+        self._context.run(partial(self._nursery.start_soon, function, name=name))
 
     @property
     def _ends(self) -> bool:
@@ -159,13 +164,14 @@ class TrioRunScheduler(_TasksInTrio):
     """A `RunScheduler` whose tasks are system tasks of trio: no scope ends them, and the end of trio's run does.
 
     Args:
+        context: The context that each task and the timers start from.
         failed: Called with an error that leaves a task or a timer.
 
-    Context: As `TrioScheduler`. A task sees the context variables of the task that has started it.
+    Context: As `TrioScheduler`.
     """
 
-    def __init__(self, failed: Callable[[BaseException], None]) -> None:
-        super().__init__()
+    def __init__(self, context: Context, failed: Callable[[BaseException], None]) -> None:
+        super().__init__(context)
         self._failed = failed
         self._tasks: dict[trio.lowlevel.Task, trio.CancelScope] = {}
         self._ended = trio.lowlevel.ParkingLot()  # of those that wait for the end of tasks
@@ -197,7 +203,7 @@ class TrioRunScheduler(_TasksInTrio):
 
     def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
         scope = trio.CancelScope()
-        context = copy_context()  # that of the caller, as trio does it for the tasks of a nursery
+        context = self._context.copy()
         try:
             task = trio.lowlevel.spawn_system_task(self._contain, function, scope, name=name, context=context)
         except RuntimeError:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextvars import copy_context
+from types import coroutine
 from typing import Any, Generic, TypeVar, overload
 
 from rstreams._checks.functions import is_async, require_function, require_returned_pair
@@ -10,6 +12,7 @@ from rstreams.abc import Publisher
 from rstreams.sources.from_async_iterable import from_async_iterable
 from rstreams.sources.generate import generate
 
+R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -59,6 +62,24 @@ class _Unfolded(Generic[S, T]):
 
     async def __aiter__(self) -> AsyncIterator[T]:
         state = self._initial
-        while (made := await self._step(state)) is not None:
+        while (made := await _in_own_context(self._step, state)) is not None:
             item, state = require_returned_pair("unfold", "step", made)
             yield item
+
+
+@coroutine
+def _in_own_context(function: Callable[[S], Awaitable[R]], argument: S) -> Generator[Any, Any, R]:
+    """Await a call of `function`; the context variables that it sets are not seen after it."""
+    run = copy_context().run
+    steps: Any = run(function, argument).__await__()
+    proceed, given = steps.send, None
+    while True:
+        try:
+            waits_for = run(proceed, given)
+        except StopIteration as end:
+            returned: R = end.value
+            return returned
+        try:
+            proceed, given = steps.send, (yield waits_for)
+        except BaseException as error:
+            proceed, given = steps.throw, error

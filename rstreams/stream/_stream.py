@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Never, Par
 
 from rstreams import operators, sources
 from rstreams._checks.argument_names import name_arguments
-from rstreams._checks.functions import refuse_unrun, require_effect
+from rstreams._checks.functions import require_effect
 from rstreams._checks.publishers import require_publisher
 from rstreams._core.windows import require_open_window
 from rstreams._stages.connectable import Connectable
@@ -302,9 +302,7 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         Context: A task; other tasks run between slices of at most 1,024 items.
         """
         if _is_async(function):
-            async with self.open() as items:
-                async for item in items:
-                    refuse_unrun("for_each", "function", await function(item))
+            await terminals.await_each(self._source, function)
         else:
             require_effect("for_each", "function", function)
             await terminals.for_each(self._source, function)

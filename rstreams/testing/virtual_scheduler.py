@@ -18,7 +18,7 @@ import heapq
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
-from contextvars import Token
+from contextvars import Context, Token, copy_context
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -47,12 +47,14 @@ class VirtualScheduler:
         self._random = random.Random(0)  # noqa: S311 - the same in every run, as wanted
         self._endings = Endings()
         self._token: Token[Scheduler] | None = None
+        self._context = copy_context()  # that tasks start from; later that of the block
         self.over = False
         """Whether the block has ended."""
 
     def __enter__(self) -> Self:
         """Become the current scheduler."""
         self._token = current_scheduler.set(self)
+        self._context = copy_context()
         return self
 
     def __exit__(
@@ -115,7 +117,7 @@ class VirtualScheduler:
 
     def start(self, function: Callable[[], Awaitable[None]]) -> Cancellable:
         """Keep `function` as a task, to be begun by the next `run` or `advance`."""
-        task = _Task(function)
+        task = _Task(function, self._context.copy())
         self._tasks.append(task)
         return task
 
@@ -195,8 +197,9 @@ class _Suspend:
 
 
 class _Task:
-    def __init__(self, function: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, function: Callable[[], Awaitable[None]], context: Context) -> None:
         self._function = function
+        self._context = context
         self._coroutine: Coroutine[Any, Any, None] | None = None
         self._waits_for: _Event | None = None
         self._cancelled = False
@@ -214,12 +217,12 @@ class _Task:
             if self._cancelled:  # before its first step: it is not called at all
                 self.ended = True
                 return
-            self._coroutine = cast("Coroutine[Any, Any, None]", self._function())
+            self._coroutine = cast("Coroutine[Any, Any, None]", self._context.run(self._function))
         try:
             if self._cancelled:
-                self._coroutine.throw(_Cancelled())
+                self._context.run(self._coroutine.throw, _Cancelled())
             else:
-                waits_for = self._coroutine.send(None)
+                waits_for = self._context.run(self._coroutine.send, None)
                 if not isinstance(waits_for, _Event):
                     msg = f"a task of a VirtualScheduler can wait for its events only, not for {waits_for!r}"
                     self._coroutine.close()

@@ -4,6 +4,8 @@ Theory of operation. Items wait in an `_Inbox`, each with a claim on it. Workers
 calls the handler with one item after the other. A handler that does not wait costs no turn of the scheduler. Before a
 worker awaits a handler it calls another worker, if items wait, up to the concurrency.
 
+A call that changes context variables ends its worker, and another one takes its place; see `contexts`.
+
 An item whose handler returned at once is only counted, and the link asks how many there are (`Intake.done`). The
 other items may end in any order: the worker takes the claim of each.
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
 from typing import Any
 
 import trio
@@ -24,6 +27,7 @@ import trio
 from rstreams import _machine
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
@@ -118,21 +122,25 @@ class Handling:
             await self._work_on()
 
     async def _work_on(self) -> None:
-        inbox = self._inbox
+        inbox, context = self._inbox, copy_context()
         while True:
             self._called = False
             inbox.intake.count_workers(1)
-            await self._handle_waiting()
+            await self._handle_waiting(context)
             inbox.intake.count_workers(-1)
+            if has_changed(context):
+                self._workers -= 1
+                self._call_worker()
+                return
             bell = self._ground.event()
             self._idle.append(bell)
             await bell.wait()
 
-    async def _handle_waiting(self) -> None:
-        """Handle items until none waits."""
+    async def _handle_waiting(self, context: Context) -> None:
+        """Handle items until none waits, or the context is not `context` any more."""
         inbox, handler = self._inbox, self._handler
         until, left = _machine.now() + TURN_S, SLICE
-        while inbox.waiting or inbox.ask_for_more():
+        while (inbox.waiting or inbox.ask_for_more()) and not has_changed(context):
             if not left or _machine.now() > until:
                 inbox.ask_for_more()
                 await self._ground.checkpoint()
