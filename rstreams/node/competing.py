@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from rstreams._core.claims import Ending
@@ -42,6 +43,7 @@ class Competing:
     ) -> None:
         self.name = name
         self.takers = Takers()
+        self._turns = self.takers.waiting  # those who get messages now
         self.delivered = self.accepted = self.released = self.modified = 0
         self._storage = storage
         self._room = storage.room
@@ -114,7 +116,7 @@ class Competing:
         if self._dispatching:
             return
         self._dispatching = True
-        backlog, takers, passed = self._backlog, self.takers.waiting, 0
+        backlog, takers, passed = self._backlog, self._turns, 0
         try:
             while passed < len(takers) and (self._returned or self._fresh):
                 if not self._returned and not self.takers.single and self._hand_over_runs():
@@ -247,12 +249,15 @@ class OneAfterTheOther(Competing):
     Messages that a consumer has had, and not settled, come again before all others.
     """
 
-    _gives_back = False  # a consumer has gone, and has not given all messages back
+    @property
+    def _gives_back(self) -> bool:
+        """Whether a consumer has gone, and has not given all messages back."""
+        return self._turns is not self.takers.waiting
 
     def cancel(self, consumer: Consumer) -> None:
         """Hand nothing to anyone before the consumer has settled what it has."""
         super().cancel(consumer)
-        self._gives_back = True
+        self._turns = deque()
 
     def refuse(self, consumer: Consumer, message: Stored, how: Ending) -> None:
         """Take back a message; it may be the last one of a consumer that has gone."""
@@ -268,7 +273,6 @@ class OneAfterTheOther(Competing):
 
     def dispatch(self) -> None:
         """Hand messages over, unless those of a consumer that has gone are still to come back."""
-        if self._gives_back and self._storage.out:
-            return
-        self._gives_back = False
+        if self._gives_back and not self._storage.out:
+            self._turns = self.takers.waiting
         super().dispatch()

@@ -158,6 +158,7 @@ class DiskStorage(Storage):
                 if error is None:
                     producer.accept(repeated)
                 else:
+                    self.refused += repeated
                     producer.refuse(repeated, not_stored(error, self._queue.name))
 
             self._partition.delete((), through, sync_s=self._sync_s, after_appends=True)
@@ -172,7 +173,7 @@ class DiskStorage(Storage):
             self._numbered.heard(chain, error)
         if error is not None:
             self.enqueued -= count
-            self.refused += count
+            self.refused += count + repeated
             room.free(count, size)
             producer.refuse(count + repeated, not_stored(error, self._queue.name))
             room.serve()

@@ -129,11 +129,11 @@ class QueueIntake:
             if fit:
                 self._storage.append(producer, run[at:end], (), 0)
             else:
-                self.refused += end - at
                 self._room.take_back(producer, end - at)
-                self._storage.refuse_in_turn(producer, end - at, error)
+                self.refuse_in_turn(producer, end - at, error)
             at = end
 
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
+        self.refused += messages
         self._storage.refuse_in_turn(producer, messages, error)

@@ -38,7 +38,7 @@ class LogIntake:
     Attributes:
         room: The room that producers share.
         appended: How many messages were appended.
-        refused: How many could not be stored.
+        refused: How many were refused.
         seen: Which link sends as which producer, and which messages were refused.
         tells_outcomes: As for `Receives`; messages of a log in memory are safe at once.
         takes_singly: As for `Receives`: each run is appended as a whole.
@@ -85,7 +85,7 @@ class LogIntake:
         assert isinstance(producer, _LogProducer), "made by `producer`; it leaves the numbers to the log"
         if not producer.numbered and (producer.number is not None or len(self._partitions) == 1):
             self.room.store(producer, len(run))
-            self._append_to(producer.number or 0, run, None, RunOutcome(producer, len(run), self.name).part())
+            self._append_to(producer.number or 0, run, None, RunOutcome(producer, len(run), self).part())
             self.room.top_up(producer)
             return
         parts, end = self._part(producer, run)
@@ -94,7 +94,7 @@ class LogIntake:
         repeated = len(run) - fresh
         self.seen.duplicates += repeated
         self.room.store(producer, fresh)
-        commit = RunOutcome(producer, len(run), self.name)
+        commit = RunOutcome(producer, len(run), self)
         for at, (messages, numbers) in parts.items():
             self._append_to(at, messages, numbers.stamps if producer.numbered else None, commit.part())
         commit.part()(None)
@@ -130,7 +130,7 @@ class LogIntake:
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones are told."""
         first = self._partitions[0]
-        first.kept.delete((), RunOutcome(producer, messages, self.name, error).part(), sync_s=first.sync_s)
+        first.kept.delete((), RunOutcome(producer, messages, self, error).part(), sync_s=first.sync_s)
 
     def _append_to(self, at: int, messages: Sequence[bytes], stamps: Sequence[Stamp] | None, tell: Done) -> None:
         """Append to one partition; `stamps` is None if the messages are not numbered."""
@@ -151,7 +151,6 @@ class LogIntake:
             self.room.free(len(messages))
             if stamps is not None or error is not None:
                 numbered.heard(chain, error)
-            self.refused += 0 if error is None else len(messages)
             if error is None:
                 self.appended += len(messages)
                 self._on_safe(at, first, messages)

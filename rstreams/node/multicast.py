@@ -226,12 +226,13 @@ class MulticastAddress(Address):
     ) -> None:
         """Pass items on; `repeated` further ones came before. One that the node has no memory for is refused."""
         of = self._copying
-        if of.bytes.total.is_tight and not producer.draws and not self._outcomes.are_told:
+        if run and of.bytes.total.is_tight and not producer.draws and not self._outcomes.are_told:
             size = sum(map(len, run))
             if not of.bytes.has_room(size):
                 for stamp in stamps:
                     of.seen.gaps.open(stamp)
                 of.credit.use(producer, len(run))
+                self._outcomes.refused += len(run)
                 text = f"the node has no memory for a message of {size} bytes more: see total_stored_bytes"
                 producer.refuse(len(run), DeliveryFailed("rejected", Condition.RESOURCE_LIMIT_EXCEEDED.value, text))
                 of.credit.grant()

@@ -20,7 +20,7 @@ class Outcomes:
 
     Attributes:
         are_told: As `Receives.tells_outcomes`.
-        refused: How many items were refused, because they could not be stored.
+        refused: How many items were refused, because they could not be stored, or the node had no memory for them.
         due: When `tell_due` is to be called.
     """
 
@@ -68,6 +68,7 @@ class Outcomes:
 
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
+        self.refused += messages
         producer.refuse(messages, error)
 
     def on_refused(self, number: int, error: DeliveryFailed) -> None:
@@ -164,7 +165,7 @@ class OutcomesInStore(Outcomes):
             if arrived.error is None:
                 arrived.producer.accept(count)
             else:
-                self.refused += count
+                self.refused += count if arrived.error.outcome == "rejected" else 0
                 arrived.producer.refuse(count, arrived.error)
 
     def on_refused(self, number: int, error: DeliveryFailed) -> None:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from rstreams.errors import Condition, DeliveryFailed, StoreError
 from rstreams.node.producer import Producer
 from rstreams.store import Done, StoreFull
+
+
+class Refuses(Protocol):
+    """What runs come to.
+
+    Attributes:
+        name: Its name.
+        refused: How many messages were refused.
+    """
+
+    name: str
+    refused: int
 
 
 class RunOutcome:
@@ -13,13 +27,13 @@ class RunOutcome:
     Args:
         producer: The producer.
         messages: How many messages the run has.
-        log: The name of the log.
+        log: The log.
         refusal: Why all are refused; None: they are accepted if all parts are safe.
     """
 
     __slots__ = ("_error", "_log", "_messages", "_parts", "_producer", "_refusal")
 
-    def __init__(self, producer: Producer, messages: int, log: str, refusal: DeliveryFailed | None = None) -> None:
+    def __init__(self, producer: Producer, messages: int, log: Refuses, refusal: DeliveryFailed | None = None) -> None:
         self._log = log
         self._producer = producer
         self._messages = messages
@@ -37,10 +51,11 @@ class RunOutcome:
         self._parts -= 1
         if self._parts:
             return
-        refusal = self._refusal or (None if self._error is None else not_stored(self._error, self._log))
+        refusal = self._refusal or (None if self._error is None else not_stored(self._error, self._log.name))
         if refusal is None:
             self._producer.accept(self._messages)
         else:
+            self._log.refused += self._messages
             self._producer.refuse(self._messages, refusal)
 
 

@@ -73,7 +73,8 @@ class QueueStatistics(AddressStatistics):
         consumers: Consumers subscribed.
         browsers: Browsers subscribed.
         dropped: Messages dropped because the queue was full. Of a queue that drops the newest, they were not enqueued.
-        refused: Messages rejected because the queue was full, or could not be stored; they were not enqueued.
+        refused: Messages rejected because the queue was full or they could not be stored, and numbered ones of the same
+            producer behind these; they were not enqueued.
         durable: Whether its messages are in the node's store.
         on_disk: The part of `ready` that is not in memory.
         unsafe: Messages received whose commit to the store is on the way.
@@ -155,7 +156,8 @@ class MulticastStatistics(AddressStatistics):
         credit: Items that the producers may send now.
         subscribers: The numbers of each subscriber, in the order in which they subscribed.
         named: The numbers of each named subscription.
-        refused: Items rejected because a named subscription could not store them.
+        refused: Items rejected because a named subscription could not store them or the node had no memory for them,
+            and numbered ones behind these of the same producer.
     """
 
     group: ClassVar[str] = "multicasts"
@@ -257,7 +259,7 @@ class LogStatistics(AddressStatistics):
         credit: Messages that the producers may send now.
         readers: Readers attached that are in no group.
         groups: Consumer groups, by name.
-        refused: Messages rejected because they could not be stored.
+        refused: Messages rejected because they could not be stored, or came behind such a one of the same producer.
     """
 
     group: ClassVar[str] = "logs"

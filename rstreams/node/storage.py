@@ -87,7 +87,7 @@ class Storage(ABC):
         browsers: Those who look at the messages.
         drops_oldest: Whether the oldest ones are dropped while there are too many.
         enqueued: How many messages have come.
-        refused: How many could not be stored.
+        refused: How many were refused, because they could not be stored.
         dropped: How many were dropped, because they were the oldest ones.
         durable: Whether the messages outlive the process.
         on_disk: How many messages are only on the disk.

@@ -484,19 +484,3 @@ def test_a_queue_goes_on_behind_damage_that_is_skipped(first: Bench, tmp_path: P
         whole.run()
         assert bodies(probe) == [0, 2, 3, "new"]
         assert link.outcomes == ["done"]
-
-
-def test_a_message_that_was_annotated_leaves_no_bytes_behind(first: Bench) -> None:
-    queue = first.queue()
-    send(queue, "a", "b")
-    first.run()
-    taker = consumer(queue, 2)
-    for hold in taker.holds:
-        hold.fail(DeliveryFailed("modified", delivery_failed=False, annotations={"x-why": "x" * 1000}))
-    taker.subscription.request(2)  # type: ignore[union-attr]
-    size = queue.statistics().size_bytes
-    assert size > 2000, "they are as large as they are now"
-    for hold in taker.holds[2:]:
-        hold.done()
-    first.run()
-    assert queue.statistics().size_bytes == 0

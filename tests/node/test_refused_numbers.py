@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rstreams.abc import Subscriber
+from rstreams._core.claims import DONE, Claims, Ending, Settles, no_claims
+from rstreams._core.run import Run
+from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
@@ -163,6 +165,7 @@ def test_after_a_full_disk_no_later_number_is_stored_first(first: Bench, kind: K
     link.next(*numbered(10, 12))  # they were on their way
     first.run()
     assert link.outcomes == ["failed"] * 12
+    assert played.address.statistics().refused == 12
     assert all(isinstance(each, DeliveryFailed) and each.condition == FULL for each in link.errors)
     assert played.stored() == []
     link.next(*numbered(0, 14))
@@ -199,6 +202,7 @@ def test_a_message_that_comes_again_is_not_accepted_for_one_that_was_refused(fir
     again.next(*numbered(0, 8))  # on a new link, before the node has heard that the disk was full
     first.run()
     assert again.outcomes == ["failed"] * 8
+    assert played.address.statistics().refused == 16, "each one that was rejected"
     again.next(*numbered(0, 8))
     first.run()
     assert again.outcomes[8:] == ["done"] * 8
@@ -222,14 +226,48 @@ def full_queues(place: Bench) -> Iterator[Queue]:
     yield Queue("memory", MemoryStorage(3), "reject")
 
 
+class RunsLink(Settles):
+    """A link whose messages come many at a time."""
+
+    def __init__(self, address: Queue) -> None:
+        self.outcomes: list[str] = []
+        self._run = Run[bytes](no_claims(0), iter(()))
+        self._producer: Any = address.producer(once=True)
+        self._producer.on_subscribe(self)
+
+    def request(self, n: int) -> None:
+        """Send no more than the test says."""
+
+    def cancel(self) -> None:
+        """Send no more."""
+
+    def hold(self) -> Hold:
+        return self._run.hold()
+
+    def next(self, *messages: bytes) -> None:
+        places = range(len(self.outcomes), len(self.outcomes) + len(messages))
+        self.outcomes += [""] * len(messages)
+        self._run = Run(Claims(self, 0, places), iter(messages))
+        self._producer.on_run(self._run)
+        self._run.close()
+
+    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
+        for place in places:
+            self.outcomes[place] = "done" if how is DONE else "failed"
+
+
+LINKS = [attached, RunsLink]
+
+
 @pytest.mark.parametrize("at", [0, 1], ids=["durable", "memory"])
-@pytest.mark.parametrize("one_run", [False, True])
-def test_what_a_full_queue_has_rejected_is_stored_when_it_comes_again(first: Bench, at: int, *, one_run: bool) -> None:
+@pytest.mark.parametrize("attach", LINKS)
+def test_what_a_full_queue_has_rejected_is_stored_when_it_comes_again(
+    first: Bench, at: int, attach: Callable[[Queue], Any]
+) -> None:
     queue = list(full_queues(first))[at]
-    link = attached(queue)
-    for run in ((0, 5),) if one_run else ((number, number + 1) for number in range(5)):
-        link.next(*numbered(*run))
-        first.run()
+    link = attach(queue)
+    link.next(*numbered(0, 5))
+    first.run()
     assert link.outcomes == ["done"] * 3 + ["failed"] * 2
     probe = ProbeSubscriber[bytes](1000)
     queue.subscribe(probe)
@@ -238,13 +276,35 @@ def test_what_a_full_queue_has_rejected_is_stored_when_it_comes_again(first: Ben
     link.next(*numbered(5, 7))
     first.run()
     assert link.outcomes[5:] == ["failed"] * 2, "3 and 4 come first"
-    again = attached(queue)
+    assert queue.statistics().refused == 4
+    again = attach(queue)
     again.next(*numbered(3, 5))
     first.run()
     again.next(*numbered(5, 7))
     first.run()
     assert again.outcomes == ["done"] * 4
     assert bodies(probe) == list(range(7))
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["durable", "memory"])
+@pytest.mark.parametrize("attach", LINKS)
+def test_a_message_without_a_number_among_numbered_ones_moves_no_number_to_another(
+    first: Bench, at: int, attach: Callable[[Queue], Any]
+) -> None:
+    queue = list(full_queues(first))[at]
+    link = attach(queue)
+    run = [encode_item("none"), *numbered(0, 2), encode_item("none"), *numbered(2, 4)]
+    link.next(*run)
+    first.run()
+    assert link.outcomes == ["done"] * 3 + ["failed"] * 3
+    probe = ProbeSubscriber[bytes](1000)
+    queue.subscribe(probe)
+    first.run()
+    again = attach(queue)
+    again.next(*run[3:])
+    first.run()
+    assert again.outcomes == ["done"] * 3
+    assert bodies(probe) == ["none", 0, 1, "none", 2, 3]
 
 
 def test_messages_that_a_full_disk_has_refused_leave_no_gap_in_the_offsets(first: Bench) -> None:

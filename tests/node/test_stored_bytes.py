@@ -137,13 +137,34 @@ def test_a_numbered_message_that_found_no_memory_may_come_again(make: Callable[[
     link.next(stamp(encode_item(bytes(600 * KIB))))
     large = stamp(encode_item(bytes(900 * KIB)))
     link.next(large)
-    assert link.outcomes == ["done", "failed"]
+    behind = stamp(encode_item(b"behind it"))
+    link.next(behind)
+    assert link.outcomes == ["done", "failed", "failed"]
+    assert address.statistics().refused == 2
     total.most = 10**9
     total.add(0)
-    link.next(large)
-    assert link.outcomes == ["done", "failed", "done"]
+    link.next(large, behind)
+    assert link.outcomes[3:] == ["done", "done"]
     told = address.statistics()
-    assert (told.enqueued, told.duplicates) == (2, 0)
+    assert (told.enqueued, told.duplicates) == (3, 0)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_message_that_comes_again_is_accepted_also_without_memory(kind: str) -> None:
+    total = StoredBytes(1000 * KIB)
+    address = MADE[kind]()
+    address.begin(services(total))
+    address.subscribe(ProbeSubscriber[bytes](5 if kind == "multicast, block" else 0, hold=True))
+    message = Stamper("p").stamp(encode_item(bytes(800 * KIB)))
+    links = [ManualPublisher[bytes]() for _ in range(2)]
+    for link in links:
+        link.subscribe(address.producer(once=True))
+    for link in links:
+        link.next(message)
+        assert link.outcomes == ["done"]
+        total.add(400 * KIB)  # of another address, which has more than it was promised
+    told = address.statistics()
+    assert (told.enqueued, told.duplicates, told.refused) == (1, 1, 0)
 
 
 def test_an_address_that_is_full_leaves_something_for_the_next() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rstreams.errors import DemandError, LinkDetached
-from rstreams.node.temporary import ReplyStream, Temporaries
+from rstreams.message import encode_item
+from rstreams.node.temporary import ReplyQueue, ReplyStream, Temporaries
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 
@@ -89,3 +90,11 @@ def test_an_address_is_there_until_it_is_deleted(streamed: bool) -> None:  # noq
     temporaries.delete(address.name)
     temporaries.delete(address.name)
     assert temporaries.get(address.name) is None
+
+
+def test_the_replies_of_the_node_itself_count_with_their_bytes() -> None:
+    queue, reply = ReplyQueue("replies"), encode_item("reply")
+    assert queue.store_now(reply)
+    assert queue.statistics().size_bytes == len(reply)
+    queue.subscribe(ProbeSubscriber[bytes](1))
+    assert queue.statistics().size_bytes == 0
