@@ -147,7 +147,10 @@ class Copying:
         if self.overflow == "block" or self.named.all:
             self.credit.grant()
 
-    named_changed = requested
+    def named_changed(self) -> None:
+        """Hear that a named subscription has begun or ended, or may have more room."""
+        self.bytes.freed()
+        self.requested()
 
     def on_outcomes(self) -> None:
         """Hear that named subscriptions have messages."""

@@ -117,9 +117,8 @@ class DiskStorage(Storage):
         """Return the places; with another policy than "block" only those in memory are promised."""
         limits = self.limits if when_full == "block" else Limits()
         room = self._places = DurableRoom(limits, self._in_memory, self._on_room)
-        room.stored = self._partition.count
-        if room.stored:
-            room.weigh(room.stored, self._partition.size)
+        if self._partition.count:
+            room.put(self._partition.count, self._partition.size)
         return room
 
     def clear(self) -> None:
@@ -238,7 +237,7 @@ class DiskStorage(Storage):
                 if position < self._recovered_end:
                     encoded = once_acquired(encoded)  # noqa: PLW2901 - the same message
                 deadline = self._queue.clock.deadline(encoded, age_s)
-                self._come_in(_recalled(position, encoded, deadline, answer.notes.get(position)))
+                self._come_in(self._recalled(position, encoded, deadline, answer.notes.get(position)))
         if not answer.runs:  # they have been dropped
             self.room.free(self.on_disk)
             self.on_disk = 0
@@ -248,6 +247,13 @@ class DiskStorage(Storage):
         self._queue.dispatch()
         if not self.comes_later:
             self._queue.nothing_more_comes()
+
+    def _recalled(self, position: int, encoded: bytes, deadline: float, note: bytes | None) -> Durable:
+        """Return a message as it is in the store, with what is noted beside it."""
+        message = Durable(position, encoded, deadline)
+        if note is not None:
+            self.room.resize(message.recall(note))
+        return message
 
     # messages leave
 
@@ -358,11 +364,3 @@ class DiskStorage(Storage):
             self._queue.cannot_read(failed=True)
         else:  # the next request reads it again
             self._queue.cannot_read(failed=False)
-
-
-def _recalled(position: int, encoded: bytes, deadline: float, note: bytes | None) -> Durable:
-    """Return a message as it is in the store, with what is noted beside it."""
-    message = Durable(position, encoded, deadline)
-    if note is not None:
-        message.recall(note)
-    return message

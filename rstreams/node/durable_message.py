@@ -19,17 +19,15 @@ class Durable(Lasting):
 
     Attributes:
         position: Its position in the queue's partition.
-        size: The bytes of the message as it came.
         dying: Why it leaves for the dead letters; "" if it does not.
     """
 
-    __slots__ = ("_came", "dying", "position", "size")
+    __slots__ = ("_came", "dying", "position")
 
     def __init__(self, position: int, encoded: bytes, deadline: float = math.inf) -> None:
         super().__init__(encoded, deadline)
-        self._came = encoded
+        self._came = encoded  # as the store has it
         self.position = position
-        self.size = len(encoded)
         self.dying = ""
 
     def note(self) -> bytes:
@@ -46,14 +44,16 @@ class Durable(Lasting):
         text = json.dumps(told).encode()
         return _SIZE.pack(len(text)) + text + (b"" if self.encoded is self._came else self.encoded)
 
-    def recall(self, note: bytes) -> None:
-        """Become as `note` says."""
+    def recall(self, note: bytes) -> int:
+        """Become as `note` says; return how many bytes it has grown by."""
         end = _SIZE.size + _SIZE.unpack_from(note)[0]
         told = json.loads(note[_SIZE.size : end])
         self.encoded = note[end:] or self.encoded
+        before, self.size = self.size, len(self.encoded)
         self.failures, self.dying = told["failures"], told["dying"]
         if told["times"]:
             failure = self.failure = Failure()
             failure.condition, failure.description = told["condition"], told["description"]
             failure.origin = told["origin"]
             failure.times = [datetime.fromisoformat(each) for each in told["times"]]
+        return self.size - before

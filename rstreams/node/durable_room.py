@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from rstreams.node.limits import Limits
-from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 
 _SHARE: Final = 16
@@ -53,10 +52,12 @@ class DurableRoom(Room):
         """The most that a new producer may have outstanding; 1 as long as nobody knows how large its messages are."""
         return 1 if self._limits.size is not None and not self.mean else super().first_window
 
-    def store(self, producer: Producer, messages: int, size: int = 0) -> None:
-        """Turn promises into stored messages."""
-        super().store(producer, messages)
-        self.weigh(messages, size)
+    def put(self, messages: int, size: int = 0) -> None:
+        """Count messages as stored."""
+        self.stored += messages
+        self.size += size
+        mean = max(1.0, size / messages)
+        self.mean = self.mean + (mean - self.mean) / _SHARE if self.mean else mean
 
     def free(self, messages: int, size: int = 0) -> None:
         """Count messages as no longer stored; `serve` gives their places out."""
@@ -72,9 +73,3 @@ class DurableRoom(Room):
         super().serve()
         if self._on_served is not None:
             self._on_served()
-
-    def weigh(self, messages: int, size: int) -> None:
-        """Count the bytes of messages that are stored."""
-        self.size += size
-        mean = max(1.0, size / messages)
-        self.mean = self.mean + (mean - self.mean) / _SHARE if self.mean else mean

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import compress, groupby
 
 from rstreams.errors import Condition, DeliveryFailed
-from rstreams.net.links.effectively_once import Stamp
+from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.limits import WhenFull
 from rstreams.node.producer import Producer
 from rstreams.node.storage import Storage
@@ -116,9 +116,10 @@ class QueueIntake:
         kept = fits.index(False)
         if producer.numbered:
             fits = [True] * kept + [False] * (len(run) - kept)
-            for stamp in stamps[kept:]:
+            numbered = sum(read_stamp(message) is not None for message in run[:kept])  # not all of them must be
+            for stamp in stamps[numbered:]:
                 self._storage.seen.gaps.open(stamp)
-            stamps = stamps[:kept]
+            stamps = stamps[:numbered]
         if repeated or kept:
             self._storage.append(producer, run[:kept], stamps, repeated)
             run, fits = run[kept:], fits[kept:]

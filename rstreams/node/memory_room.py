@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 from rstreams.node.stored_bytes import StoredBytes
 
@@ -89,9 +88,9 @@ class MemoryRoom(Room):
         self.total.forget(self.serve)
         self.total = StoredBytes()
 
-    def store(self, producer: Producer, messages: int, size: int = 0) -> None:
-        """Turn promises into stored messages."""
-        super().store(producer, messages)
+    def put(self, messages: int, size: int = 0) -> None:
+        """Count messages as stored."""
+        self.stored += messages
         self.size += size
         self.total.add(size)
         self._mean = _usual(self._mean, size // messages)

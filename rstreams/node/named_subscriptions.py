@@ -81,12 +81,8 @@ class Filling(Protocol):
     name: str
     overflow: Literal["block", "drop_oldest"]
 
-    def requested(self) -> None:
-        """Hear that there may be more room."""
-        ...
-
     def named_changed(self) -> None:
-        """Hear that a named subscription has begun, or has ended."""
+        """Hear that a named subscription has begun or ended, or may have more room."""
         ...
 
     def on_outcomes(self) -> None:
@@ -294,7 +290,7 @@ class NamedSubscription(Settles):
     def _on_room(self) -> None:
         if self._waiting:
             self._flow()
-        self._multicast.requested()
+        self._multicast.named_changed()
 
     # as the subscription of the backlog's producer
 

@@ -186,7 +186,8 @@ class Node(NodeAddresses, AdministeredNode):
             total_links=require_count("", "total_links", total_links, 1, 2**31 - 1, unit=" links"),
         )
         rates = Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call))
-        self._links = NodeLinks(self._addresses, options, self._options.budget, self._access, rates)
+        total = StoredBytes(stored)
+        self._links = NodeLinks(self._addresses, options, self._options.budget, self._access, rates, stored=total)
         self._listeners = []
         self._store = NodeStore(store, secure_delete=secure_delete)
         self._deadlines = Deadlines(self._addresses)
@@ -197,7 +198,7 @@ class Node(NodeAddresses, AdministeredNode):
             find=self._links.find,
             store=self._store.store,
             may_publish=self._links.may_publish,
-            stored=StoredBytes(stored),
+            stored=total,
         )
         operations = Operations(self, self._addresses, self._links.attached, self._access, self._links.gone_consumers)
         for name in MANAGEMENT:

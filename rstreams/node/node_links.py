@@ -32,6 +32,7 @@ from rstreams.node.kept import KeptSubscriber, KeptSubscriptions, SubscriptionNa
 from rstreams.node.rates import Rates
 from rstreams.node.relay import Relay
 from rstreams.node.stealable import BeginningSubscriber, NamedSubscriber
+from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
@@ -88,6 +89,7 @@ class NodeLinks:
         budget: The memory for the unsettled deliveries of all consumers.
         access: Decides what clients may do.
         rates: How fast users may send.
+        stored: Counts the bytes of replies that wait in the memory of the node.
 
     Attributes:
         attached: The links that have not ended.
@@ -107,13 +109,15 @@ class NodeLinks:
         budget: Budget,
         access: Access,
         rates: Rates,
+        *,
+        stored: StoredBytes,
     ) -> None:
         self.attached = AttachedLinks()
         self._options = options
         self._access = access
         self._rates = rates
         self._addresses = addresses
-        self._temporaries = Temporaries()
+        self._temporaries = Temporaries(stored)
         self._relay = Relay(self, WINDOW)
         addresses[self._relay.name] = self._relay
         self.gone_consumers = GoneConsumers()

@@ -89,10 +89,14 @@ class Room:
         producer.outstanding = 0
         self.serve()
 
-    def store(self, producer: Producer, messages: int, size: int = 0) -> None:  # noqa: ARG002 - for rooms in bytes
+    def store(self, producer: Producer, messages: int, size: int = 0) -> None:
         """Turn promises into stored messages."""
         producer.outstanding -= messages
         self.outstanding -= messages
+        self.put(messages, size)
+
+    def put(self, messages: int, size: int = 0) -> None:  # noqa: ARG002 - for rooms in bytes
+        """Count messages as stored that nobody was promised a place for."""
         self.stored += messages
 
     def take_back(self, producer: Producer, messages: int) -> None:

@@ -73,8 +73,8 @@ class QueueStatistics(AddressStatistics):
         consumers: Consumers subscribed.
         browsers: Browsers subscribed.
         dropped: Messages dropped because the queue was full. Of a queue that drops the newest, they were not enqueued.
-        refused: Messages rejected because the queue was full or they could not be stored, and numbered ones of the same
-            producer behind these; they were not enqueued.
+        refused: Messages rejected because the queue was full or they could not be stored, and numbered ones of the
+            same producer behind these; they were not enqueued.
         durable: Whether its messages are in the node's store.
         on_disk: The part of `ready` that is not in memory.
         unsafe: Messages received whose commit to the store is on the way.

@@ -18,6 +18,7 @@ from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
+from rstreams.node.stored_bytes import StoredBytes
 from rstreams.protocol.receiver import LinkSubscription
 
 CAPACITY = 1024
@@ -30,9 +31,10 @@ class ReplyQueue(Queue):
     kind = "queue of replies"
     open_while_draining = True
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, stored: StoredBytes) -> None:
         self._replies = MemoryStorage(CAPACITY)
         super().__init__(name, self._replies)
+        self._room.join_node(stored)
 
     def check_access(self, access: Access, client: Client, action: Action) -> None:
         """Let in everyone who knows the name: it is random, and the requester gives it to its responder."""
@@ -45,7 +47,7 @@ class ReplyQueue(Queue):
         """Store a reply of the node itself, if a place is free."""
         if self._room.free_places <= 0:
             return False
-        self._room.stored += 1
+        self._room.put(1, len(encoded))
         self._replies.come((encoded,))
         return True
 
@@ -192,15 +194,16 @@ class _Sender:
 
 
 class Temporaries:
-    """The temporary addresses of a node."""
+    """The temporary addresses of a node; `stored` counts the bytes of the messages in its memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredBytes) -> None:
+        self._stored = stored
         self._made: dict[str, tuple[Address, list[LinkSubscription[Any]]]] = {}
 
     def make(self, *, streamed: bool) -> Address:
         """Make an address: a queue, or a stream of the replies to a single request."""
         name = f"temporary/{_machine.fresh_uuid()}"
-        address = ReplyStream(name) if streamed else ReplyQueue(name)
+        address = ReplyStream(name) if streamed else ReplyQueue(name, self._stored)
         self._made[name] = (address, [])
         return address
 
@@ -223,4 +226,5 @@ class Temporaries:
             text = f"the address {name!r} was made for a link, which has ended"
             for end in made[1]:
                 end.give_up(ProtocolError(Condition.RESOURCE_DELETED.value, text))
+            made[0].forget()
         return made is not None

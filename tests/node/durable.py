@@ -8,14 +8,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rstreams.errors import StoreError
 from rstreams.message import decode_message, encode_item
+from rstreams.node.competing import Competing, OneAfterTheOther
 from rstreams.node.disk_storage import DEFAULT_IN_MEMORY, DiskStorage
+from rstreams.node.durable_room import DurableRoom
 from rstreams.node.limits import Limits, WhenFull
+from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
-from rstreams.store import Store
+from rstreams.node.storage import Storage
+from rstreams.store import Chunk, Partition, Store
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 
@@ -59,6 +63,17 @@ class Bench:
             if not any(map(_is_busy, self.queues)):
                 return
 
+    def read(self, partition: Partition) -> Chunk:
+        """Return all messages of a partition as they are in the store."""
+        answers: list[Chunk | StoreError] = []
+        partition.read(0, answers.append, most_bytes=10**9)
+        while not answers:
+            assert self.rung.wait(30)
+            self.rung.clear()
+            self.store.finish()
+        assert isinstance(answers[0], Chunk)
+        return answers[0]
+
     def killed(self, path: Path) -> Bench:
         """Return the store as another process finds it, if this one is killed now."""
         shutil.copytree(self.path, path)
@@ -67,6 +82,35 @@ class Bench:
     def close(self) -> None:
         self.store.close()
         self.store.finish()
+
+
+KINDS: Final = ("in memory", "durable", "durable, little memory", "backlog in memory", "durable backlog")
+"""The kinds of queues, by their storage."""
+
+
+def of_kind(
+    here: Bench,
+    kind: str,
+    when_full: WhenFull,
+    items: int | None,
+    size: int | None,
+    *,
+    name: str = "q",
+    sync_s: float = 0.0,
+    **options: Any,  # noqa: ANN401 - those of `Queue`
+) -> Queue:
+    """Return a queue of one of `KINDS`; a backlog is what a named subscription has."""
+    storage: Storage
+    if "durable" in kind:
+        partition, in_memory = here.store.partition(f"queue/{name}"), 6 if "little" in kind else DEFAULT_IN_MEMORY
+        storage = DiskStorage(partition, Limits(items, size), in_memory=in_memory, sync_s=sync_s)
+    elif "backlog" in kind:
+        storage = MemoryStorage(items, size, room=DurableRoom(Limits(), DEFAULT_IN_MEMORY))
+    else:
+        storage = MemoryStorage(items or 1000, size or 10**6)
+    queue = Queue(name, storage, when_full, policy=OneAfterTheOther if "backlog" in kind else Competing, **options)
+    here.queues.append(queue)
+    return queue
 
 
 def _is_busy(queue: Queue) -> bool:

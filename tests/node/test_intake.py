@@ -16,18 +16,15 @@ from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import decode_message, encode_item
 from rstreams.node.address import LinkRequest
-from rstreams.node.competing import OneAfterTheOther
-from rstreams.node.disk_storage import DEFAULT_IN_MEMORY, DiskStorage
-from rstreams.node.durable_room import DurableRoom
-from rstreams.node.limits import Limits
+from rstreams.node.disk_storage import DiskStorage
+from rstreams.node.limits import WhenFull
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.queue import Queue
-from rstreams.node.storage import Storage
 from rstreams.protocol.frames import Attach, Role
 from rstreams.testing import ManualPublisher
-from tests.node.durable import Bench, bench
+from tests.node.durable import KINDS, bench, of_kind
 from tests.seeds import seeds
 
 STEPS = 30
@@ -104,11 +101,9 @@ class Taker:
         raise AssertionError
 
 
-KINDS = ("in memory", "durable", "durable, little memory", "backlog in memory", "durable backlog")
-
-
-def cases() -> Iterator[tuple[str, str, tuple[int | None, int | None]]]:
-    for case in product(KINDS, ("drop_oldest", "drop_newest", "reject"), ((10, None), (None, 900), (8, 700))):
+def cases() -> Iterator[tuple[str, WhenFull, tuple[int | None, int | None]]]:
+    policies: tuple[WhenFull, ...] = ("drop_oldest", "drop_newest", "reject")
+    for case in product(KINDS, policies, ((10, None), (None, 900), (8, 700))):
         kind, policy, _ = case
         if not ("backlog" in kind and policy == "reject"):
             yield case
@@ -119,22 +114,6 @@ def number_of(item: bytes) -> int:
     return number
 
 
-def made(here: Bench, kind: str, policy: Any, items: int | None, size: int | None) -> Queue:  # noqa: ANN401
-    if kind == "in memory":
-        return Queue("q", MemoryStorage(items or 1000, size or 10**6), policy)
-    if "backlog" not in kind:
-        more: dict[str, Any] = {"in_memory": 6} if "little" in kind else {}
-        return here.queue(capacity=items, capacity_bytes=size, when_full=policy, sync_s=math.inf, **more)
-    if "durable" in kind:
-        partition = here.store.partition("backlog")
-        storage: Storage = DiskStorage(partition, Limits(items, size), sync_s=math.inf)
-    else:
-        storage = MemoryStorage(items, size, room=DurableRoom(Limits(), DEFAULT_IN_MEMORY))
-    backlog = Queue("q", storage, policy, policy=OneAfterTheOther)
-    here.queues.append(backlog)
-    return backlog
-
-
 def subscriber_of(queue: Queue, kind: str) -> Any:  # noqa: ANN401
     return queue.producer(once="backlog" in kind)
 
@@ -142,11 +121,11 @@ def subscriber_of(queue: Queue, kind: str) -> Any:  # noqa: ANN401
 @pytest.mark.parametrize("seed", seeds(2, quick=1))
 @pytest.mark.parametrize(("kind", "policy", "limits"), list(cases()))
 def test_bursts_against_a_model(
-    tmp_path: Path, kind: str, policy: str, limits: tuple[int | None, int | None], seed: int
+    tmp_path: Path, kind: str, policy: WhenFull, limits: tuple[int | None, int | None], seed: int
 ) -> None:
     chance = random.Random(f"{kind} {policy} {limits} {seed}")  # noqa: S311 - a choice
     with bench(tmp_path) as here:
-        queue = made(here, kind, policy, *limits)
+        queue = of_kind(here, kind, policy, *limits, sync_s=math.inf)
         model, taker, sent = Model(policy, *limits), Taker(), 0
         queue.subscribe(taker)
         links = [ManualPublisher[bytes]() for _ in range(1 if "backlog" in kind else 3)]
@@ -187,12 +166,8 @@ def test_bursts_against_a_model(
         here.run()  # what was dropped last
         again = here.killed(tmp_path / "again")
         if isinstance(queue.storage, DiskStorage):
-            partition = again.store.partition(queue.storage._partition.name)
-            kept: list[Any] = []
-            partition.read(0, kept.append, most_bytes=10**9)
-            again.store.flush()
-            again.store.finish()
-            found = {number_of(message) for _, message in kept[0]}
+            kept = again.read(again.store.partition(queue.storage._partition.name))
+            found = {number_of(message) for _, message in kept}
             assert found == {*model.ready, *model.held}, "on the disk"
         again.close()
 

@@ -15,12 +15,13 @@ from rstreams import Node, Stream
 from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import encode_item
 from rstreams.net.links.effectively_once import Stamper
-from rstreams.node.address import NodeServices
+from rstreams.node.address import LinkRequest, NodeServices
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.queue import Queue
 from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, GUARANTEED_BYTES, StoredBytes
+from rstreams.protocol.frames import Attach, Role
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, until
 
@@ -165,6 +166,24 @@ def test_a_message_that_comes_again_is_accepted_also_without_memory(kind: str) -
         total.add(400 * KIB)  # of another address, which has more than it was promised
     told = address.statistics()
     assert (told.enqueued, told.duplicates, told.refused) == (1, 1, 0)
+
+
+def test_what_a_named_subscription_has_settled_is_room_for_others() -> None:
+    total = StoredBytes(1000 * KIB)
+    queue, multicast = Queue("q", MemoryStorage(1024)), MulticastAddress("m", "drop_oldest")
+    queue.begin(services(total))
+    multicast.begin(services(total))
+    taker = ProbeSubscriber[bytes](1000, hold=True)
+    request = LinkRequest(Attach("billing", Role.RECEIVER, "m", None, expiry="never"), "shop")
+    multicast.supply(request).publisher.subscribe(taker)
+    links = [ManualPublisher[bytes]() for _ in range(2)]
+    links[0].subscribe(multicast.producer())
+    links[1].subscribe(queue.producer())
+    assert send(links[0], 90, lambda: 10 * KIB) == 90
+    some = send(links[1], 200, lambda: 5 * KIB)
+    assert some < 50, "it waits for room"
+    settle(taker)
+    assert send(links[1], 200, lambda: 5 * KIB) > some
 
 
 def test_an_address_that_is_full_leaves_something_for_the_next() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rstreams.errors import DemandError, LinkDetached
 from rstreams.message import encode_item
+from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.temporary import ReplyQueue, ReplyStream, Temporaries
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
@@ -83,7 +84,7 @@ def test_a_sender_has_one_subscription() -> None:
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_an_address_is_there_until_it_is_deleted(streamed: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    temporaries = Temporaries()
+    temporaries = Temporaries(StoredBytes())
     address = temporaries.make(streamed=streamed)
     assert isinstance(address, ReplyStream) is streamed
     assert temporaries.get(address.name) is address
@@ -92,9 +93,17 @@ def test_an_address_is_there_until_it_is_deleted(streamed: bool) -> None:  # noq
     assert temporaries.get(address.name) is None
 
 
-def test_the_replies_of_the_node_itself_count_with_their_bytes() -> None:
-    queue, reply = ReplyQueue("replies"), encode_item("reply")
+@pytest.mark.parametrize("end", ["read", "deleted"])
+def test_the_replies_of_the_node_itself_count_with_their_bytes(end: str) -> None:
+    total, reply = StoredBytes(), encode_item("reply")
+    temporaries = Temporaries(total)
+    queue = temporaries.make(streamed=False)
+    assert isinstance(queue, ReplyQueue)
     assert queue.store_now(reply)
-    assert queue.statistics().size_bytes == len(reply)
-    queue.subscribe(ProbeSubscriber[bytes](1))
-    assert queue.statistics().size_bytes == 0
+    assert total.size == queue.statistics().size_bytes == len(reply)
+    if end == "read":
+        queue.subscribe(ProbeSubscriber[bytes](1))
+        assert queue.statistics().size_bytes == 0
+    else:
+        assert temporaries.delete(queue.name)
+    assert total.size == 0

@@ -14,6 +14,7 @@ from rstreams import Node
 from rstreams.errors import ConfigError, ConnectionLost, StreamTimeout
 from rstreams.message import encode_item
 from rstreams.net.request_reply.pending import Pending, TimeLimits
+from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.temporary import CAPACITY, ReplyQueue
 from rstreams.runtime.scope import open_nursery
 from tests.net.asking import Gate, answered, cut, returning
@@ -257,7 +258,7 @@ async def test_all_places_can_be_taken_by_answers_that_wait(concurrency: int, pl
 
 
 def test_a_reply_is_stored_at_once_only_in_a_free_place() -> None:
-    queue = ReplyQueue("temporary/x")
+    queue = ReplyQueue("temporary/x", StoredBytes())
     encoded = encode_item(b"reply")
     stored = 0
     while queue.store_now(encoded):
