@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs interop simulate soak crash crash-spark compat simulate-mutants way sanitize bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs site-check interop simulate soak crash crash-spark compat simulate-mutants way sanitize bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -137,9 +137,15 @@ simulate-mutants: ## planted faults of the product, which the simulation must fi
 docs: ## the documentation as a site, in build/docs
 	@tools/setup.sh docs
 	@echo "docs: about half a minute"
-	$(BIN)/mkdocs build --quiet --strict
+	PYTHONPATH=tools $(BIN)/zensical build --clean --strict
+	$(BIN)/python tools/site_texts.py
 	@echo "docs: the first page is $(CURDIR)/build/docs/index.html"
 
+site-check: docs ## the built site in Debian's Chromium: no page cut at 1,280 and 390 pixels, no dead link, search finds its words
+	@tools/setup.sh chromium
+	@echo "site-check: about two minutes"
+	$(BIN)/python tools/site_check.py
+
 clean: ## remove what was built and cached; .venv stays
-	rm -rf build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse
+	rm -rf build dist .cache .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse
 	find . -name __pycache__ -not -path "./.venv/*" -prune -exec rm -rf {} +

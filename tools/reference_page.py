@@ -1,9 +1,9 @@
-"""Write the reference, docs/reference.md: a table of the public names of each module, from their docstrings.
+"""Write the reference, docs/reference/: a page a module, with a table of its public names from their docstrings.
 
-    python tools/reference_page.py            write the page
-    python tools/reference_page.py --check    fail if it is not as it would be written
+    python tools/reference_page.py            write the pages
+    python tools/reference_page.py --check    fail if one of them is not as it would be written
 
-The tables are for readers of the file. Below them are the directives that show the whole docstrings in the site.
+The tables are for readers of the files. Below them are the directives that show the whole docstrings in the site.
 """
 
 from __future__ import annotations
@@ -13,108 +13,163 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+from operator_pages import families
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reference.md"
+PAGES = ROOT / "docs" / "reference"
 
-MODULES: dict[str, str] = {
-    "rstreams": "What most programs need.",
-    "rstreams.stream": "The classes of streams. [The operators](operators/index.md) describe their methods.",
-    "rstreams.sources": "Functions that make a publisher; as methods of `Stream` they make a stream. "
-    "[Page](operators/sources.md)",
-    "rstreams.operators": "Functions from a publisher to a publisher; the methods of `Stream` call them. "
-    "[Pages](operators/index.md)",
-    "rstreams.push": "Publishers that send what is pushed into them. [Guide](guides/sharing.md)",
-    "rstreams.observables": "The bridge to reactivex. [Guide](guides/reactivex.md)",
-    "rstreams.notifications": "Signals as items.",
-    "rstreams.message": "Messages, and how items become messages. [Guide](guides/codecs.md)",
-    "rstreams.columns": "Fields of many messages as columns, for adapters to engines of tables.",
-    "rstreams.net.connection": "An open connection, and the results of its methods. [Guide](guides/delivery.md)",
-    "rstreams.net.dialects": "How each broker writes addresses and filters. [Guide](guides/brokers.md)",
-    "rstreams.net.cbs": "Tokens, for peers that ask for them. [Guide](guides/azure.md)",
-    "rstreams.net.end_of_stream": "How to send the end of a stream through a broker. [Guide](guides/brokers.md)",
-    "rstreams.net.management": "Management over a connection. [Guide](guides/node.md#manage-it-while-it-runs)",
-    "rstreams.node": "A node in your program, its addresses, its users, and the address of its statistics.",
-    "rstreams.node.config": "A node as data, such as a config file. [Guide](guides/node.md)",
-    "rstreams.node.statistics": "The counters of a node, from `node.statistics()` and from the address `STATISTICS`.",
-    "rstreams.store": "The store of a node, for kinds of address that remember.",
-    "rstreams.tls": "Contexts for TLS. [Guide](guides/security.md)",
-    "rstreams.aio": "Connections, nodes and streams for asyncio. [Guide](guides/asyncio.md)",
-    "rstreams.blocking": "Connections and streams for threads. [Guide](guides/asyncio.md#threads)",
-    "rstreams.errors": "Every exception.",
-    "rstreams.abc": "The protocols, for publishers, subscribers and schedulers of your own.",
-    "rstreams.testing": "Tools for tests of streams. [Guide](guides/testing.md)",
-    "rstreams.simulation": "Simulates whole systems of nodes, clients and programs, from one seed.",
-    "rstreams.simulation.checker": "Judges histories of systems of messages. [Guide](guides/histories.md)",
-}
-"""The modules that users import from, with a sentence for each."""
 
-BESIDE: dict[str, tuple[str, ...]] = {
-    "rstreams.net.connection": (
-        "rstreams._published.RefusedItem",
-        "rstreams.net.transport.carrier.ConnectionStatus",
-        "rstreams.net.links.draining.Drained",
-        "rstreams.net.request_reply.requester.Requester",
-        "rstreams.net.links.sight.Sight",
+class Module(NamedTuple):
+    """What the page of a module shows beside the table of its names."""
+
+    text: str
+    """A sentence."""
+    full: tuple[str, ...] = ()
+    """The names whose whole docstrings follow in the site."""
+    beside: tuple[str, ...] = ()
+    """Names of the table that are defined in another module: they are returned, and never imported."""
+
+
+MODULES: dict[str, Module] = {
+    "rstreams": Module(
+        "What most programs need.",
+        (
+            "rstreams.net.client.connect",
+            "rstreams.runtime.scope.Scope",
+            "rstreams.runtime.service.run",
+            "rstreams.net.transport.reconnect.Reconnect",
+        ),
+    ),
+    "rstreams.stream": Module(
+        "The classes of streams. [The operators](../operators/index.md) describe their methods.", ("rstreams.stream",)
+    ),
+    "rstreams.sources": Module("Functions that make a publisher; as methods of `Stream` they make a stream."),
+    "rstreams.operators": Module("Functions from a publisher to a publisher; the methods of `Stream` call them."),
+    "rstreams.push": Module(
+        "Publishers that send what is pushed into them. [Guide](../guides/sharing.md)", ("rstreams.push",)
+    ),
+    "rstreams.observables": Module(
+        "The bridge to reactivex. [Guide](../guides/reactivex.md)", ("rstreams.observables",)
+    ),
+    "rstreams.notifications": Module("Signals as items.", ("rstreams.notifications",)),
+    "rstreams.message": Module(
+        "Messages, and how items become messages. [Guide](../guides/codecs.md)", ("rstreams.message",)
+    ),
+    "rstreams.columns": Module(
+        "Fields of many messages as columns, for adapters to engines of tables.", ("rstreams.columns",)
+    ),
+    "rstreams.net.connection": Module(
+        "An open connection, and the results of its methods. [Guide](../guides/delivery.md)",
+        (
+            "rstreams.net.connection.Connection",
+            "rstreams._published",
+            "rstreams.net.links.sender",
+            "rstreams.net.transport.carrier.ConnectionStatus",
+            "rstreams.net.links.draining.Drained",
+            "rstreams.net.links.sight.Sight",
+            "rstreams.net.request_reply.requester.Requester",
+        ),
+        (
+            "rstreams._published.RefusedItem",
+            "rstreams.net.transport.carrier.ConnectionStatus",
+            "rstreams.net.links.draining.Drained",
+            "rstreams.net.request_reply.requester.Requester",
+            "rstreams.net.links.sight.Sight",
+        ),
+    ),
+    "rstreams.net.dialects": Module(
+        "How each broker writes addresses and filters. [Guide](../guides/brokers.md)",
+        ("rstreams.net.dialects", "rstreams.net.dialects.azure"),
+    ),
+    "rstreams.net.cbs": Module(
+        "Tokens, for peers that ask for them. [Guide](../guides/azure.md)", ("rstreams.net.cbs",)
+    ),
+    "rstreams.net.end_of_stream": Module(
+        "How to send the end of a stream through a broker. [Guide](../guides/brokers.md)",
+        ("rstreams.net.end_of_stream",),
+    ),
+    "rstreams.net.management": Module(
+        "Management over a connection. [Guide](../guides/node.md#manage-it-while-it-runs)", ("rstreams.net.management",)
+    ),
+    "rstreams.node": Module(
+        "A node in your program, its addresses, its users, and the address of its statistics.",
+        (
+            "rstreams.node.Node",
+            "rstreams.node.administration.AdministeredNode",
+            "rstreams.node.Permission",
+            "rstreams.node.PasswordHash",
+            "rstreams.node.UserLimits",
+            "rstreams.node.STATISTICS",
+        ),
+    ),
+    "rstreams.node.config": Module(
+        "A node as data, such as a config file. [Guide](../guides/node.md)", ("rstreams.node.config",)
+    ),
+    "rstreams.node.statistics": Module(
+        "The counters of a node, from `node.statistics()` and from the address `STATISTICS`.",
+        ("rstreams.node.statistics",),
+    ),
+    "rstreams.store": Module("The store of a node, for kinds of address that remember.", ("rstreams.store.repair",)),
+    "rstreams.tls": Module("Contexts for TLS. [Guide](../guides/security.md)", ("rstreams.tls",)),
+    "rstreams.aio": Module(
+        "Connections, nodes and streams for asyncio. [Guide](../guides/asyncio.md)", ("rstreams.aio",)
+    ),
+    "rstreams.blocking": Module(
+        "Connections and streams for threads. [Guide](../guides/asyncio.md#threads)", ("rstreams.blocking",)
+    ),
+    "rstreams.errors": Module("Every exception. [What to do](../guides/errors.md)", ("rstreams.errors",)),
+    "rstreams.abc": Module("The protocols, for publishers, subscribers and schedulers of your own.", ("rstreams.abc",)),
+    "rstreams.testing": Module("Tools for tests of streams. [Guide](../guides/testing.md)", ("rstreams.testing",)),
+    "rstreams.simulation": Module(
+        "Simulates whole systems of nodes, clients and programs, from one seed. [Guide](../guides/simulation.md)",
+        ("rstreams.simulation",),
+    ),
+    "rstreams.simulation.checker": Module(
+        "Judges histories of systems of messages. [Guide](../guides/histories.md)", ("rstreams.simulation.checker",)
     ),
 }
-"""Names that are shown with a module, but are defined in another one: they are returned, and never imported."""
-
-IN_FULL = (
-    "rstreams.stream",
-    "rstreams.sources",
-    "rstreams.operators",
-    "rstreams.push",
-    "rstreams.observables",
-    "rstreams.notifications",
-    "rstreams.runtime.scope.Scope",
-    "rstreams.runtime.service.run",
-    "rstreams.net.client",
-    "rstreams.net.connection.Connection",
-    "rstreams._published",
-    "rstreams.net.links.sender",
-    "rstreams.net.transport.reconnect.Reconnect",
-    "rstreams.net.transport.carrier.ConnectionStatus",
-    "rstreams.net.links.draining.Drained",
-    "rstreams.net.links.sight.Sight",
-    "rstreams.net.request_reply.requester.Requester",
-    "rstreams.net.dialects",
-    "rstreams.net.dialects.azure",
-    "rstreams.net.cbs",
-    "rstreams.net.end_of_stream",
-    "rstreams.node.Node",
-    "rstreams.node.administration.AdministeredNode",
-    "rstreams.node.Permission",
-    "rstreams.node.PasswordHash",
-    "rstreams.node.UserLimits",
-    "rstreams.node.config",
-    "rstreams.net.management",
-    "rstreams.node.STATISTICS",
-    "rstreams.node.statistics",
-    "rstreams.store.repair",
-    "rstreams.tls",
-    "rstreams.aio",
-    "rstreams.blocking",
-    "rstreams.abc",
-    "rstreams.message",
-    "rstreams.errors",
-    "rstreams.testing",
-)
-"""The names whose whole docstrings are shown in the site."""
-
+"""The modules that users import from."""
 
 _INTRODUCTION = (
-    "This page lists every public name with one sentence. `help(rstreams.connect)` shows the whole description.",
-    "The site that `make docs` builds also shows it, below the tables.",
-    "`tools/reference_page.py` writes the page from the docstrings: change these, then run `make format`.",
+    "A page for each module lists its public names with one sentence.",
+    "`help(rstreams.connect)` shows the whole description.",
+    "The site that `make docs` builds also shows it, below the table, and its search finds each name.",
 )
+_NOTE = "<!-- Written by tools/reference_page.py: change the docstrings, then run `make format`. -->"
 
 
-def page() -> str:
-    """Return the page."""
-    return "\n".join(_lines()) + "\n"
+def files() -> dict[Path, str]:
+    """Return the text of every file that this tool writes."""
+    pages = {PAGES / f"{module}.md": _page(module, of_it) for module, of_it in MODULES.items()}
+    return {PAGES / "index.md": _index(), **pages}
+
+
+def _index() -> str:
+    lines = ["# Reference", "", _NOTE, "", *_INTRODUCTION, "", "| module | what it has |", "|---|---|"]
+    lines += [f"| [`{module}`]({module}.md) | {of_it.text} |" for module, of_it in MODULES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _page(module: str, of_it: Module) -> str:
+    lines = [f"# `{module}`", "", _NOTE, "", of_it.text, "", "| name | what it is |", "|---|---|"]
+    operators = _pages_of_operators() if module in {"rstreams.sources", "rstreams.operators"} else {}
+    for name in names_of(module):
+        shown = f"[`{name}`]({operators[name]})" if name in operators else f"`{name}`"
+        lines.append(f"| {shown} | {told(module, name)} |")
+    for path in of_it.beside:
+        place, _, name = path.rpartition(".")
+        lines.append(f"| `{name}` | {told(place, name)} |")
+    for path in of_it.full:
+        lines += ["", f"::: {path}"]
+    return "\n".join(lines) + "\n"
+
+
+def _pages_of_operators() -> dict[str, str]:
+    """Return the place of each source and operator in the pages about them."""
+    return {name: f"../operators/{family['page']}.md#{name}" for family in families() for name in family["needs"]}
 
 
 def names_of(module: str) -> list[str]:
@@ -124,32 +179,6 @@ def names_of(module: str) -> list[str]:
             return sorted(ast.literal_eval(node.value), key=str.lower)
     message = f"{module} has no __all__"
     raise LookupError(message)
-
-
-def _lines() -> Iterator[str]:
-    yield "# Reference"
-    yield ""
-    yield from _INTRODUCTION
-    for module, text in MODULES.items():
-        yield ""
-        yield f"## `{module}`"
-        yield ""
-        yield text
-        yield ""
-        yield "| name | what it is |"
-        yield "|---|---|"
-        for name in names_of(module):
-            yield f"| `{name}` | {told(module, name)} |"
-        for path in BESIDE.get(module, ()):
-            place, _, name = path.rpartition(".")
-            yield f"| `{name}` | {told(place, name)} |"
-    yield ""
-    yield "## In full"
-    yield ""
-    yield "In the site the docstrings follow here."
-    for path in IN_FULL:
-        yield ""
-        yield f"::: {path}"
 
 
 def told(module: str, name: str) -> str:
@@ -197,12 +226,20 @@ def _tree(module: str) -> ast.Module:
 
 
 def main() -> None:
-    """Write the page, or check it."""
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(page(), encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != page():
-        print("docs/reference.md is not as tools/reference_page.py writes it: run `make format`", file=sys.stderr)
-        sys.exit(1)
+    """Write the pages, or check them."""
+    wanted = files()
+    there = set(PAGES.glob("*.md"))
+    stale = [page for page, text in wanted.items() if page not in there or page.read_text(encoding="utf-8") != text]
+    left = sorted(there - set(wanted))
+    if "--check" in sys.argv[1:]:
+        for page in [*stale, *left]:
+            print(f"{page.relative_to(ROOT)}: not as tools/reference_page.py writes it (run `make format`)")
+        sys.exit(1 if stale or left else 0)
+    for page in left:
+        page.unlink()
+    for page in stale:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(wanted[page], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Brings what the Makefile's targets need: tools/setup.sh PART...
 #
-# A part is an extra of the core (demo, bench, docs, dev), installed into .venv, or `java`, a runtime for Spark. On a
-# Debian-like system root gets from apt whatever is missing; everyone else is told in one line what to install. pip is
+# A part is an extra of the core (demo, bench, docs, dev), installed into .venv, `java`, a runtime for Spark, or
+# `chromium`, a browser. On a Debian-like system root gets from apt whatever is missing; everyone else is told in one line what to install. pip is
 # used as this machine has it configured. A part is done again only when a file it depends on has changed, and nothing
 # is printed if there is nothing to do. What the steps print goes to build/setup/; its end is shown if one fails.
 set -euo pipefail
@@ -21,7 +21,7 @@ die() { say "$@"; exit 1; }
 runs() { "$@" >/dev/null 2>&1; }
 is_done() {
     [[ -e $stamps/$1 && $(<"$stamps/$1") == "$state" ]] && runs "$venv/bin/python" -c "" &&
-        [[ $1 != java || -x $venv/java/bin/java ]]
+        [[ $1 != java || -x $venv/java/bin/java ]] && { [[ $1 != chromium ]] || has_chromium; }
 }
 mark_done() { mkdir -p "$stamps" && echo "$state" >"$stamps/$1"; }
 
@@ -148,6 +148,14 @@ prepare_tests() { # the tool of the guide to security
     has_openssl || { have_apt && apt_install openssl; } || die "the tests need openssl; run: sudo apt-get install openssl"
 }
 
+# ------------------------------------------------------------------------------------------------------------- Chromium
+
+has_chromium() { command -v chromium >/dev/null; } # it shows the site to tools/site_check.py
+
+install_chromium() {
+    has_chromium || { have_apt && apt_install chromium; } || die "the check of the site needs Chromium; run: sudo apt-get install chromium"
+}
+
 # ----------------------------------------------------------------------------------------------------------------- Java
 
 java_home() { # where Java 17 or later lives, if there is one
@@ -193,6 +201,7 @@ flock --nonblock 9 || { say "waiting for another make that sets up this checkout
 for part in "${parts[@]}"; do
     is_done "$part" && continue
     case $part in
+        chromium) install_chromium ;;
         java) install_java ;;
         *) install_extra "$part" ;;
     esac

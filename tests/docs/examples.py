@@ -1,4 +1,4 @@
-"""The examples of a page: code, and what it prints."""
+"""The examples of a page: code, what it prints, and the tabs that the site shows of it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,39 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["ROOT", "Example", "examples_of", "for_trio", "output_of"]
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+try:
+    from for_trio import for_trio
+finally:
+    sys.path.pop(0)
 
 
-def examples_of(page: str) -> list[tuple[str, str]]:
-    """Return the examples of a page, given by its path below `docs`; each block of code says what it prints."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    found = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", text, re.DOTALL)
+class Example(NamedTuple):
+    """Code, and what it prints."""
+
+    code: str
+    printed: str
+
+
+def examples_of(page: str) -> list[Example]:
+    """Return the examples of a page, given by its path below the project; each block of code says what it prints.
+
+    An example for asyncio is there a second time, as its tab for trio has it.
+    """
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"```python( \w+)?\n((?:(?!```).)*)```\n+```text\n(.*?)```", text, re.DOTALL)
     assert len(found) == text.count("```python")
-    return found
+    examples: list[Example] = []
+    for kind, code, printed in found:
+        examples.append(Example(code, printed))
+        if kind == " asyncio":
+            examples.append(Example(for_trio(code), printed))
+    return examples
 
 
 def output_of(code: str) -> str:

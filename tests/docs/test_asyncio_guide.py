@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.docs.examples import for_trio
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "asyncio.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n((?:(?!```).)*)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
+EXAMPLES = re.findall(r"```python(?: asyncio)?\n((?:(?!```).)*)```\n```text\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.mark.slow  # it starts another program
-@pytest.mark.parametrize("example", range(3), ids=["asyncio", "virtual time", "threads"])
-def test_an_example_prints_what_it_says(example: int) -> None:
+@pytest.mark.parametrize(
+    ("example", "written"),
+    [(0, str), (0, for_trio), (1, str), (2, str)],
+    ids=["asyncio", "trio", "virtual time", "threads"],
+)
+def test_an_example_prints_what_it_says(example: int, written: Callable[[str], str]) -> None:
     code, printed = EXAMPLES[example]
+    code = written(code)
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
@@ -25,20 +33,9 @@ def test_an_example_prints_what_it_says(example: int) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.slow  # it starts another program
-def test_the_first_example_is_one_for_trio_with_the_lines_of_its_comments() -> None:
-    code, printed = EXAMPLES[0]
-    for_trio = re.sub(r"\S.*  # under trio: (.*)", r"\1", code)
-    assert "asyncio" not in for_trio
-    command = [sys.executable, "-W", "error", "-c", for_trio]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=50)
-    assert done.stderr == ""
-    assert sorted(done.stdout.splitlines()) == sorted(printed.splitlines())
-
-
 def test_the_other_code_is_python() -> None:
     assert len(EXAMPLES) == 3
-    for code in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
+    for code in re.findall(r"```python(?: asyncio)?\n(.*?)```", GUIDE, re.DOTALL):
         compile(code, "asyncio.md", "exec")
 
 
@@ -49,7 +46,11 @@ def test_the_files_that_it_names_are_there() -> None:
 
 @pytest.mark.slow  # it starts another program
 def test_the_fixture_for_anyio_gives_its_tests_virtual_time(tmp_path: Path) -> None:
-    [fixtures] = [code for code in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL) if "def anyio_backend" in code]
+    [fixtures] = [
+        code
+        for code in re.findall(r"```python(?: asyncio)?\n(.*?)```", GUIDE, re.DOTALL)
+        if "def anyio_backend" in code
+    ]
     pytest.importorskip("anyio")
     (tmp_path / "test_it.py").write_text(f"""{fixtures}
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.docs.examples import for_trio
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -41,11 +44,14 @@ PRINTED = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("written", [str, for_trio], ids=["asyncio", "trio"])
 @pytest.mark.parametrize("guide", PRINTED)
-def test_each_block_of_code_does_what_the_text_says(guide: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_block_of_code_does_what_the_text_says(
+    guide: str, written: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
     names: dict[str, Any] = {"__name__": "guide"}
-    blocks = re.findall(r"```python\n(.*?)```", (GUIDES / guide).read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python(?: asyncio)?\n(.*?)```", (GUIDES / guide).read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == len(PRINTED[guide])
     for block, printed in zip(blocks, PRINTED[guide], strict=True):
-        exec(compile(block, guide, "exec"), names)  # noqa: S102 - the guide is ours
+        exec(compile(written(block), guide, "exec"), names)  # noqa: S102 - the guide is ours
         assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed)

@@ -18,7 +18,7 @@ from rstreams.node.config import TlsFiles, read_config
 from rstreams.node.config.description import ACCESS
 from rstreams.node.kinds import KINDS
 from rstreams.node.plain_options import REQUIRED, PlainOption, options_of
-from tests.docs.examples import ROOT, examples_of, output_of
+from tests.docs.examples import ROOT
 from tests.net.certificates import Files
 
 GUIDE = (ROOT / "docs" / "guides" / "node.md").read_text(encoding="utf-8")
@@ -79,12 +79,3 @@ def test_the_problems_are_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["node", "--config", "node.toml", "--check"]) == 2
     (shown,) = re.findall(r"```text\n(node\.toml:.*?)```", GUIDE, re.DOTALL)
     assert capsys.readouterr().err == shown
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(2))
-def test_an_example_prints_what_it_says(number: int) -> None:
-    examples = examples_of("guides/node.md")
-    assert len(examples) == 2
-    code, printed = examples[number]
-    assert output_of(code) == printed

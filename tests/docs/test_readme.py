@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", README, re.DOTALL)
+EXAMPLES = re.findall(r"```python(?: asyncio)?\n(.*?)```\n```text\n(.*?)```", README, re.DOTALL)
 NODE_PLACE = "127.0.0.1:5672"
 
 

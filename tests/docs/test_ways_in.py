@@ -14,7 +14,7 @@ import pytest
 from rstreams import operators
 from tests.docs.examples import ROOT, examples_of, output_of
 
-PAGES = {"extend/address-kind.md": 2, "extend/dialect.md": 1}
+PAGES = {"docs/extend/address-kind.md": 2, "docs/extend/dialect.md": 1}
 OPERATOR = (ROOT / "docs" / "extend" / "operator.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 

@@ -1,0 +1,44 @@
+"""The site has every page, and its tabs are made by rules."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+
+from tests.docs.examples import ROOT, for_trio
+
+sys.path.insert(0, str(ROOT / "tools"))
+try:
+    import site_texts
+finally:
+    sys.path.pop(0)
+
+DOCS = ROOT / "docs"
+PAGES = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+NAVIGATION = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+
+
+def test_the_navigation_has_every_page() -> None:
+    listed = list(site_texts.listed(NAVIGATION))
+    assert len(set(listed)) == len(listed)
+    assert set(listed) == PAGES
+
+
+def test_the_table_of_decisions_has_each_with_its_title() -> None:
+    table = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8")
+    titles = {page.name: page.read_text(encoding="utf-8").splitlines()[0] for page in DOCS.glob("decisions/0*.md")}
+    rows = re.findall(r"^\| (\d+) \| \[(.*)\]\((\S+)\) \|$", table, re.MULTILINE)
+    assert {file: f"# {number}. {title}" for number, title, file in rows} == titles
+
+
+def test_each_page_is_told_with_a_sentence() -> None:
+    lines = [line for line in site_texts.llms().splitlines() if line.startswith("- ")]
+    assert len(lines) == len(list(site_texts.listed(NAVIGATION)))
+    assert all(re.fullmatch(r"- \[\S.*\]\(\S+\.md\): \S.*", line) for line in lines)
+
+
+def test_no_word_of_asyncio_is_left_in_a_tab_for_trio() -> None:
+    for page in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
+        for code in re.findall(r"```python asyncio\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            assert not re.search(r"\basyncio\b|\.aio\b|TaskGroup|create_task", for_trio(code)), page

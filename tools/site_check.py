@@ -1,0 +1,132 @@
+"""Look at the site that `make docs` has built, as its readers do: in a browser, from files.
+
+    python tools/site_check.py
+
+Every page is shown 1,280 and 390 pixels wide, and must not be wider; no block of code and no table may be cut. Every
+link to a page of the site must lead to it, and to the place in it. No page may load anything from elsewhere. The search
+must find the words of tools/site_words.toml, each on its page.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+from browser import Page, browser
+
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "build" / "docs"
+WIDTHS = (1280, 390)
+
+CUT = """[...document.querySelectorAll("body, .md-content :is(pre, pre > code, table, img)")]
+    .filter(each => each.getBoundingClientRect().width > 0)
+    .filter(each => each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0
+        || each.getBoundingClientRect().right > innerWidth + 1)
+    .map(each => each.tagName.toLowerCase() + ": " + each.textContent.trim().slice(0, 60))"""
+
+SEARCH = """(async () => {
+    const soon = () => new Promise(resolve => setTimeout(resolve, 50))
+    document.querySelector(".md-search__button").click()
+    const inside = () => [...document.querySelectorAll("*")].find(each => each.shadowRoot)?.shadowRoot
+    for (let turn = 0; turn < 400 && !inside()?.querySelector("input"); turn++) await soon()
+    const input = inside().querySelector("input")
+    const links = () => [...inside().querySelectorAll("ol a")].map(each => each.href)
+    const found = {}
+    for (const word of WORDS) {
+        const before = links().join()
+        input.value = word
+        input.dispatchEvent(new Event("input", { bubbles: true }))
+        for (let turn = 0; turn < 40 && (links().join() === before || links().length === 0); turn++) await soon()
+        found[word] = links()
+    }
+    return found
+})()"""
+
+
+class _Links(HTMLParser):
+    """The links, the places and the loaded files of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        of_it = dict(attrs)
+        self.places.update(filter(None, (of_it.get("id"), of_it.get("name"))))
+        link = of_it.get("href") or of_it.get("src")
+        if link and tag == "a":
+            self.links.append(link)
+        elif link:
+            self.loaded.append(link)
+
+
+def read_pages() -> dict[Path, _Links]:
+    """Return the pages of the site, each with its links."""
+    pages: dict[Path, _Links] = {}
+    for file in sorted(SITE.rglob("*.html")):
+        pages[file] = _Links()
+        pages[file].feed(file.read_text(encoding="utf-8"))
+    return pages
+
+
+def dead_links(pages: dict[Path, _Links]) -> Iterator[str]:
+    """Yield a line for each link that leads nowhere, and for each file from elsewhere."""
+    for page, of_it in pages.items():
+        here = page.relative_to(SITE)
+        if here.name == "404.html":
+            continue
+        for link in of_it.links + of_it.loaded:
+            path, place = urldefrag(link)
+            if urlsplit(path).scheme:
+                if link in of_it.loaded and not path.startswith("data:"):
+                    yield f"{here}: loads {link}"
+                continue
+            there = (page.parent / unquote(path)).resolve() if path else page
+            if not there.is_file():
+                yield f"{here}: {link} leads nowhere"
+            elif place and there in pages and unquote(place) not in pages[there].places:
+                yield f"{here}: {link} has no such place"
+
+
+def cut(page: Page, pages: dict[Path, _Links]) -> Iterator[str]:
+    """Yield a line for each thing that is wider than the window, or than its box."""
+    for file in pages:
+        page.show(file.as_uri())
+        for width in WIDTHS:
+            page.width(width)
+            for each in page.run(CUT):
+                yield f"{file.relative_to(SITE)} at {width} pixels is cut: {each}"
+
+
+def not_found(page: Page) -> Iterator[str]:
+    """Yield a line for each word that the search does not find on its page."""
+    words: dict[str, str] = tomllib.loads((ROOT / "tools" / "site_words.toml").read_text(encoding="utf-8"))
+    page.width(WIDTHS[0])
+    page.show((SITE / "index.html").as_uri())
+    found = page.run(SEARCH.replace("WORDS", str(list(words))))
+    for word, wanted in words.items():
+        if not any(urlsplit(link).path.endswith(f"/{wanted}") for link in found[word]):
+            yield f"search: {word!r} does not find {wanted}, but {found[word][:3]}"
+
+
+def main() -> None:
+    """Print what is wrong; exit with 1 if something is."""
+    pages = read_pages()
+    wrong = list(dead_links(pages))
+    with browser() as page:
+        wrong += not_found(page)
+        wrong += cut(page, pages)
+    for line in wrong:
+        print(line)
+    print(f"site-check: {len(pages)} pages, {len(wrong)} faults")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Put the pages as Markdown into the site that `make docs` has built, and `llms.txt`, a list of them for programs.
+
+    python tools/site_texts.py
+
+`guides/node.md` is beside `guides/node.html`. Links lead from one file to the other, as in the repository.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SITE = ROOT / "build" / "docs"
+
+
+def told(page: str) -> tuple[str, str]:
+    """Return the title of a page, and its first sentence."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    title = re.search(r"^# (.*)$", text, re.MULTILINE)
+    assert title is not None, page
+    paragraphs = [part for part in text[title.end() :].split("\n\n") if re.match(r"\s*[\w`*\[]", part)]
+    first = " ".join(paragraphs[0].split()) if paragraphs else ""
+    return title[1].replace("`", ""), re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.split(r"(?<=[^.][.:]) ", first)[0])
+
+
+def listed(entries: list[Any]) -> Iterator[str]:
+    """Yield the paths of the pages in a part of the navigation."""
+    for entry in entries:
+        for content in entry.values() if isinstance(entry, dict) else [entry]:
+            yield from [content] if isinstance(content, str) else listed(content)
+
+
+def llms() -> str:
+    """Return the text of `llms.txt`: each page by its part of the navigation, with its first sentence."""
+    project = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+    lines = [f"# {project['site_name']}", "", f"> {project['site_description']}"]
+    for section in project["nav"]:
+        for title, entries in section.items():
+            lines += ["", f"## {title}", ""]
+            for page in listed(entries):
+                name, sentence = told(page)
+                lines.append(f"- [{name}]({page}): {sentence}")
+    return "\n".join(lines) + "\n"
+
+
+def bring_examples() -> None:
+    """Copy the examples into the site, and let the links of its pages lead there."""
+    shutil.copytree(
+        ROOT / "examples", SITE / "examples", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+    )
+    for page in [*SITE.rglob("*.html"), *SITE.rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        if "../examples/" in text:
+            page.write_text(text.replace("../../examples/", "../examples/"), encoding="utf-8")
+
+
+def main() -> None:
+    """Write the files."""
+    for page in DOCS.rglob("*.md"):
+        there = SITE / page.relative_to(DOCS)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(page, there)
+    bring_examples()
+    (SITE / "llms.txt").write_text(llms(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
