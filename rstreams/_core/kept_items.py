@@ -12,7 +12,7 @@ from itertools import islice
 from operator import length_hint
 from typing import Generic, TypeVar
 
-from rstreams._core.claims import no_claims
+from rstreams._core.claims import NOTHING
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.run import Run
 
@@ -24,27 +24,25 @@ class KeptItems(Generic[T]):
 
     Attributes:
         made: The first ones, which are made.
+        unmade: How many others there are behind these.
         error: Why the item behind these cannot be made; None if that is not known.
     """
 
-    __slots__ = ("_broken", "_runs", "_unmade", "error", "made")
+    __slots__ = ("_broken", "_runs", "error", "made", "unmade")
 
     def __init__(self) -> None:
         """Have none."""
         self.made: deque[T] = deque()
         self.error: BaseException | None = None
         self._runs: deque[Run[T]] = deque()  # the items behind these
-        self._unmade = 0  # how many they are
+        self.unmade = 0
         self._broken: Run[T] | None = None  # has the item that cannot be made
-
-    def __len__(self) -> int:
-        return len(self.made) + self._unmade
 
     def put(self, items: Iterable[T]) -> None:
         """Put items that are made behind the others."""
-        if self._unmade:
+        if self.unmade:
             behind = list(items)
-            self._put_unmade(Run(no_claims(len(behind)), iter(behind)))
+            self._put_unmade(Run(NOTHING, 0, range(len(behind)), iter(behind)))
         else:
             self.made.extend(items)
 
@@ -58,19 +56,19 @@ class KeptItems(Generic[T]):
             if claims is not None:
                 claims.put(kept)
             self._put_unmade(run)
-        elif not self._unmade:
+        elif not self.unmade:
             run.put_into(self.made, claims)
         else:
             behind: list[T] = []
             try:
                 run.put_into(behind, claims)
             finally:
-                self._put_unmade(Run(no_claims(len(behind)), iter(behind)))
+                self._put_unmade(Run(NOTHING, 0, range(len(behind)), iter(behind)))
 
     def _put_unmade(self, run: Run[T]) -> None:
         if run.size:
             self._runs.append(run)
-            self._unmade += run.size
+            self.unmade += run.size
 
     def make(self, most: int) -> None:
         """Make items until `most` are made, but none behind an item that cannot be made."""
@@ -84,7 +82,7 @@ class KeptItems(Generic[T]):
                 if not isinstance(error, Exception):
                     raise
             finally:
-                self._unmade -= len(made) - before
+                self.unmade -= len(made) - before
                 if not length_hint(run):
                     self._runs.popleft()
 
@@ -94,12 +92,12 @@ class KeptItems(Generic[T]):
         assert error is not None, "otherwise there is no such item"
         assert run is not None, "likewise"
         self.error = self._broken = None
-        self._unmade -= 1
+        self.unmade -= 1
         return run.refuse(error)
 
     def clear(self) -> None:
         """Let go of all items."""
         self.made.clear()
         self._runs.clear()
-        self._unmade = 0
+        self.unmade = 0
         self.error = self._broken = None

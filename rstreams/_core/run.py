@@ -26,11 +26,11 @@ what a step then raises: it fails the claim on the item, and calls `refuse`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from rstreams._core.claims import DONE, NO_HOLD, NOTHING, RELEASED, Claims, EachHold, Hold
+from rstreams._core.claims import DONE, NO_HOLD, NOTHING, RELEASED, Claims, EachHold, Hold, Settles
 from rstreams._core.claims_in_order import ClaimsInOrder
 
 T = TypeVar("T")
@@ -55,7 +55,9 @@ class Run(Generic[T]):
     """Some items that came together, perhaps not made yet, with the claims on them; see the text of this module.
 
     Args:
-        claims: The claims on them; nobody else ends these.
+        source: Gets their outcomes.
+        epoch: Goes to the source with each outcome.
+        places: Their places in the source.
         items: Makes one item in each step.
         waiting: Tells `operator.length_hint` how many have not been made; None: `items` does.
         waits: As below.
@@ -95,7 +97,9 @@ class Run(Generic[T]):
 
     def __init__(
         self,
-        claims: Claims,
+        source: Settles,
+        epoch: int,
+        places: Sequence[Any],
         items: Iterator[T],
         *,
         waiting: object = None,
@@ -103,7 +107,7 @@ class Run(Generic[T]):
         refuse: Callable[[BaseException], bool] | None = None,
         made: dict[Callable[..., Any], list[Any]] | None = None,
     ) -> None:
-        self._settles, self._epoch, self._places = claims.source, claims.epoch, claims.places
+        self._settles, self._epoch, self._places = source, epoch, places
         self._source: Iterator[Any] = items
         self._items: Iterator[Any] = items
         self._waiting = items if waiting is None else waiting

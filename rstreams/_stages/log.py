@@ -21,7 +21,7 @@ from functools import partial
 from operator import length_hint
 from typing import Any, Generic, TypeVar
 
-from rstreams._core.claims import NO_HOLD, Claims, claims_on, no_claims
+from rstreams._core.claims import NO_HOLD, NOTHING, Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand
 from rstreams._core.run import Run, runs_of
 from rstreams._core.sight import Counts
@@ -188,7 +188,7 @@ class Log(Sharing[T, Reader[T]]):
         try:
             for i, receive in enumerate(self._run_receivers):
                 try:
-                    receive(Run(no_claims(len(items)), iter(items), made=made))
+                    receive(Run(NOTHING, 0, range(len(items)), iter(items), made=made))
                 except BaseException as error:
                     self.refuse(self._told[i], error)
         finally:

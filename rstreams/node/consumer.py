@@ -141,7 +141,7 @@ class Consumer(AddressSubscription, Settles):
     def take_run(self, encoded: list[Any], claims: Claims) -> None:
         """Hand messages over, many at a time."""
         assert self.on_run is not None, "asked for before"
-        run = self.run = Run(claims, iter(encoded))
+        run = self.run = Run(claims.source, claims.epoch, claims.places, iter(encoded))
         try:
             hand_over_run(self.on_run, run, self.subscriber, self.queue.name, self.cancel)
         finally:

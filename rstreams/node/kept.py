@@ -127,9 +127,7 @@ class KeptSubscriber(StealableSubscriber[T]):
         """End for good: the publisher is cancelled, and items that were sent and not settled count as failed."""
         super().on_lost(Lost(error))
 
-    def _ends_at_loss(self) -> bool:
-        """Stay also when only the answer to the last detach is missing: the peer may not have got that detach."""
-        return False
+    _ends_at_loss = False  # it stays also when only the answer to the last detach is missing: the peer may not have it
 
 
 class _Away(NamedTuple):

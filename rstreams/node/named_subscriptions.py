@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from rstreams import _machine
-from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
+from rstreams._core.claims import DONE, NO_HOLD, Ending, Settles
 from rstreams._core.demand import add_demand
 from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscriber
@@ -283,7 +283,7 @@ class NamedSubscription(Settles):
 
     def _pass_on(self, run: Sequence[bytes]) -> None:
         self._demand -= len(run)
-        messages = Run(Claims(self, 0, range(len(run))), iter(run))
+        messages = Run(self, 0, range(len(run)), iter(run))
         self._producer.on_run(messages)
         messages.end()
 

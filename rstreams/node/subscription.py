@@ -143,7 +143,7 @@ class OwnDemand(AddressSubscription):
 
     def _hand_over_run(self, messages: list[bytes], claims: Claims) -> None:
         """Hand over messages that have been asked for; those that the subscriber does not take are given back."""
-        run = self._run = Run(claims, iter(messages))
+        run = self._run = Run(claims.source, claims.epoch, claims.places, iter(messages))
         take: Callable[[Run[bytes]], None] = self._hand_over_each
         if self._on_run is not None and len(messages) > 1:
             take = self._on_run

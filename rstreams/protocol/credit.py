@@ -56,7 +56,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rstreams._checks.numbers import require_count
-from rstreams._core.demand import add_demand, take_demand
+from rstreams._core.demand import UNBOUNDED, add_demand
 from rstreams._core.windows import GROWN_WINDOW
 from rstreams.protocol.byte_bound import ByteBound
 from rstreams.protocol.frames import Flow
@@ -177,7 +177,8 @@ class CreditLedger:
     def deliver(self) -> int:
         """Count buffered items as handed over and unsettled, as far as there is demand; return how many."""
         items = min(self.buffered, self.demand)
-        self.demand = take_demand(self.demand, items)
+        if self.demand != UNBOUNDED:
+            self.demand -= items
         self.buffered -= items
         self.unsettled += items
         return items

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._core.claims import NO_HOLD, Claims, Settles, no_claims
+from rstreams._core.claims import NO_HOLD, NOTHING, Settles
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.run import Run, runs_of
 from rstreams.abc import Hold, Subscriber
@@ -189,7 +189,7 @@ class IncomingItems(Generic[T]):
         life = self._life
         if self.emitting or not ledger.buffered or life.phase is _SILENT:
             return
-        take = self._take_each if self._on_run is None or ledger.buffered == 1 else self._on_run
+        on_run = None if ledger.buffered == 1 else self._on_run
         wanted = all_wanted = ledger.deliver()
         self._skipped = 0
         self.emitting = self._outcomes.awaited = True
@@ -197,7 +197,7 @@ class IncomingItems(Generic[T]):
             while wanted and life.phase is not _SILENT:
                 deliveries, payloads = buffer.take(min(wanted, self._next_look))
                 wanted -= len(payloads)
-                self._hand_over(take, deliveries, payloads)
+                self._hand_over(on_run, deliveries, payloads)
                 if wanted and driver is not None and driver.slice_is_over():
                     if all_wanted - wanted < _MANY:
                         self._next_look = 1
@@ -217,21 +217,30 @@ class IncomingItems(Generic[T]):
                 self.forget_link()
 
     def _hand_over(
-        self, take: Callable[[Run[T]], None], deliveries: Sequence[Hashable], payloads: Sequence[bytes]
+        self, on_run: Callable[[Run[T]], None] | None, deliveries: Sequence[Hashable], payloads: Sequence[bytes]
     ) -> None:
-        """Hand over items that came together, by `take`; those that it does not take go back to the buffer."""
+        """Hand over items that came together; those that the subscriber does not take go back to the buffer."""
         settled, epoch = deliveries[0] is None, self._outcomes.losses
         if not settled and self._on_failure.forward is not None:
             self._outcomes.keep_payloads(epoch, deliveries, payloads)
-        claims = no_claims(len(payloads)) if settled else Claims(self.source, epoch, deliveries)
         waiting, items = self._decoded(payloads)
-        waits = self._waits and items is not waiting
-        run = self._run = Run(claims, items, waiting=waiting, waits=waits, refuse=self._refuse_kept)
+        run = self._run = Run(
+            NOTHING if settled else self.source,
+            epoch,
+            deliveries,
+            items,
+            waiting=waiting,
+            waits=self._waits and items is not waiting,
+            refuse=self._refuse_kept,
+        )
         before = -1
         try:
             while self._life.phase is not _SILENT:
                 try:
-                    take(run)
+                    if on_run is None:
+                        self._take_each(run, items)
+                    else:
+                        on_run(run)
                 except Exception as error:
                     if run.at == before or not run.in_hand:  # not of an item: the subscriber is broken
                         self._raised(error)
@@ -248,10 +257,10 @@ class IncomingItems(Generic[T]):
             self._run = None
             self._count_handed(deliveries, payloads, run.end())
 
-    def _take_each(self, run: Run[T]) -> None:
+    def _take_each(self, run: Run[T], items: Iterator[T]) -> None:
         """Take the items of a run for a subscriber that takes them one by one."""
         on_next, life = self._subscriber.on_next, self._life
-        for item in run.items():
+        for item in items:
             try:
                 on_next(item)
             except Exception as error:

@@ -1,21 +1,12 @@
-"""The claims of a sending link: on items that wait to be sent, and on deliveries that are known by runs.
-
-Items that were handed over together stay together, and so do the claims on them. Deliveries of one run are accepted in
-one call. A hold on a single item is made only when the item is not accepted, or when its link ends.
-"""
+"""The claims on the items that wait to be sent: items that were handed over together stay together."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
-from typing import TypeAlias
 
 from rstreams._core.claims import EACH_HOLD, NO_HOLD, Claims, Settles, no_claims
 from rstreams.abc import Hold
-
-SentRun: TypeAlias = tuple[range, Sequence[bytes], list[int], Claims]
-"""Deliveries that were sent together: their tags, their messages if these are kept, their sizes and the claims."""
 
 
 class WaitingClaims:
@@ -100,11 +91,6 @@ def _as_claims(run: list[Hold] | Claims) -> Claims:
     return no_claims(len(run)) if run.count(NO_HOLD) == len(run) else Claims(EACH_HOLD, 0, run)
 
 
-def claims_on_item(hold: Hold) -> Claims:
-    """Return the hold on one item as claims on one place."""
-    return hold if type(hold) is Claims and len(hold) == 1 else Claims(EACH_HOLD, 0, (hold,))
-
-
 def cut_off(runs: list[Claims], count: int) -> Claims:
     """Cut off the claims on the first `count` items of some runs; there are as many."""
     if len(runs[0]) >= count:
@@ -119,57 +105,6 @@ def cut_off(runs: list[Claims], count: int) -> Claims:
             del runs[0]
         holds += claims.each()
     return _as_claims(holds)
-
-
-class SentRuns:
-    """Unsettled deliveries that are known by runs, in the order in which they were sent."""
-
-    __slots__ = ("_begin", "_runs")
-
-    def __init__(self) -> None:
-        """Have none."""
-        self._runs: deque[SentRun] = deque()
-        self._begin = 0  # how many deliveries of the first run are settled
-
-    def __bool__(self) -> bool:
-        return bool(self._runs)
-
-    @property
-    def first(self) -> int:
-        """The tag of the first delivery; there must be one."""
-        return self._runs[0][0][self._begin]
-
-    def add(self, run: SentRun) -> None:
-        """Put a run behind the others."""
-        self._runs.append(run)
-
-    def take(self, most: int) -> tuple[int, int, Claims]:
-        """Take out up to `most` deliveries of the first run.
-
-        Returns: How many they are, how many bytes their messages have, and the claims on them.
-        """
-        (_, _, sizes, claims), begin = self._runs[0], self._begin
-        size = len(sizes)
-        end = begin + most
-        if end >= size:
-            del self._runs[0]
-            self._begin = 0
-            return size - begin, sum(sizes[begin:] if begin else sizes), claims
-        self._begin = end
-        return most, sum(sizes[begin:end]), claims.cut(most)
-
-    def take_all(self) -> Iterator[SentRun]:
-        """Take out all runs."""
-        runs, begin = self._runs, self._begin
-        self._runs, self._begin = deque(), 0
-        for run in runs:
-            yield _behind(run, begin) if begin else run
-            begin = 0
-
-
-def _behind(run: SentRun, begin: int) -> SentRun:
-    tags, payloads, sizes, claims = run
-    return tags[begin:], payloads[begin:], sizes[begin:], claims
 
 
 def end_each(holds: list[Hold], error: BaseException | None) -> Iterator[None]:

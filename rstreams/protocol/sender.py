@@ -1,8 +1,13 @@
 """The sending end of a link: it subscribes to a local publisher, and the link's credit becomes demand.
 
-Like the receiving end it acts in `work()`. The items that the publisher sends inside a request gather in
-`outgoing_items`. They leave as one run through `outgoing_deliveries`, which keeps track of them until their outcomes
-come. This module decides when to send and to ask; `life` has the phases of the end.
+Like the receiving end it acts in `work()`. This module decides when to send and to ask. The rest is elsewhere:
+
+    sender_state           the answers to questions about it
+    life                   the phases of the end, and the events between them
+    local_publisher        the publisher: asked, suspended, cancelled
+    outgoing_items         the items that it has sent, until they leave
+    outgoing_deliveries    the deliveries made of them
+    unsettled_deliveries   those whose outcome has not come
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost
 from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
+from rstreams.protocol.local_publisher import LocalPublisher
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_holds import end_each
@@ -77,17 +83,19 @@ class LinkSubscriber(SenderState, Generic[T]):
         self._bound = UnsettledBound(options.unsettled, options.share, self._wake)
         self._told_starved = (0, 0)  # deliveries begun and items unsettled at the last such message to the receiver
         self._life: SenderLife = Life(SENDING, SenderPhase.ATTACHING)
-        self._items = OutgoingItems(
+        self._items = OutgoingItems(options, self.ledger)
+        self._publisher = LocalPublisher(
             publisher,
-            options,
+            self._items,
             self.ledger,
             self._life,
+            settled=options.settled,
             wake=self._wake,
             send_ahead=self._send_ahead,
             says_stall=self.stall,
         )
         self._deliveries = OutgoingDeliveries(
-            options, self._bound, self._items.numbers, send=self._send, stop=self._stop, wake=self._wake
+            options, self._items, self._bound, send=self._send, stop=self._stop, wake=self._wake
         )
         self._settled = options.settled
         self._drain = False
@@ -103,7 +111,7 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def start(self) -> None:
         """Subscribe to the publisher: the link is attached."""
-        self._items.start()
+        self._publisher.start()
 
     def abort(self, why: LinkDetached | None = None) -> None:
         """End the stream from this side without waiting for outcomes: the publisher is cancelled.
@@ -122,7 +130,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         Args:
             goodbye: The detach; None: one for a complete stream.
         """
-        if self._items.close(SenderEvent.LEAVE):
+        if self._publisher.close(SenderEvent.LEAVE):
             self.left = True
             self._goodbye = goodbye or self._goodbye
             self._wake()
@@ -142,8 +150,8 @@ class LinkSubscriber(SenderState, Generic[T]):
         self._drain = frame.drain
         if self._settled:
             self._has_lost = False  # no outcomes will come
-        if frame.credit <= 0:
-            self._items.suspend(self._driver)  # now, because items that come back with it may go to others
+        if frame.credit <= 0 and self._driver.credit() <= 0:
+            self._publisher.suspend()  # now, because items that come back with it may go to others
 
     def on_disposition(self, frame: Disposition) -> None:
         """Receive outcomes: each ends its item's hold."""
@@ -178,31 +186,32 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def work(self) -> None:
         """Send, request, answer a drain and end: do all that has become possible."""
-        link, items = self._link, self._items
+        link, publisher = self._link, self._publisher
         if link is None or link.state is not State.ATTACHED:
             self._bound.go_on()
             return
-        if not items.begin_turn():
+        if not publisher.begin_turn():
             return
         try:
-            if items.suspended:
-                items.resume(link.driver)
+            if publisher.suspended:
+                publisher.resume(link.driver)
             at_rest = self._send_transfers(link.driver)
             if self._life.phase is SenderPhase.FINISHED:
                 return  # the link was lost while the publisher was asked
-            if items.starved or self._bound.held_back:
+            if publisher.starved or self._bound.held_back:
                 self._tell_starved()
-            if self._drain and at_rest and not items.comes_later:
+            if self._drain and at_rest and not publisher.comes_later:
                 # Items that are still owed arrive later, and take the next credit first.
                 self._drain = False
                 self._send(Flow(0, drain=True))
-            if items.completed:
+            if publisher.completed:
                 self._send_detach()
-            else:
-                items.suspend(link.driver)
+            elif self.ledger.owed > 0 and link.driver.credit() <= 0:
+                publisher.suspend()
         finally:
-            items.attended = False
-            self._bound.go_on()
+            publisher.end_turn()
+            if self._bound.share is not None:
+                self._bound.go_on()
 
     def _tell_starved(self) -> None:
         """Tell the receiver, if it is so, that no more items can come before it settles some.
@@ -210,7 +219,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         The publisher reports each time that it has no room. If this side's own limit holds items back, the receiver is
         told once for the same unsettled items.
         """
-        starved, self._items.starved = self._items.starved, False
+        starved, self._publisher.starved = self._publisher.starved, False
         unsettled = self._deliveries.begun, self._bound.items
         if self._bound.items and (starved or (self._bound.held_back and unsettled != self._told_starved)):
             self._told_starved = unsettled
@@ -237,7 +246,7 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def _send_transfers(self, driver: Driver) -> bool:
         """Send held items, and request items for the remaining credit; return whether nothing is left to do for now."""
-        items, ledger, left = self._items, self.ledger, SLICE
+        items, publisher, ledger, left = self._items, self._publisher, self.ledger, SLICE
         self._bound.held_back = False
         while True:
             sent = 0
@@ -247,19 +256,19 @@ class LinkSubscriber(SenderState, Generic[T]):
             if self._deliveries.body is not None or self._bound.held_back:
                 return False  # woken later: by the driver's room, by a part of the body, or by an outcome
             credit = driver.credit()
-            may_ask = credit > 0 and (self._drain or ledger.may_request(credit)) and not items.completed
+            may_ask = credit > 0 and (self._drain or ledger.may_request(credit)) and not publisher.completed
             if credit <= 0 or not (items.payloads or may_ask):
                 return True
             room = driver.room_bytes()
             if room <= 0:
                 return False  # the driver wakes this end when there is room
-            if left <= 0 or items.turn_over:
+            if left <= 0 or publisher.turn_over:
                 driver.wake()
                 return False
-            asked = items.request(credit, self._may_ask(left), room)
+            asked = publisher.request(credit, self._may_ask(left), room)
             if self._bound.held_back and not asked:
                 return not items.payloads
-            if not items.turn_over and (not items.payloads or not (sent or asked)):
+            if not publisher.turn_over and (not items.payloads or not (sent or asked)):
                 return True
 
     def _send_held(self, driver: Driver, most: int) -> int:
@@ -279,14 +288,15 @@ class LinkSubscriber(SenderState, Generic[T]):
                 return 0
         count = items.before_body(count)
         if not count:
-            deliveries.begin_body(items, driver)
+            deliveries.begin_body(driver)
             return 1
         if deliveries.most_bytes:
             count = items.before_too_large(count, deliveries.most_bytes)
             if not count:
                 self._refuse_first(deliveries.most_bytes)
                 return 1
-        return deliveries.send_run(items, count, driver, credit, hurries=self._drain)
+        is_last = self._publisher.completed
+        return deliveries.send_run(count, driver, credit, is_last=is_last, hurries=self._drain)
 
     def _may_ask(self, most: int) -> int:
         """Return how many items the publisher may be asked for, up to `most`, by the limit of unsettled items.
@@ -318,7 +328,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             self._stop(ProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, outcome.description))
 
     def _count_received(self) -> None:
-        if not self._items.count_received():
+        if not (self._items.count_received() or self._publisher.completed):
             self._stop(SpecViolation("1.1", "the publisher sent more items than were requested"))
 
     def _send_detach(self) -> None:
@@ -327,7 +337,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             return
         if self._awaits_outcomes and not self._through:
             return
-        error = self._items.error
+        error = self._publisher.error
         if error is None:
             self._send(self._goodbye)
             if self._cut is not None:
@@ -341,35 +351,21 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
         self._count_received()
-        if self._through and not self._settled and self._ends_at_loss():
+        if self._through and not self._settled and self._ends_at_loss:
             self._finish(None)  # only the answer to our detach was missing
         elif returns and self._life.phase not in GIVEN_UP and self._deliveries.can_resend:
             self._has_lost = True
             self._life.on(SenderEvent.LOSE)
-            self._items.put_back(*self._deliveries.take_back())  # before items that were never sent
+            self._deliveries.take_back()  # before items that were never sent
             self._drain = False
         else:
             self._finish(error)
 
-    def _ends_at_loss(self) -> bool:
-        """Whether a loss ends it when all items are settled, and only the peer's answer to the detach is missing."""
-        return True
-
     # how it ends
-
-    @property
-    def _through(self) -> bool:
-        """Whether the publisher has ended, and all its items are sent and settled."""
-        return self._items.completed and self.at_rest
-
-    @property
-    def _awaits_outcomes(self) -> bool:
-        """Whether the link is detached only when all sent items are settled."""
-        return self._options.settle_before_detach and self._life.phase is not SenderPhase.ABORTED
 
     def _stop(self, error: BaseException | None, event: SenderEvent = SenderEvent.STOP) -> None:
         """Take no more from the publisher, give unsent items back, and end with `error`."""
-        self._items.close(event, error)
+        self._publisher.close(event, error)
         self._give_back(_UNTOLD)
 
     def _give_back(self, lost: BaseException) -> None:
@@ -392,9 +388,9 @@ class LinkSubscriber(SenderState, Generic[T]):
             left: Whether a subscriber left a served stream. It has then settled all items that it has processed, and
                 the unsettled items crossed its detach.
         """
-        if not self._items.close(SenderEvent.FINISH, error):
+        if not self._publisher.close(SenderEvent.FINISH, error):
             return
-        self.outcome_unknown += self._deliveries.unsettled_items
+        self.outcome_unknown += self._bound.items
         self._items.numbers.unsent += self._settled and self._deliveries.body is not None
         ends = end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)
         if self._options.finish_later is not None:
@@ -402,7 +398,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         else:
             deque(ends, 0)
         self._give_back(error or _UNTOLD)  # only now: unsent items go back after items that were sent before them
-        failed = self._items.error
+        failed = self._publisher.error
         if self.outcome_unknown and isinstance(failed, RStreamsError):
             # Each link of a connection gets the same error; the count is this link's own.
             failed = copy(failed).with_traceback(failed.__traceback__)

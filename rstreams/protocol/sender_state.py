@@ -9,6 +9,8 @@ from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.end import End
 from rstreams.protocol.life import SenderLife, SenderPhase
+from rstreams.protocol.local_publisher import LocalPublisher
+from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.states import State
@@ -25,9 +27,12 @@ class SenderState(End):
     """
 
     _life: SenderLife
-    _items: OutgoingItems[Any]
+    _options: SendingOptions
+    _items: OutgoingItems
+    _publisher: LocalPublisher[Any]
     _deliveries: OutgoingDeliveries
     _bound: UnsettledBound
+    _ends_at_loss = True  # when all items are settled, and only the peer's answer to the detach is missing
     outcome_unknown: int
     left: bool
     ledger: SenderLedger
@@ -44,7 +49,7 @@ class SenderState(End):
     @property
     def unsettled(self) -> int:
         """Items sent whose outcome has not come."""
-        return self._deliveries.unsettled_items + len(self._items.numbers.again)
+        return self._bound.items + len(self._items.numbers.again)
 
     @property
     def waits_for(self) -> str:
@@ -86,7 +91,7 @@ class SenderState(End):
     @property
     def unencodable(self) -> bool:
         """Whether it ends because an item of the publisher could not be encoded."""
-        return self._items.unencodable
+        return self._publisher.unencodable
 
     @property
     def late(self) -> int:
@@ -102,3 +107,13 @@ class SenderState(End):
     def at_rest(self) -> bool:
         """Whether no items are held here, and none that were sent wait for their outcome."""
         return not self._items.payloads and self._deliveries.at_rest
+
+    @property
+    def _through(self) -> bool:
+        """Whether the publisher has ended, and all its items are sent and settled."""
+        return self._publisher.completed and self.at_rest
+
+    @property
+    def _awaits_outcomes(self) -> bool:
+        """Whether the link is detached only when all sent items are settled."""
+        return self._options.settle_before_detach and self._life.phase is not SenderPhase.ABORTED

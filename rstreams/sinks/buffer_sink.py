@@ -118,24 +118,33 @@ class BufferSink(Sink[T]):
             self._fail_item(SpecViolation("1.1", "the publisher sent more items than were requested"))
             return
         self.outstanding -= 1
-        self._kept.put((item,))
+        kept = self._kept
+        if kept.unmade:
+            kept.put((item,))
+        else:
+            kept.made.append(item)
         if self._claims is not None:
             self._claims.keep()
-        if len(self._kept) == 1:
+        if len(kept.made) + kept.unmade == 1:
             self._on_change()
 
     def on_run(self, run: Run[T]) -> None:
         """Receive many items, which are made when the consumer wants them; the consumer is told once."""
         if self.ended:
             return
-        before = len(self._kept)
+        before = self._waiting
         try:
             self._kept.put_run(run, self._claims)
         finally:
             self._received_more(before)
 
+    @property
+    def _waiting(self) -> int:
+        """How many items wait."""
+        return len(self._kept.made) + self._kept.unmade
+
     def _received_more(self, before: int) -> None:
-        kept = len(self._kept)
+        kept = self._waiting
         self.outstanding -= kept - before
         if not before and kept:
             self._on_change()
@@ -146,31 +155,32 @@ class BufferSink(Sink[T]):
         """Say that all items given out are done, and that others are wanted; return whether there are some."""
         self._end_batch()
         kept = self._kept
-        while kept and not kept.made:
+        while kept.unmade and not kept.made:
             kept.make(1)
             if kept.error is not None and not kept.made:
                 self._refuse(kept.error)
-        if kept:
+        if kept.made:
             return True
         if self._draw is not None and not self.ended:
             kept.put(self._draw(min(self._window, SLICE)))
         elif self.outstanding < self._window and self.outstanding <= self._window // 2 + 1 and not self.ended:
             self.request(self._window - self.outstanding)
-        return bool(kept)
+        return self._waiting > 0
 
     def take(self, most: int) -> tuple[Iterator[T], int]:
         """Return a batch of up to `most` items, which the consumer gives out, and its size; there must be an item."""
         kept = self._kept
         if self._follows:
             self._window = window_ahead_of(self._subscription)
-        kept.make(min(most, _MADE_AT_ONCE))
+        if kept.unmade:
+            kept.make(min(most, _MADE_AT_ONCE))
         size = min(len(kept.made), most)
         if not (self.draws or self.ended):
             half = self._window // 2
-            unmet = self.outstanding + len(kept) - 1  # behind the first item
+            unmet = self.outstanding + self._waiting - 1  # behind the first item
             if unmet <= half and self._window > 1:
                 self.request(self._window - unmet)
-                unmet = self.outstanding + len(kept) - 1
+                unmet = self.outstanding + self._waiting - 1
                 self.asked = self._later
             size = max(1, min(size, unmet - half))  # more is requested with the item behind these
             if self.asked:

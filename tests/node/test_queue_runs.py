@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from rstreams import Message
-from rstreams._core.claims import DONE, NO_HOLD, Claims, claims_on, no_claims
+from rstreams._core.claims import DONE, NO_HOLD, NOTHING, Claims, claims_on
 from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscription, Suspendable
 from rstreams.errors import DeliveryFailed
@@ -85,7 +85,7 @@ class Taking(Single):
 
 
 def run_of(*messages: bytes) -> Run[bytes]:
-    return Run(no_claims(len(messages)), iter(messages))
+    return Run(NOTHING, 0, range(len(messages)), iter(messages))
 
 
 class Link:
@@ -272,7 +272,7 @@ def test_what_comes_before_a_message_that_cannot_be_had_is_stored() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        producer.on_run(Run(no_claims(3), items(), waiting=range(3)))
+        producer.on_run(Run(NOTHING, 0, range(3), items(), waiting=range(3)))
     assert queue.statistics().ready == 2
     link.complete()
     producer.on_run(run_of(encode_item(3)))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._core.claims import DONE, Claims, Ending, Settles, no_claims
+from rstreams._core.claims import DONE, NOTHING, Ending, Settles
 from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import DeliveryFailed
@@ -231,7 +231,7 @@ class RunsLink(Settles):
 
     def __init__(self, address: Queue) -> None:
         self.outcomes: list[str] = []
-        self._run = Run[bytes](no_claims(0), iter(()))
+        self._run = Run[bytes](NOTHING, 0, (), iter(()))
         self._producer: Any = address.producer(once=True)
         self._producer.on_subscribe(self)
 
@@ -247,7 +247,7 @@ class RunsLink(Settles):
     def next(self, *messages: bytes) -> None:
         places = range(len(self.outcomes), len(self.outcomes) + len(messages))
         self.outcomes += [""] * len(messages)
-        self._run = Run(Claims(self, 0, places), iter(messages))
+        self._run = Run(self, 0, places, iter(messages))
         self._producer.on_run(self._run)
         self._run.close()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rstreams._codec import Described, Symbol, encode_value
 from rstreams._codec.encode import encode_fields
 from rstreams._codec.sections import PROPERTIES, START
-from rstreams._core.claims import no_claims
+from rstreams._core.claims import NOTHING
 from rstreams._core.run import Run
 from rstreams.abc import NO_HOLD, Hold
 from rstreams.errors import ConfigError
@@ -216,7 +216,7 @@ def test_messages_that_come_again_in_a_run_are_dropped_and_asked_for_anew(*, run
     def send(*numbers: int) -> None:
         messages = [Stamper("p", number).stamp(encode_item(number)) for number in numbers]
         if runs:
-            producer.on_run(Run(no_claims(len(messages)), iter(messages)))
+            producer.on_run(Run(NOTHING, 0, range(len(messages)), iter(messages)))
         else:
             for message in messages:
                 producer.on_next(message)

@@ -250,7 +250,7 @@ class PlayedSender:
 
     def hold_first(self, hold: Hold) -> None:
         """Have `hold` in the place of the claim on the delivery that was sent first, which is a run by itself."""
-        runs = self.end._deliveries._runs._runs
+        runs = self.end._deliveries.unsettled._runs
         tags, payloads, sizes, _ = runs.popleft()
         runs.appendleft((tags, payloads, sizes, Claims(EACH_HOLD, 0, (hold,))))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles, no_claims
+from rstreams._core.claims import DONE, NO_HOLD, NOTHING, Claims, Ending, Settles, no_claims
 from rstreams._core.claims import RELEASED as GIVEN_BACK
 from rstreams._core.run import Run
 from rstreams.abc import Hold, Subscription
@@ -76,7 +76,7 @@ class Runs:
         return Told(self.current, self.told)
 
     def send(self, *items: Any) -> None:  # noqa: ANN401 - items
-        run = Run(Claims(ToldRun(self.told, self.runs), 0, list(items)), iter(list(items)))
+        run = Run(ToldRun(self.told, self.runs), 0, list(items), iter(list(items)))
         self.subscriber.on_run(run)
         run.close()
 
@@ -226,7 +226,7 @@ def test_an_item_that_cannot_be_encoded_ends_a_stream_that_ends_in_the_same_run(
         else:
             source.subscriber.on_error(ValueError("later"))
 
-    run = Run(Claims(ToldRun(source.told, source.runs), 0, [1, "two", 3]), make(), waiting=waiting)
+    run = Run(ToldRun(source.told, source.runs), 0, [1, "two", 3], make(), waiting=waiting)
     source.subscriber.on_run(run)
     run.close()
     outcome = "TypeError" if settlement is Settlement.AT_LEAST_ONCE else "done"
@@ -251,7 +251,7 @@ def test_items_of_a_run_in_which_this_side_closes_are_given_back_or_sent(close: 
                 return
             yield item
 
-    run = Run(Claims(ToldRun(source.told, source.runs), 0, [1, 2, 3]), make(), waiting=waiting)
+    run = Run(ToldRun(source.told, source.runs), 0, [1, 2, 3], make(), waiting=waiting)
     source.subscriber.on_run(run)
     run.close()
     played.driver.turn()
@@ -354,7 +354,7 @@ def test_a_run_that_several_links_get_is_encoded_once() -> None:
     for source in sources:
         played = PlayedSender(publisher=source, publish=False, encode=encode_item)
         played.grant(20)
-        source.subscriber.on_run(Run(no_claims(3), iter(items), made=made))
+        source.subscriber.on_run(Run(NOTHING, 0, range(3), iter(items), made=made))
         played.driver.turn()
         frames += [frame for frame in played.driver.sent if isinstance(frame, Transfer)]
     first, second = frames
@@ -366,7 +366,7 @@ def test_what_comes_in_a_shared_run_before_an_item_that_cannot_be_encoded_is_sen
     source = Runs()
     played = PlayedSender(publisher=source, publish=False, encode=encode_item)
     played.grant(20)
-    source.subscriber.on_run(Run(no_claims(3), iter([b"one", object(), b"three"]), made={}))
+    source.subscriber.on_run(Run(NOTHING, 0, range(3), iter([b"one", object(), b"three"]), made={}))
     played.driver.turn()
     (frame,) = (frame for frame in played.driver.sent if isinstance(frame, Transfer))
     assert [decode_body(payload) for payload in frame.payloads] == [b"one"]

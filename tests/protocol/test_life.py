@@ -257,7 +257,9 @@ def finish_sender(played: PlayedSender, phase: SenderPhase) -> None:
 
 SENDER_SCRIPTS: dict[SenderEvent, Callable[[PlayedSender, SenderPhase], None]] = {
     SenderEvent.BEGIN: begin_sender,
-    SenderEvent.COMPLETE: lambda played, _: played.end._items.on_complete(),  # as a publisher may do behind its cancel
+    SenderEvent.COMPLETE: lambda played, _: (
+        played.end._publisher.on_complete()
+    ),  # as a publisher may do behind its cancel
     SenderEvent.LEAVE: lambda played, _: played.end.leave(),
     SenderEvent.STOP: stop_sender,
     SenderEvent.ABORT: lambda played, _: played.end.abort(),

@@ -337,7 +337,7 @@ class LinkLaws(RuleBasedStateMachine):
         assert self.sending.credit() >= 0 or self.receiver.ended
         assert len(sender._items.payloads) == len(sender._items.holds)
         assert ledger.owed + ledger.held <= self.receiver.ledger.window, "never more than was once granted"
-        if not sender._items.completed:
+        if not sender._publisher.completed:
             told = len(sender._items.payloads) - ledger.held  # what the ledger will be told with the next run
             assert ledger.owed - told == self.source.outstanding
 
@@ -393,7 +393,7 @@ class LinkLaws(RuleBasedStateMachine):
         assert (ledger.buffered, ledger.unsettled) == (0, 0)
         assert credit == self.sending.credit()
         assert credit > ledger.window // 2 or credit == min(ledger.demand, ledger.window)
-        if credit and not self.sender._items.completed:
+        if credit and not self.sender._publisher.completed:
             assert not self.sender._items.payloads
             assert self.source.outstanding > 0
             assert not self.source.suspended

@@ -456,10 +456,10 @@ def test_what_a_pack_carries_is_kept_once() -> None:
     pair = Pair(window=16, pack_items=4, items=5)
     pair.probe.request(5)
     assert pair.sender.unsettled == 5
-    assert len(pair.sender._deliveries._kept) == 1, "the one item that went by itself"
+    assert len(pair.sender._deliveries.unsettled._kept) == 1, "the one item that went by itself"
     for hold in pair.probe.holds:
         hold.done()
-    assert pair.sender._deliveries._kept == {}
+    assert pair.sender._deliveries.unsettled._kept == {}
 
 
 @pytest.mark.parametrize(("window", "pack", "held"), [(1024, 64, 961), (16, 4, 13), (16, 1, 16)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles, no_claims
+from rstreams._core.claims import DONE, NO_HOLD, NOTHING, Ending, Settles
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.run import Run
 
@@ -31,7 +31,7 @@ class Source(Settles):
             return item
 
         waiting = iter(range(size))
-        return Run(Claims(self, 7, range(size)), map(make, waiting), waiting=waiting)
+        return Run(self, 7, range(size), map(make, waiting), waiting=waiting)
 
 
 def odd(items: Iterator[int]) -> Iterator[int]:
@@ -130,7 +130,7 @@ def test_the_item_in_hand_fails_and_one_that_is_kept_does_not() -> None:
 
 
 def test_items_that_need_no_outcome_have_no_holds() -> None:
-    run = Run(no_claims(2), iter("ab"))
+    run = Run(NOTHING, 0, range(2), iter("ab"))
     for _ in run.items():
         assert run.hold() is NO_HOLD
     run.close()
@@ -145,7 +145,7 @@ def test_no_more_are_kept_than_were_made_unless_the_run_waits() -> None:
     run.close()
     kept.done()
     assert source.outcomes == {0: "done", 1: "released", 2: "released", 3: "released"}
-    waits = Run(Claims(source, 7, "ab"), iter("ab"), waits=True)
+    waits = Run(source, 7, "ab", iter("ab"), waits=True)
     assert (len(waits.keep(9)), len(waits.keep(9)), waits.end()) == (2, 0, 2)
 
 

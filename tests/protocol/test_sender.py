@@ -67,7 +67,7 @@ def test_credit_that_comes_before_the_publishers_subscription_is_asked_for_when_
 def test_a_second_subscription_is_cancelled() -> None:
     played = PlayedSender()
     second = ManualPublisher[int]()
-    second.subscribe(played.end._items)
+    second.subscribe(played.end._publisher)
     assert second.cancelled
     assert not played.source.cancelled
 
@@ -293,7 +293,7 @@ def test_an_outcome_that_nobody_waits_for_is_counted_and_changes_nothing() -> No
 
 
 def test_a_sending_end_whose_owner_knows_no_reason_gives_none_for_a_stall() -> None:
-    assert PlayedSender().end._items.stall() == ""
+    assert PlayedSender().end._publisher.stall() == ""
 
 
 def test_nothing_has_room_where_nothing_comes() -> None:

@@ -17,7 +17,7 @@ from rstreams_spark.errors import SourceFailed, UnparsableMessage
 
 import rstreams
 from rstreams import Message, Node, Reconnect, Stream
-from rstreams._core.claims import no_claims
+from rstreams._core.claims import NOTHING
 from rstreams._core.run import Run
 from rstreams.message import encode_item
 from rstreams.net.dialects import RStreamsNode
@@ -141,7 +141,7 @@ async def test_the_answer_to_a_drain_of_an_earlier_read_tells_nothing_of_this_on
 
     def sent(*offsets: int) -> None:
         messages = [encode_item(Message(b"", annotations={"x-stream-offset": offset})) for offset in offsets]
-        link.on_run(Run(no_claims(len(messages)), iter(messages)))
+        link.on_run(Run(NOTHING, 0, range(len(messages)), iter(messages)))
 
     async def read(end: int, found: list[int]) -> None:
         part = await link.read(end, drains=True)

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from rstreams._core.claims import DONE, NO_HOLD, RELEASED, Claims, Ending, Settles, end, no_claims
+from rstreams._core.claims import DONE, NO_HOLD, NOTHING, RELEASED, Claims, Ending, Settles, end
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.run import Run, runs_of
 from rstreams._stages.stage import Stage
@@ -101,10 +101,11 @@ class ManualLoopStage(Stage[T, Delivery[T]], Settles):
         for settle in announced:
             settle()
         begin, self._came = self._came, self._came + size
-        claims = no_claims(size) if self._of_loop is None else Claims(self, _BY_LOOP, range(begin, self._came))
+        source: Settles = NOTHING if self._of_loop is None else self
         deliveries = map(self._delivery_of, items, repeat(trio.current_time()))
         refuse = None if run is None else run.refuse
-        self._to_loop(Run(claims, deliveries, waiting=run or items, waits=True, refuse=refuse))
+        places = range(begin, self._came)
+        self._to_loop(Run(source, _BY_LOOP, places, deliveries, waiting=run or items, waits=True, refuse=refuse))
 
     def _delivery_of(self, item: T, came: float) -> Delivery[T]:
         if self._claims is None:

@@ -65,9 +65,8 @@ class ManualStage(Stage[T, Delivery[T]], Settles):
         pass_on = runs_of(self._downstream)
         assert pass_on is not None, "asked for before"
         deliveries: list[Delivery[T]] = []
-        claims = Claims(LEFT_TO_USER, 0, deliveries)
         try:
-            pass_on(Run(claims, self._deliveries_of(run.items(), deliveries), waiting=run))
+            pass_on(Run(LEFT_TO_USER, 0, deliveries, self._deliveries_of(run.items(), deliveries), waiting=run))
         except BaseException as error:
             self._fail_handed(error)
             raise

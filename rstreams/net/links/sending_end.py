@@ -108,7 +108,7 @@ class PublishingEnd(LinkSubscriber[T]):
         """The link is lost: the connection logs that itself, or it lives, and does not answer."""
         self._forget()
         super().on_lost(frame)
-        if isinstance(frame.error, AnswerTimeout) and not self.wants_link and self._items.error is None:
+        if isinstance(frame.error, AnswerTimeout) and not self.wants_link and self._publisher.error is None:
             logger.warning("%s", frame.error)  # all its items are settled: nobody gets this as an error
 
     def work(self) -> None:
@@ -146,7 +146,7 @@ class PublishingEnd(LinkSubscriber[T]):
         items = self._items
         if self._calls is not None and not items.payloads:
             return self._calls.waiting > 0
-        return bool(items.payloads) or not items.completed
+        return bool(items.payloads) or not self._publisher.completed
 
     def _begin(self) -> None:
         self._since = trio.current_time()
@@ -241,7 +241,7 @@ class PublishingEnd(LinkSubscriber[T]):
         held_back = super().waits_for
         if credit > 0 and held_back:
             return f"it {held_back}"
-        if self.unsettled and (credit <= 0 or self._items.completed):
+        if self.unsettled and (credit <= 0 or self._publisher.completed):
             return f"{_number(self.unsettled, 'item')} sent and not settled yet"
         return f"the peer takes {_number(max(credit, 0), 'more delivery', 'more deliveries')}"
 

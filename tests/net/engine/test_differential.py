@@ -156,7 +156,7 @@ class Subscription:
         self.probe.request(n)
 
     def send(self, most: int) -> None:
-        if self.source.cancelled or self.sender._items.completed:
+        if self.source.cancelled or self.sender._publisher.completed:
             return
         for _ in range(min(most, self.source.outstanding)):
             self.published += 1
@@ -202,11 +202,11 @@ class Subscription:
         self.probe.cancel()
 
     def complete(self) -> None:
-        if not self.sender._items.completed:
+        if not self.sender._publisher.completed:
             self.source.complete()
 
     def error(self, error: BaseException) -> None:
-        if not self.sender._items.completed:
+        if not self.sender._publisher.completed:
             self.source.error(error)
 
     def lose(self) -> None:

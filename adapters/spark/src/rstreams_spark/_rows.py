@@ -139,7 +139,7 @@ class RowPublisher(Settles):
                     subscriber.on_next(self._sending.messages[0])
                 else:
                     rows = self._take(self.demand)
-                    run = Run(Claims(self, 0, rows), iter(rows.messages))
+                    run = Run(self, 0, rows, iter(rows.messages))
                     self._on_run(run)
                     run.close()
         finally:
