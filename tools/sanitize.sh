@@ -19,5 +19,5 @@ export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=$PW
 run=("$python" -m pytest -q -x -n 2 -p no:cacheprovider)
 "${run[@]}" -m "not slow" tests/net/engine/test_{arriving_bodies,loops,loops_in_c,messages_arriving,messages_beside,parts_beside}.py \
     tests/message/test_{codec_in_c,codec_and_user_code,forwarding}.py tests/protocol/test_data_sections.py
-"${run[@]}" -k "changed_bytes or written_in_any_way or walk_alike" tests/net/engine/test_{frame_walk,messages_arriving}.py
+"${run[@]}" -k "changed_bytes or written_in_any_way" tests/net/engine/test_messages_arriving.py
 "$python" -m tests.message.fuzz_codec --messages "$messages"

@@ -8,14 +8,14 @@ from __future__ import annotations
 import struct
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cproton_ffi import ffi, lib
 
 from rstreams._codec.decode import Malformed, skip_value
 from rstreams.message import encode_item
-from rstreams.net._proton.loops import TOLD_EVENTS, begin
+from rstreams.net._proton.loops import TOLD_EVENTS
 from rstreams.net._proton.pointers import Delivery, Pointer
 from tests.oracles.frame_walk import walk
 
@@ -57,8 +57,11 @@ class Arrivals:
 class PythonLoops:
     """See `rstreams.net._proton.loops.Loops`, which documents the functions."""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: Pointer) -> None:
         """Make room for one message and one tag."""
+        self._transport = transport
+        self._frames = b""  # of the engine, which have not been read
+        self._output = b""  # which has not gone out
         self._links: dict[tuple[int, int], Arrivals | None] = {}
         self._passing = 0
         # Another thread may run while the engine copies. Therefore no two connections share these.
@@ -92,24 +95,24 @@ class PythonLoops:
     def expect(self, channel: int, handle: int, arrivals: Arrivals | None) -> None:
         self._links[channel, handle] = arrivals
 
-    def take(self, transport: Pointer, data: bytes | bytearray | memoryview, at: int, most: int) -> tuple[int, int]:
+    def take(self, data: bytes | bytearray | memoryview, at: int, most: int) -> tuple[int, int]:
         """Return only where whole frames begin, and take no part of a transfer."""
         view, size = memoryview(data), len(data)
         if self._passing:
             step = min(self._passing, size - at)
-            self.feed(transport, view[at : at + step])
+            self.feed(view[at : at + step])
             self._passing -= step
             at += step
         while at < size:
             end, told = walk(data, at, _DISPOSITION, most)
-            self.feed(transport, view[at:end])
+            self.feed(view[at:end])
             self._passing = max(0, end - size)
             at = min(end, size)
             frame = bytes(view[at : at + told]) if told > 0 else b""
             begin = 4 * frame[4] if frame else 0
             if len(frame) < told or frame[begin : begin + 3] != _TRANSFER or not self._note(frame, begin + 3):
                 return at, told
-            self.feed(transport, frame)
+            self.feed(frame)
             at += told
         return at, 0
 
@@ -150,10 +153,10 @@ class PythonLoops:
     def rooms(self) -> Sequence[memoryview]:
         return ()
 
-    def take_rooms(self, transport: Pointer, came: int) -> bytes:
-        raise AssertionError(transport, came)
+    def take_rooms(self, came: int) -> bytes:
+        raise AssertionError(came)
 
-    def end_frames(self, transport: Pointer) -> None: ...
+    def end_frames(self) -> None: ...
 
     def read(
         self, arrivals: Arrivals, most: int, most_bytes: int
@@ -230,7 +233,7 @@ class PythonLoops:
         *,
         settled: bool,
         are_bodies: bool = False,
-        most_beside: int = 0,  # noqa: ARG002 - all go through the engine
+        most: int,  # noqa: ARG002 - all go through the engine
     ) -> Sequence[Delivery]:
         new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
         tag, raw_tag = self._tag, ffi.buffer(self._tag_bytes)
@@ -240,10 +243,9 @@ class PythonLoops:
             delivery = new(link, tag)
             send(link, message, len(message))
             advance(link)
+            sent.append(delivery)
             if settled:
                 settle(delivery)
-            else:
-                sent.append(delivery)
         return sent
 
     def waiting(self, session: Pointer) -> int:  # noqa: ARG002 - all go through the engine
@@ -252,7 +254,24 @@ class PythonLoops:
     def forget(self, link: Pointer) -> None: ...
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - a number
-        return [begin(link, number)]
+        _put_tag(ffi.buffer(self._tag_bytes), 0, number & 0xFFFFFFFF)
+        return [lib.pn_delivery(link, self._tag)]
+
+    def send_part(
+        self, link: Pointer, part: bytes, at: int, *, is_body: bool, more: bool, settled: bool, most: int, room: int
+    ) -> int:
+        assert at == 0 < min(most, room)
+        delivery = lib.pn_link_current(link)
+        encoded = encode_item(part) if is_body else part
+        lib.pn_link_send(link, encoded, len(encoded))
+        if not more:
+            lib.pn_link_advance(link)
+            if settled:
+                lib.pn_delivery_settle(delivery)
+        return -1
+
+    def part_bytes(self) -> int:
+        return 0
 
     def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
         update, settle = lib.pn_delivery_update, lib.pn_delivery_settle
@@ -271,25 +290,33 @@ class PythonLoops:
             settle(delivery)
         return len(deliveries)
 
-    def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
         view, at = ffi.from_buffer(data), 0
         while at < len(data):
-            capacity = lib.pn_transport_capacity(transport)
+            capacity = lib.pn_transport_capacity(self._transport)
             if capacity <= 0:
                 return
-            taken = lib.pn_transport_push(transport, view + at, min(capacity, len(data) - at))
+            taken = lib.pn_transport_push(self._transport, view + at, min(capacity, len(data) - at))
             if taken <= 0:
                 return
             at += taken
 
-    def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
-        view, total = ffi.from_buffer(buffer), 0
-        while total < len(buffer) and (pending := lib.pn_transport_pending(transport)) > 0:
-            size = min(pending, len(buffer) - total)
-            lib.pn_transport_peek(transport, view + total, size)
-            lib.pn_transport_pop(transport, size)
-            total += size
-        return total
-
-    def walk(self, data: bytes | bytearray | memoryview, at: int, passing: int, most: int) -> tuple[int, int]:
-        return walk(data, at, passing, most)
+    def output(
+        self, room: memoryview, told: int, on_frame: Callable[[bytes], bytes | None]
+    ) -> tuple[list[memoryview], int]:
+        while len(self._output) < len(room) and (size := lib.pn_transport_pending(self._transport)) > 0:
+            room_of_engine = ffi.new("char[]", size)
+            lib.pn_transport_peek(self._transport, room_of_engine, size)
+            lib.pn_transport_pop(self._transport, size)
+            self._frames += ffi.unpack(room_of_engine, size)
+            while len(frames := self._frames) >= 8:
+                whole = 8 if frames.startswith(b"AMQP") else int.from_bytes(frames[:4])
+                if len(frames) < whole:
+                    break
+                frame, self._frames = frames[:whole], frames[whole:]
+                is_told = whole > 10 and frame[4:6] == b"\x02\0" and told >> (frame[10] - 0x10) & 1
+                self._output += (on_frame(frame) if is_told else None) or frame
+        size = min(len(room), len(self._output))
+        room[:size] = self._output[:size]
+        self._output = self._output[size:]
+        return [room[:size]] if size else [], size

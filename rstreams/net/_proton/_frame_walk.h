@@ -1,6 +1,4 @@
-/* The walk over AMQP frames: it passes over the frequent ones, and stops at a frame that must be read.
-
-   It does not use the engine, keeps no state between calls, and reads only the bytes that it gets.
+/* A look at an AMQP frame: whether it is one of the frequent ones, or must be read.
 
    Spec: AMQP 1.0 section 2.3 (framing) and 2.7.5 (transfer). */
 
@@ -41,42 +39,4 @@ static enum kind look_at_frame(const unsigned char *frame, uint32_t size, size_t
     if (list < width || list > (size_t)(end - at) - width)
         return LOOK;
     return PASSES;
-}
-
-/* Walk over the frames of one direction of a connection: walk(data, at, passing, most).
-
-   data      bytes
-   at        where a frame begins in them
-   passing   the performatives that are passed over: bit n for the one of code 0x10 + n
-   most      the largest frame that is allowed
-
-   Returns where it stopped, and why. Above 0: a frame of so many bytes begins there and must be read, and may end behind the
-   data. 0: there are too few bytes to tell, or none; a place behind the data is the end of the last frame. -1: no frame can
-   begin there. */
-static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    Py_buffer data;
-    Py_ssize_t at;
-    unsigned int passing, most;
-    if (!PyArg_ParseTuple(args, "y*nII:walk", &data, &at, &passing, &most))
-        return NULL;
-    const unsigned char *start = data.buf;
-    long long size = 0;
-    while (at >= 0 && at < data.len && data.len - at >= 8) {
-        uint32_t told = read_u32(start + at), head = 4 * (uint32_t)start[at + 4];
-        if (told > most || head < 8 || head > told) {
-            size = -1;
-            break;
-        }
-        enum kind kind = look_at_frame(start + at, told, (size_t)(data.len - at), passing);
-        if (kind != PASSES) {
-            size = kind == LOOK ? told : 0;
-            break;
-        }
-        if (at > PY_SSIZE_T_MAX - (Py_ssize_t)told)
-            break;
-        at += told;
-    }
-    PyBuffer_Release(&data);
-    return Py_BuildValue("nL", at, size);
 }

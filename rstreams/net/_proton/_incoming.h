@@ -46,41 +46,39 @@ static bool skip_value(struct fields *fields, int depth)
     return true;
 }
 
-/* Read a uint; a null, or a field that is not there, leaves `*value` as it was. False for anything else. */
-static bool read_uint(struct fields *fields, uint32_t *left, uint32_t *value)
+/* Take the next field; return where it begins, or NULL for what is no value. A field that is not there is a null. */
+static const unsigned char *next_field(struct fields *fields, uint32_t *left)
 {
+    static const unsigned char NOTHING[] = {0x40};
     if (*left == 0)
-        return true;
+        return NOTHING;
     *left -= 1;
     const unsigned char *at = fields->at;
-    if (!skip_value(fields, 0))
-        return false;
-    if (*at == 0x43 || *at == 0x52 || *at == 0x70)
-        *value = *at == 0x43 ? 0 : *at == 0x52 ? at[1] : read_u32(at + 1);
-    return *at == 0x40 || *at == 0x43 || *at == 0x52 || *at == 0x70;
+    return skip_value(fields, 0) ? at : NULL;
 }
 
-/* Read a boolean in the same way. */
+/* Read a uint; a null leaves `*value` as it was. False for anything else. */
+static bool read_uint(struct fields *fields, uint32_t *left, uint32_t *value)
+{
+    const unsigned char *at = next_field(fields, left);
+    if (at != NULL && (*at == 0x43 || *at == 0x52 || *at == 0x70))
+        *value = *at == 0x43 ? 0 : *at == 0x52 ? at[1] : read_u32(at + 1);
+    return at != NULL && (*at == 0x40 || *at == 0x43 || *at == 0x52 || *at == 0x70);
+}
+
+/* Read a boolean; a null is false. */
 static bool read_bool(struct fields *fields, uint32_t *left, bool *value)
 {
-    if (*left == 0)
-        return true;
-    *left -= 1;
-    const unsigned char *at = fields->at;
-    if (!skip_value(fields, 0))
-        return false;
-    *value = *at == 0x41 || (*at == 0x56 && at[1] != 0);
-    return (*at >= 0x40 && *at <= 0x42) || *at == 0x56;
+    const unsigned char *at = next_field(fields, left);
+    *value = at != NULL && (*at == 0x41 || (*at == 0x56 && at[1] != 0));
+    return at != NULL && ((*at >= 0x40 && *at <= 0x42) || *at == 0x56);
 }
 
 /* Skip a field of any type, or of one of these two and null. */
 static bool skip_field_of(struct fields *fields, uint32_t *left, int one, int other)
 {
-    if (*left == 0)
-        return true;
-    *left -= 1;
-    const unsigned char *at = fields->at;
-    return skip_value(fields, 0) && (one == 0 || *at == 0x40 || *at == one || *at == other);
+    const unsigned char *at = next_field(fields, left);
+    return at != NULL && (one == 0 || *at == 0x40 || *at == one || *at == other);
 }
 
 struct transfer {
@@ -268,8 +266,9 @@ static PyObject *take(PyObject *Py_UNUSED(module), PyObject *args)
     Py_buffer data;
     Py_ssize_t from;
     unsigned int most;
-    if (!PyArg_ParseTuple(args, "O&O&y*nI:take", take_beside, &beside, take_address, &batch.transport, &data, &from, &most))
+    if (!PyArg_ParseTuple(args, "O&y*nI:take", take_beside, &beside, &data, &from, &most))
         return NULL;
+    batch.transport = beside->transport;
     batch.size = 0;
     struct input *input = &beside->input;
     const char *bytes = data.buf;
@@ -336,16 +335,27 @@ static PyObject *take(PyObject *Py_UNUSED(module), PyObject *args)
     return end_of_take(&batch, &data, at, 0);
 }
 
-static PyObject *end_frames(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *end_frames(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     struct beside *beside;
-    void *transport;
-    if (!PyArg_ParseTuple(args, "O&O&:end_frames", take_beside, &beside, take_address, &transport) || !is_bound())
+    if (!take_beside(capsule, &beside) || !is_bound())
         return NULL;
     if (beside->input.coming != NULL)
-        push(transport, beside->input.head, beside->input.head_size);
+        push(beside->transport, beside->input.head, beside->input.head_size);
     Py_CLEAR(beside->input.coming);
     return Py_NewRef(Py_None);
+}
+
+static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    struct beside *beside;
+    Py_buffer data;
+    if (!PyArg_ParseTuple(args, "O&y*:feed", take_beside, &beside, &data))
+        return NULL;
+    if (is_bound())
+        push(beside->transport, data.buf, (size_t)data.len);
+    PyBuffer_Release(&data);
+    return PyErr_Occurred() != NULL ? NULL : Py_NewRef(Py_None);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ rooms */
@@ -417,8 +427,9 @@ static PyObject *take_rooms(PyObject *Py_UNUSED(module), PyObject *args)
     struct beside *beside;
     struct batch batch;
     Py_ssize_t written;
-    if (!PyArg_ParseTuple(args, "O&O&n:take_rooms", take_beside, &beside, take_address, &batch.transport, &written) || !is_bound())
+    if (!PyArg_ParseTuple(args, "O&n:take_rooms", take_beside, &beside, &written) || !is_bound())
         return NULL;
+    batch.transport = beside->transport;
     batch.size = 0;
     struct input *input = &beside->input;
     struct message *message = coming(input);

@@ -145,6 +145,7 @@ static int append(PyObject *list, PyObject *owned)
 
 #include "_frame_walk.h"
 #include "_beside.h"
+#include "_output.h"
 #include "_arrivals.h"
 #include "_incoming.h"
 
@@ -253,31 +254,15 @@ failed:
     return NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ bytes */
-
-static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    void *transport;
-    Py_buffer data;
-    if (!PyArg_ParseTuple(args, "O&y*:feed", take_address, &transport, &data))
-        return NULL;
-    if (!is_bound()) {
-        PyBuffer_Release(&data);
-        return NULL;
-    }
-    push(transport, data.buf, (size_t)data.len);
-    PyBuffer_Release(&data);
-    return Py_NewRef(Py_None);
-}
-
 /* ---------------------------------------------------------------------------------------------------------- module */
 
 static PyMethodDef methods[] = {
+    {"begin", begin, METH_VARARGS, NULL},
     {"bind", bind, METH_VARARGS, NULL},
     {"close", close_arrivals, METH_O, NULL},
     {"current", current, METH_VARARGS, NULL},
     {"drop", drop, METH_VARARGS, NULL},
-    {"end_frames", end_frames, METH_VARARGS, NULL},
+    {"end_frames", end_frames, METH_O, NULL},
     {"expect", expect, METH_VARARGS, NULL},
     {"feed", feed, METH_VARARGS, NULL},
     {"forget", forget, METH_VARARGS, NULL},
@@ -285,22 +270,23 @@ static PyMethodDef methods[] = {
     {"new_beside", new_beside, METH_VARARGS, NULL},
     {"note_events", note_events, METH_VARARGS, NULL},
     {"output", output, METH_VARARGS, NULL},
+    {"part_bytes", part_bytes, METH_O, NULL},
     {"read", read_run, METH_VARARGS, NULL},
     {"read_in_parts", read_in_parts, METH_O, NULL},
     {"read_part", read_part, METH_O, NULL},
     {"rooms", rooms, METH_O, NULL},
     {"send", send_run, METH_VARARGS, NULL},
+    {"send_part", send_part, METH_VARARGS, NULL},
     {"settle", settle, METH_VARARGS, NULL},
     {"settle_accepted", settle_accepted, METH_VARARGS, NULL},
     {"take", take, METH_VARARGS, NULL},
     {"take_rooms", take_rooms, METH_VARARGS, NULL},
     {"waiting", waiting, METH_VARARGS, NULL},
-    {"walk", walk, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 10 };
+enum { INTERFACE = 11 };
 
 static int add_constants(PyObject *module)
 {

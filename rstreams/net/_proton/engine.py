@@ -15,7 +15,6 @@ afterwards, as one frame for a whole run. Other modules keep the parts:
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -99,6 +98,8 @@ class Engine:
         self._collector = lib.pn_collector()
         self._connection = lib.pn_connection()
         self._transport = lib.pn_transport()
+        # The engine's own trace, which a variable may begin, would show passwords, and placeholders for messages.
+        lib.pn_transport_trace(self._transport, lib.PN_TRACE_OFF)
         lib.pn_connection_collect(self._connection, self._collector)
         cproton.pn_connection_set_container(self._connection, container_id)
         if hostname is not None:
@@ -124,13 +125,12 @@ class Engine:
         )
         self._turns = self._host.turns
         self._outgoing = self._host.outgoing
-        self._incoming = IncomingFrames(self, self._host, self._transport, self._collector)
+        self._incoming = IncomingFrames(self, self._host, self._collector)
         self._sessions = Sessions(self._connection, self._transport, self._outgoing, limits.max_frame_bytes)
         self.links = LinkTable(self._host, self._sessions)
         self._turned: set[Pointer] = set()  # sessions whose window was closed or opened again since the last turn
         self._connects = False
         self._freed = False
-        self._trace_wanted = self._host.is_traced = os.environ.get("RSTREAMS_TRACE") == "frames"
 
     # opening and closing
 
@@ -151,17 +151,11 @@ class Engine:
         if "PLAIN" in allowed:
             lib.pn_sasl_set_allow_insecure_mechs(sasl, 1)  # `opening` has checked that; the engine sees no TLS
             cproton.pn_connection_set_password(self._connection, password or "")
-            # The trace begins after SASL, whose frames carry the password: see `output`. The engine's own variable must
-            # not begin it either.
-            lib.pn_transport_trace(self._transport, lib.PN_TRACE_OFF)
-        else:
-            self._trace()
         lib.pn_transport_bind(self._transport, self._connection)
         lib.pn_connection_open(self._connection)
 
     def accept(self) -> None:
         """Start as the server; SASL is over (`security`), the peer's AMQP header comes next."""
-        self._trace()
         offered = lib.pn_connection_offered_capabilities(self._connection)
         lib.pn_data_clear(offered)
         write_symbols(offered, (CAPABILITY, ANONYMOUS_RELAY))
@@ -248,8 +242,6 @@ class Engine:
 
     def output_pieces(self) -> Sequence[memoryview]:
         """Return the bytes for the peer; the pieces that are not read-only are valid until the next call."""
-        if self._trace_wanted and self.sasl_outcome == lib.PN_SASL_OK:
-            self._trace()
         output = self._outgoing.take()
         if self._turns.ended:
             self.links.free_ended()
@@ -466,11 +458,6 @@ class Engine:
         condition = read_condition(lib.pn_link_remote_condition(pointer))
         closed = lib.pn_event_type(event) == lib.PN_LINK_REMOTE_CLOSE
         driver.receive(Detach(closed) if condition is None else Detach(closed, *condition))
-
-    def _trace(self) -> None:
-        if self._trace_wanted:
-            self._trace_wanted = False
-            lib.pn_transport_trace(self._transport, lib.PN_TRACE_FRM)
 
 
 def _free(transport: Pointer, collector: Pointer, connection: Pointer) -> None:

@@ -55,9 +55,7 @@ class HostConnection:
         outputs: The number of outputs so far.
         output_waits: Whether the network does not take the last output.
         session_bytes: The most bytes that wait in one session.
-        parts_bytes: With as many bytes of parts in an output, no further part goes into it. The parts are views of
-            their messages, which are in memory anyway.
-        is_traced: Whether its frames are shown, with their messages: these go through the engine then.
+        parts_bytes: With as many bytes of parts in an output, no further part goes into it. Parts are not copied.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
         ahead: Lets a link send inside of a publisher's signal; None: the links are never asked to.
 
@@ -82,7 +80,7 @@ class HostConnection:
         self._connection = connection
         self._transport = transport
         self._on_wake = on_wake
-        self.loops = Loops()
+        self.loops = Loops(transport)
         self.limits = limits
         self.outgoing = OutgoingFrames(self.loops, transport, output)
         self.turns = LinkTurns(on_wake, on_item)
@@ -99,7 +97,6 @@ class HostConnection:
         self.output_waits = False
         self.session_bytes = BUFFER_BYTES
         self.parts_bytes = PARTS_BYTES
-        self.is_traced = False
         self.late_bytes = 0
         self.ahead = ahead
 

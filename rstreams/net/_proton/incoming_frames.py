@@ -71,13 +71,12 @@ class IncomingFrames:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, listener: FrameListener, host: HostConnection, transport: Pointer, collector: Pointer) -> None:
+    def __init__(self, listener: FrameListener, host: HostConnection, collector: Pointer) -> None:
         """Expect the peer's first byte.
 
         Args:
             listener: The connection.
             host: The connection as its links see it.
-            transport: The connection's bytes in the engine.
             collector: The connection's events in the engine.
         """
         self._listener = listener
@@ -85,7 +84,6 @@ class IncomingFrames:
         self._loops = host.loops
         self._outgoing = host.outgoing
         self._most = host.limits.max_frame_bytes
-        self._transport = transport
         self._collector = collector
         self._header = b""  # the bytes that have come of a protocol header, or of a SASL frame's header
         self._skipped = 0  # bytes still to come of a frame that is passed over
@@ -130,7 +128,7 @@ class IncomingFrames:
     def end(self) -> None:
         """Give the engine the incomplete last frame, because nothing more comes: the engine reports it."""
         if not self._refused:
-            self._loops.end_frames(self._transport)
+            self._loops.end_frames()
             self.push(self._held)
             self._held = b""
 
@@ -162,7 +160,7 @@ class IncomingFrames:
         """Give the engine frames; return how many bytes are left for the next time."""
         at, told, slow, size = 0, 0, 0, len(view)
         while not self._passes_all:
-            at, told = self._loops.take(self._transport, view, at, self._most)
+            at, told = self._loops.take(view, at, self._most)
             if told <= 0 or at + told > size:
                 self._passes_all = told < 0
                 break
@@ -204,12 +202,12 @@ class IncomingFrames:
 
     def take_rooms(self, came: int) -> bytes:
         """Take bytes that have been written into the rooms; return those that are still to be fed."""
-        return self._loops.take_rooms(self._transport, came)
+        return self._loops.take_rooms(came)
 
     def push(self, data: Bytes) -> None:
         """See `ToEngine`."""
         if len(data):
-            self._loops.feed(self._transport, data)
+            self._loops.feed(data)
 
     def push_alone(self, frame: bytes, *kinds: int) -> Pointer | None:
         """See `ToEngine`."""
@@ -303,7 +301,7 @@ class IncomingFrames:
         return known is not None
 
     def _take_transfer(self, frame: bytes, _channel: int) -> bool:
-        at, told = self._loops.take(self._transport, frame, 0, self._most)
+        at, told = self._loops.take(frame, 0, self._most)
         if told or at < len(frame):
             raise ValueError
         return True

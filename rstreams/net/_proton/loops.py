@@ -6,7 +6,6 @@ such a name into a pointer.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -18,10 +17,8 @@ from rstreams._codec.c_modules import load
 from rstreams._codec.section_heads import body_at
 from rstreams.net._proton.pointers import Delivery, Pointer
 
-_INTERFACE: Final = 10  # of `_loops.c`
+_INTERFACE: Final = 11  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
-_pack_tag: Final = struct.Struct(">I").pack
-_pack_address: Final = struct.Struct("P").pack
 
 
 TOLD_EVENTS: Final = (
@@ -67,15 +64,6 @@ def bind(compiled: Any) -> Any:  # noqa: ANN401 - a module without types
 
 _compiled: Final = bind(load("_loops", _INTERFACE, "rstreams.net._proton"))
 
-_walk: Final[Callable[..., tuple[int, int]]] = _compiled.walk
-
-
-def begin(link: Pointer, number: Any) -> Pointer:  # noqa: ANN401 - a number
-    """Begin a message tagged with the low 32 bits of its number; return its delivery."""
-    tag = ffi.new("char[]", _pack_tag(number & 0xFFFFFFFF))
-    delivery: Pointer = lib.pn_delivery(link, ffi.new("pn_bytes_t *", {"size": 4, "start": tag})[0])  # copies the tag
-    return delivery
-
 
 class Loops:
     """The work that is done once for each message of one connection. A delivery is its address.
@@ -83,9 +71,9 @@ class Loops:
     Messages go and come beside the engine: see `_beside.h` and `_arrivals.h`.
     """
 
-    def __init__(self) -> None:
-        """Have no messages beside the engine."""
-        self._beside = _compiled.new_beside(_machine.fresh_bytes(8), body_at)
+    def __init__(self, transport: Pointer) -> None:
+        """Have no messages beside the engine; `transport` is the connection in the engine."""
+        self._beside = _compiled.new_beside(_address(transport), _machine.fresh_bytes(8), body_at)
 
     def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
         """Take events up to the first of `TOLD_EVENTS`, and return those of deliveries and flow.
@@ -164,9 +152,9 @@ class Loops:
         *,
         settled: bool,
         are_bodies: bool = False,
-        most_beside: int = 0,
+        most: int,
     ) -> Sequence[Delivery]:
-        """Send messages tagged with the low 32 bits of their numbers.
+        """Send messages tagged with the low 32 bits of their numbers, each in one frame.
 
         Args:
             link: The link.
@@ -174,25 +162,48 @@ class Loops:
             messages: The encoded messages.
             settled: Whether they are sent settled.
             are_bodies: Whether each of `messages` is not encoded: it is the body of a message.
-            most_beside: The largest message that may go beside the engine: its frame must not be too large for the
-                peer. The loops may send all of them through the engine.
+            most: The largest message that fits into a frame. The first larger one is not sent, and none behind it.
 
-        Returns: The deliveries, unless settled.
+        Returns: The deliveries of those that were sent.
         """
-        sent = _compiled.send(self._beside, _address(link), numbers, messages, settled, are_bodies, most_beside)
+        sent = _compiled.send(self._beside, _address(link), numbers, messages, settled, are_bodies, most)
         return memoryview(sent).cast("P")
-
-    def waiting(self, session: Pointer) -> int:
-        """Return how many bytes of messages wait beside the engine in a session."""
-        return int(_compiled.waiting(self._beside, _address(session)))
-
-    def forget(self, link: Pointer) -> None:
-        """Forget messages of a link that is gone; those that are in the output already go out."""
-        _compiled.forget(self._beside, _address(link))
 
     def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - as those of `send`
         """Begin a message tagged with the low 32 bits of its number, to be sent in parts; return its delivery."""
-        return memoryview(_pack_address(_address(begin(link, number)))).cast("P")
+        return memoryview(_compiled.begin(_address(link), number)).cast("P")
+
+    def send_part(
+        self, link: Pointer, part: bytes, at: int, *, is_body: bool, more: bool, settled: bool, most: int, room: int
+    ) -> int:
+        """Send what there is room for of a part of the current delivery.
+
+        Args:
+            link: The link.
+            part: The part, which may be all.
+            at: How many bytes of it have been sent.
+            is_body: Whether it is not encoded: it is the body of a message.
+            more: Whether further parts come.
+            settled: Whether the delivery is settled behind its last part.
+            most: The most bytes of it in a frame.
+            room: How many bytes may go; the frame in which they end goes whole.
+
+        Returns: How many bytes of the part have been sent then; -1 if nothing of it is left.
+        """
+        sent = _compiled.send_part(self._beside, _address(link), part, at, is_body, more, settled, most, room)
+        return int(sent)
+
+    def waiting(self, session: Pointer) -> int:
+        """Return how many bytes of messages of one frame wait beside the engine in a session."""
+        return int(_compiled.waiting(self._beside, _address(session)))
+
+    def part_bytes(self) -> int:
+        """Return how many bytes of parts wait beside the engine, on all links."""
+        return int(_compiled.part_bytes(self._beside))
+
+    def forget(self, owner: Pointer) -> None:
+        """Forget messages of a link, or parts of a delivery, that is gone; what is in the output already goes out."""
+        _compiled.forget(self._beside, _address(owner))
 
     def settle(self, deliveries: Sequence[Delivery], state: int) -> None:
         """Give each delivery the outcome `state`, and settle it."""
@@ -206,15 +217,14 @@ class Loops:
         """
         return int(_compiled.settle_accepted(deliveries))
 
-    def feed(self, transport: Pointer, data: bytes | bytearray | memoryview) -> None:
+    def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Give the engine the bytes of the peer; it takes none when it has failed."""
-        _compiled.feed(_address(transport), data)
+        _compiled.feed(self._beside, data)
 
-    def take(self, transport: Pointer, data: bytes | bytearray | memoryview, at: int, most: int) -> tuple[int, int]:
+    def take(self, data: bytes | bytearray | memoryview, at: int, most: int) -> tuple[int, int]:
         """Give the engine frames of the peer, without the payloads of messages, up to one that must be read.
 
         Args:
-            transport: The connection in the engine.
             data: The bytes.
             at: The place in them where a frame begins, or goes on.
             most: The largest frame that is allowed, in bytes.
@@ -226,12 +236,12 @@ class Loops:
             - 0: there are too few bytes to tell, or none
             - -1: no frame can begin there
         """
-        at, told = _compiled.take(self._beside, _address(transport), data, at, most)
+        at, told = _compiled.take(self._beside, data, at, most)
         return at, told
 
-    def end_frames(self, transport: Pointer) -> None:
+    def end_frames(self) -> None:
         """Give the engine the beginning of a transfer whose payload has not come whole, because nothing more comes."""
-        _compiled.end_frames(self._beside, _address(transport))
+        _compiled.end_frames(self._beside)
 
     def close(self, arrivals: Any) -> None:  # noqa: ANN401 - as above
         """Throw away all messages of a link that is gone, and what is to come."""
@@ -242,14 +252,22 @@ class Loops:
         rooms: list[memoryview] = _compiled.rooms(self._beside)
         return rooms
 
-    def take_rooms(self, transport: Pointer, came: int) -> bytes:
+    def take_rooms(self, came: int) -> bytes:
         """Take bytes that were written into the rooms; return those that are still to be taken by `take`."""
-        rest: bytes = _compiled.take_rooms(self._beside, _address(transport), came)
+        rest: bytes = _compiled.take_rooms(self._beside, came)
         return rest
 
-    def output(self, transport: Pointer, buffer: bytearray | memoryview) -> int:
-        """Take the engine's bytes for the peer, as far as there is room; return how many."""
-        return int(_compiled.output(self._beside, _address(transport), buffer))
+    def output(
+        self, room: memoryview, told: int, on_frame: Callable[[bytes], bytes | None]
+    ) -> tuple[list[memoryview], int]:
+        """Take the engine's bytes for the peer, as far as there is room.
 
-    walk = staticmethod(_walk)
-    """Walks over frames: see `_frame_walk.h`."""
+        Args:
+            room: Where they are put, but for large parts of messages, which are pieces by themselves.
+            told: The frames that are told: bit n for those with the performative 0x10 + n.
+            on_frame: Is told these; another frame that it returns goes out in the place of the frame.
+
+        Returns: The pieces, and how many bytes of the room they take.
+        """
+        pieces, used = _compiled.output(self._beside, room, told, on_frame)
+        return pieces, used

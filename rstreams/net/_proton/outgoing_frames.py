@@ -31,31 +31,22 @@ from cproton_ffi import ffi, lib
 
 from rstreams._codec.decode import read_items
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
-from rstreams.net._proton.frame_fields import fields_of, of_session
+from rstreams.net._proton.frame_fields import ATTACH, FLOW, OPEN, fields_of, of_session
 from rstreams.net._proton.loops import Loops
-from rstreams.net._proton.outgoing_parts import OutgoingParts
 from rstreams.net._proton.pointers import Pointer
 
 BUFFER_BYTES: Final = 512 * 1024
-"""The bytes that may wait in a session before its senders wait, and the most bytes that go out at once."""
+"""The bytes that may wait in a session before its senders wait, and the most bytes that are copied into one output."""
 
 _ANSWER_BYTES: Final = 512
 """More than a flow and a heartbeat take."""
 
-_PASSING: Final = 0xFFFF & ~(1 << 2)
-"""All performatives but attach, 0x12."""
-
-_PASSING_BUT_FLOW: Final = 0xFFFF & ~(1 << 3)
-"""All performatives but flow, 0x13."""
+_ATTACHES, _FLOWS = 1 << ATTACH - OPEN, 1 << FLOW - OPEN
 
 _NO_HANDLE: Final = 0xFFFFFFFE
 """The handle in a flow of the engine for a link that has sent its detach."""
 
-_MOST: Final = 2**30
-"""No frame of the engine is larger; a protocol header, read as the size of a frame, is."""
-
-_HEADER: Final = b"AMQP"
-_ATTACH, _FLOW = b"\x00\x53\x12", b"\x00\x53\x13"
+_HEAD: Final = b"\x00\x53\x13"
 _PERFORMATIVE_AT: Final = 8  # in a frame of the engine
 
 _read_u16: Final = struct.Struct(">H").unpack_from
@@ -80,67 +71,49 @@ class OutgoingFrames:
     """The output of one connection.
 
     Attributes:
-        parts: The parts of large messages that go into the output.
         kept: Output that was taken from the engine before it was to be sent.
         is_full: Whether the last output filled the room, and the engine may have more.
-        has_window: Whether a session has had a window. Only then the engine writes flows of links without a handle.
 
     Context: Only the task that owns the connection.
     """
 
     def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
         """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
-        self.parts = OutgoingParts(loops)
         self.is_full = False
-        self.has_window = False
+        self.kept = bytearray()
         self._loops = loops
         self._transport = transport
-        self._buffer = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
-        self.kept = bytearray()
+        self._room = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
+        self._told = _ATTACHES  # the frames of the engine that are read, and perhaps written anew
         self._asked: dict[Pointer, SenderNumbers | None] = {}  # links, and the numbers of those that send
         self._sessions_asked: dict[Pointer, None] = {}
         self._attaching: dict[Pointer, SenderNumbers] = {}  # senders whose attach is to come
-        self._skipped = 0  # bytes still to come of the frame that the output so far ends in
-        self._held = b""  # the beginning of a frame, too short to be known
-        self._unwalked = 0  # bytes still to come of the frame that the output so far ends in, for `_mend_flows`
-        self._mends = False  # since an output that ended with a frame
+        self._completing: tuple[Pointer, SenderNumbers] | None = None  # whose state the next flow is to tell
 
     def take(self) -> Sequence[memoryview]:
-        """Return the output in pieces, at most `BUFFER_BYTES` and the parts of large messages.
+        """Return the output in pieces: at most `BUFFER_BYTES`, and large parts of messages, which are not copied.
 
         The pieces that are not read-only are valid until the next call.
         """
-        if not (
-            self.kept or self._asked or self._sessions_asked or self._mends or self.has_window or self.parts.waiting
-        ):
-            size = self._pull(self._buffer)
+        if not (self.kept or self._asked or self._sessions_asked):
+            pieces, size = self._loops.output(self._room, self._told, self._on_frame)
             self.is_full = size == BUFFER_BYTES
-            return (self._buffer[:size],) if size else ()
-        if self.has_window and not self._mends:
-            self._mends = not (self.is_full or self.kept)
+            return pieces
         size = min(len(self.kept), BUFFER_BYTES)
-        if size:
-            self._buffer[:size] = self.kept[:size]
-            del self.kept[:size]
-        size += self._pull(self._buffer[size:])
-        if (self._asked or self._sessions_asked) and size < BUFFER_BYTES:
-            size = self._answer(size)
+        self._room[:size] = self.kept[:size]
+        del self.kept[:size]
+        pieces = [self._room[:size]] if size else []
+        size = self._pull(pieces, size)
+        if size < BUFFER_BYTES:
+            size = self._answer(pieces, size)
         self.is_full = size == BUFFER_BYTES
-        if self._mends:
-            size = self._mend_flows(size)
-        output = self._buffer[:size]
-        if not self.parts.waiting:
-            return (output,) if size else ()
-        pieces, used = self.parts.put_into(output)
-        if used < size:
-            self._unwalked = 0  # the next output begins with this frame
-        self.kept[:0] = output[used:]
         return pieces
 
-    @property
-    def takes_parts(self) -> bool:
-        """Whether a part of a large message may be added: not in the middle of a frame."""
-        return bool(self.parts.waiting) or not (self.is_full or self.kept)
+    def _pull(self, pieces: list[memoryview], size: int) -> int:
+        """Add output of the engine behind `size` bytes in the room; return how many bytes are there then."""
+        more, taken = self._loops.output(self._room[size:], self._told, self._on_frame)
+        pieces += more
+        return size + taken
 
     def flush(self) -> None:
         """Have the engine write its frames now."""
@@ -151,8 +124,9 @@ class OutgoingFrames:
         room = memoryview(bytearray(BUFFER_BYTES))
         size = BUFFER_BYTES
         while size == BUFFER_BYTES:
-            size = self._pull(room)
-            self.kept += room[:size]
+            pieces, size = self._loops.output(room, self._told, self._on_frame)
+            for piece in pieces:
+                self.kept += piece
         return len(self.kept)
 
     # states that the peer is to be told
@@ -169,11 +143,14 @@ class OutgoingFrames:
         """Note the handle of a link that sends, which has been opened, in its `numbers`."""
         self._attaching[link] = numbers
 
+    def mend_flows(self) -> None:
+        """Make flows without a handle those of their session: the engine writes such where a session has a window."""
+        self._told |= _FLOWS
+
     def forget(self, link: Pointer) -> None:
         """Forget a link that has ended."""
         self._asked.pop(link, None)
         self._attaching.pop(link, None)
-        self.parts.forget(link)
 
     def forget_session(self, session: Pointer) -> None:
         """Forget a session that has ended."""
@@ -184,38 +161,21 @@ class OutgoingFrames:
         self._asked.clear()
         self._sessions_asked.clear()
         self._attaching.clear()
-        self.parts.clear()
 
-    # the engine's output
+    # the frames of the engine
 
-    def _pull(self, room: memoryview) -> int:
-        size = self._loops.output(self._transport, room) if len(room) else 0
-        # Only output that fills the room can end inside a frame. Other output ends with a frame and may pass unread.
-        if size and (self._attaching or self._skipped or self._held or size == len(room)):
-            self._look(room[:size])
-            if size < len(room):
-                self._attaching.clear()  # if an attach did not come, its session has ended
-        return size
-
-    def _look(self, output: memoryview) -> None:
-        """Note the handles in the engine's attaches."""
-        data = memoryview(self._held + bytes(output)) if self._held else output
-        at, size = self._skipped, len(data)
-        while at < size:
-            at, told = self._loops.walk(data, at, _PASSING, _MOST)
-            if told < 0 and bytes(data[at : at + 4]) == _HEADER:
-                at += 8
-                continue
-            if told <= 0 or at + told > size:
-                break
-            self._note_handle(bytes(data[at : at + told]))
-            at += told
-        self._held = bytes(data[at:])
-        self._skipped = max(0, at - size)
+    def _on_frame(self, frame: bytes) -> bytes | None:
+        """Read an attach or a flow of the engine; return the frame that goes out in its place, or None."""
+        if frame[_PERFORMATIVE_AT + 2] == ATTACH:
+            self._note_handle(frame)
+        elif self._completing is not None:
+            (link, numbers), self._completing = self._completing, None
+            return _completed(frame, link, numbers)
+        elif fields_of(frame, 5)[4] == _NO_HANDLE:
+            return of_session(frame)
+        return None
 
     def _note_handle(self, frame: bytes) -> None:
-        if frame[5] or frame[_PERFORMATIVE_AT : _PERFORMATIVE_AT + 3] != _ATTACH:
-            return  # of SASL
         at = _items_at(frame)
         if frame[at] == 0x40:  # the answer to a link of the peer that has no name
             name, end = b"", at + 1
@@ -231,72 +191,36 @@ class OutgoingFrames:
                 del self._attaching[link]
                 break
 
-    def _mend_flows(self, size: int) -> int:
-        """Make the flows without a handle those of their session; return how many bytes of output there are then.
-
-        A flow of which the rest is to come is taken out, and comes again in front of its rest.
-        """
-        at, self._unwalked = self._unwalked, 0
-        while at < size:
-            at, told = self._loops.walk(self._buffer[:size], at, _PASSING_BUT_FLOW, _MOST)
-            if told < 0:
-                at += 8  # a protocol header
-            elif at < size and (told == 0 or at + told > size):
-                if told and self._buffer[at + _PERFORMATIVE_AT + 2] != _FLOW[2]:
-                    at += told
-                    continue
-                self.kept[:0] = self._buffer[at:size]
-                return at
-            elif told > 0:
-                flow = bytes(self._buffer[at : at + told])
-                mended = of_session(flow) if _handle_of(flow) == _NO_HANDLE else flow
-                if mended is not flow:
-                    rest = bytes(self._buffer[at + told : size])
-                    size -= len(flow) - len(mended)
-                    self._buffer[at:size] = mended + rest
-                at += len(mended)
-        self._unwalked = at - size
-        return size
-
     # answers
 
-    def _answer(self, size: int) -> int:
+    def _answer(self, pieces: list[memoryview], size: int) -> int:
         """Add the flows that were asked for behind `size` bytes of output; return how many bytes there are then."""
         sessions, self._sessions_asked = self._sessions_asked, {}
         for session in sessions:
             _have_flow_written(session)
+        size = self._pull(pieces, size)
         for link, numbers in list(self._asked.items()):
             if BUFFER_BYTES - size < _ANSWER_BYTES:
-                return size
+                break
             if numbers is not None and lib.pn_link_get_drain(link) and _goes_out(link):
                 continue  # when these deliveries have gone out, its credit is used up
             del self._asked[link]
             if lib.pn_link_state(link) & lib.PN_LOCAL_ACTIVE:
-                size += self._write_state(link, numbers, size)
-        return size + self._pull(self._buffer[size:])
+                size = self._write_state(link, numbers, pieces, size)
+        return size
 
-    def _write_state(self, link: Pointer, numbers: SenderNumbers | None, at: int) -> int:
-        """Write the state of a link into the output at `at`; return how many bytes that takes."""
+    def _write_state(self, link: Pointer, numbers: SenderNumbers | None, pieces: list[memoryview], size: int) -> int:
+        """Add the state of a link behind `size` bytes of output; return how many bytes there are then."""
         _have_flow_written(lib.pn_link_session(link))
+        told = self._told
         if numbers is None:
             lib.pn_link_flow(link, 0)  # counts as news of it, therefore the engine makes the flow one of this link
-        size = self._pull(self._buffer[at:])
-        if numbers is None or numbers.handle is None:
-            return size
-        output = bytes(self._buffer[at : at + size])
-        start = 0
-        while start < size:  # there may be a heartbeat before it
-            end = start + _read_u32(output, start)[0]
-            if output[start + _PERFORMATIVE_AT : start + _PERFORMATIVE_AT + 3] == _FLOW:
-                output = (
-                    output[:start]
-                    + _completed(output[start:end], link, numbers.handle, numbers.allowed_until)
-                    + output[end:]
-                )
-                break
-            start = end
-        self._buffer[at : at + len(output)] = output
-        return len(output)
+        elif numbers.handle is not None:
+            self._completing = link, numbers
+            self._told |= _FLOWS
+        size = self._pull(pieces, size)
+        self._told, self._completing = told, None
+        return size
 
 
 def _goes_out(link: Pointer) -> bool:
@@ -310,26 +234,19 @@ def _have_flow_written(session: Pointer) -> None:
     lib.pn_session_set_incoming_capacity(session, lib.pn_session_get_incoming_capacity(session))
 
 
-def _handle_of(flow: bytes) -> object:
-    """Return the handle in a flow of the engine; None in a flow of a session, and in a frame of SASL."""
-    if flow[5] or flow[_PERFORMATIVE_AT : _PERFORMATIVE_AT + 3] != _FLOW:
-        return None
-    return fields_of(flow, 5)[4]
-
-
 def _name_of(link: Pointer) -> bytes:
     pointer = lib.pn_link_name(link)
     return bytes(ffi.string(pointer)) if pointer else b""
 
 
-def _completed(flow: bytes, link: Pointer, handle: int, allowed_until: int) -> bytes:
+def _completed(flow: bytes, link: Pointer, numbers: SenderNumbers) -> bytes:
     """Return a session's flow, completed with the state of a link that sends."""
     windows, _ = read_items(flow, _items_at(flow), 4, 0)
     credit = int(lib.pn_link_credit(link)) + int(lib.pn_link_queued(link))
-    count = (allowed_until - credit) & 0xFFFFFFFF
+    count = (numbers.allowed_until - credit) & 0xFFFFFFFF
     drain = b"\x41" if lib.pn_link_get_drain(link) else b"\x42"
-    numbers = [NULL if number is None else encode_uint(number) for number in (*windows, handle, count, credit)]
-    body = _FLOW + encode_fields([*numbers, NULL, drain])
+    told = [NULL if each is None else encode_uint(each) for each in (*windows, numbers.handle, count, credit)]
+    body = _HEAD + encode_fields([*told, NULL, drain])
     return _pack_head(8 + len(body), 2, 0, _read_u16(flow, 6)[0]) + body
 
 

@@ -51,7 +51,7 @@ class ReceivingDriver(LinkDriver):
         self._streams = False  # deliveries are handed over in parts
         self._bounded: IntakeLimits | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
-        self.arrivals = self._loops.arrivals(pointer, beside=not (self.is_windowed or host.is_traced))
+        self.arrivals = self._loops.arrivals(pointer, beside=not self.is_windowed)
         self._counted = 0  # the bytes counted of an unfinished message
         self._too_much = ""  # why an unfinished message is to be refused
         self._is_ending = False

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from cproton_ffi import ffi, lib
+from cproton_ffi import lib
 
-from rstreams._codec.encode import body_head
 from rstreams.net._proton.host_connection import HostConnection
-from rstreams.net._proton.large_messages import PART_BYTES, LargeMessages
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.loops import as_delivery
 from rstreams.net._proton.outgoing_frames import SenderNumbers
-from rstreams.net._proton.outgoing_parts import PLACEHOLDER_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.net._proton.session_windows import window_of
 from rstreams.protocol.frames import Attach, Detach, Flow, Frame, Transfer
+
+PART_BYTES: Final = 128 * 1024
+"""The largest frame, and the bytes of large messages of a link in one output, if other links want to send, too."""
 
 _HEAD_BYTES: Final = 128
 """More than the head of a transfer takes."""
 
 _PARTS_OF_ROOM: Final = 4
 """A link waits until this part of a session's room is free: it would send a few items each time."""
-
-_MIN_FRAME_BYTES: Final = 4096
-"""A peer that takes only smaller frames gets no parts beside the engine: there would be many."""
 
 
 class SendingDriver(LinkDriver):
@@ -47,10 +46,10 @@ class SendingDriver(LinkDriver):
         self.drain_asked = False
         self._sent = SentDeliveries(host.loops)
         host.unsent.add(pointer, self._session)
-        self._large = LargeMessages()
+        self._waiting: deque[Transfer | Flow] = deque()  # a message in parts for which there is no room, and all behind
+        self._at = 0  # how many bytes of its first payload have been sent
         self._partial: Pointer | None = None  # the delivery being sent in parts
-        self._beside: tuple[Transfer, memoryview, bytes] | None = None  # a part of it, what is left, what comes before
-        self._share_of = self._share_taken = 0  # an output's number, and the bytes of this link beside the engine in it
+        self._share_of = self._share_taken = 0  # an output's number, and the bytes of parts of this link in it
         self._known_credit = 0  # the credit that the end has heard of, less what was sent since
         self._has_unsent = False  # some of its deliveries are never sent
         self._tells_starved = False  # when all sent deliveries are on the wire
@@ -62,24 +61,23 @@ class SendingDriver(LinkDriver):
         """Send one of our frames, by the engine's own calls."""
         if not isinstance(frame, Transfer | Flow):
             super().send(frame)
-        elif self._large.take(frame, self._frame_bytes):
-            self._large.go_on(self._send_next, self._has_room_for_part)
         else:
-            self._send_next(frame)
+            left = frame if self._waiting else self._send_next(frame)
+            if left is not None:
+                self._waiting.append(left)
 
     def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:
         """See `Driver`: the message fits one frame, and none of the link waits for the session's window."""
         host, pointer = self._host, self.pointer
         ahead = host.ahead
-        if ahead is None or len(message) > self._frame_bytes or self._large.waits or self._partial is not None:
+        if ahead is None or len(message) > self._frame_bytes or self._partial is not None:
             return False
         if lib.pn_link_credit(pointer) <= 1 or lib.pn_link_queued(pointer) or not ahead.begin_ahead():
             return False
         self.sent_at = host.outputs
         tags = range(tag, tag + 1)
-        most_beside = 0 if host.is_traced else self._frame_bytes
         try:
-            sent = self._loops.send(pointer, tags, [message], settled=settled, most_beside=most_beside)
+            sent = self._loops.send(pointer, tags, [message], settled=settled, most=self._frame_bytes)
             self._known_credit -= 1
             if not settled:
                 self._sent.add(tags, sent)
@@ -89,12 +87,11 @@ class SendingDriver(LinkDriver):
 
     def credit(self) -> int:
         """See `LinkDriver`."""
-        credit = int(lib.pn_link_credit(self.pointer)) - self._large.deliveries
-        return credit if self._beside is None else credit - self._unfinished
+        return int(lib.pn_link_credit(self.pointer)) - self._unsent
 
     def queued(self) -> int:
         """See `LinkDriver`."""
-        queued = int(lib.pn_link_queued(self.pointer)) + self._large.deliveries + self._unfinished
+        queued = int(lib.pn_link_queued(self.pointer)) + self._unsent
         if queued:
             self._host.turns.wait(self)
         return queued
@@ -102,7 +99,7 @@ class SendingDriver(LinkDriver):
     def room_bytes(self) -> int:
         """See `LinkDriver`."""
         host = self._host
-        if self._large.waits:
+        if self._waiting:
             host.turns.wait(self)
             return 0
         room = self._room()
@@ -130,79 +127,31 @@ class SendingDriver(LinkDriver):
         return room if room * _PARTS_OF_ROOM >= host.session_bytes else 0
 
     @property
-    def _unfinished(self) -> bool:
-        """Whether the last part of a delivery has not gone beside the engine yet."""
-        return self._beside is not None and not self._beside[0].more
+    def _unsent(self) -> int:
+        """How many deliveries the engine does not have, or not the whole of."""
+        frames = (each for each in self._waiting if isinstance(each, Transfer) and not each.more)
+        return sum(len(each.deliveries) for each in frames) if self._waiting else 0
 
     @cached_property
     def _frame_bytes(self) -> int:
-        """The most bytes of a large message in one frame beside the engine; 0: they go through the engine.
+        """The most bytes of a message in one frame.
 
         It is asked for when something is sent. The peer has then told its largest frame, which does not change.
         """
-        frame_bytes = self._host.peer_frame_bytes
-        if 0 < frame_bytes < _MIN_FRAME_BYTES:
-            return 0
-        return min(frame_bytes or PART_BYTES, PART_BYTES) - _HEAD_BYTES
+        return min(self._host.peer_frame_bytes or PART_BYTES, PART_BYTES) - _HEAD_BYTES
 
-    def _has_room_for_part(self) -> bool:
-        """Tell whether there is room for more of a large message; if not, the link is woken when there is."""
+    def _room_for_parts(self) -> int:
+        """Return how many bytes of parts may go now; the frame in which they end may go whole."""
         host = self._host
-        if self._beside is not None:
-            room = self._send_beside(*self._beside)
-        else:
-            waiting = host.unsent.of(self._session)
-            room = waiting < min(PART_BYTES, host.session_bytes) and not host.output_waits
-        if not room:
-            host.turns.wait(self)
-        return room
-
-    def _send_beside(self, frame: Transfer, part: memoryview, head: bytes) -> bool:
-        """Send what there is room for of a part, in frames beside the engine; tell whether that was all of it."""
-        host, pointer = self._host, self.pointer
-        host.flush()  # a frame must have no other bytes than those that it has room for
-        at, end = 0, len(part)
-        if lib.pn_link_current(pointer) != self._partial:
-            at = end
-        elif room := self._room_beside():
-            add, send, write = host.outgoing.parts.add, lib.pn_link_send, host.outgoing.flush
-            waiting, session = lib.pn_session_outgoing_bytes, self._session
-            never_sent = waiting(session)
-            while at < end and at < room and waiting(session) == never_sent:
-                size = self._frame_bytes - len(head)  # so that all frames but the last have the same size
-                if head:
-                    send(pointer, head, len(head))
-                    head = b""
-                send(pointer, add(pointer, part[at : at + size]), PLACEHOLDER_BYTES)
-                at += size
-                if at >= end and not frame.more:
-                    self._end_part(frame)
-                write()
-            self._share_taken += at
-            self.sent_at = host.outputs
-        if at < end:
-            self._beside = frame, part[at:], head
-            return False
-        self._beside = None
-        if not frame.more:
-            self._partial = None
-        return True
-
-    def _room_beside(self) -> int:
-        """Return how many bytes of a part may go beside the engine now; the frame in which they end may go whole."""
-        host, outgoing = self._host, self._host.outgoing
-        if host.output_waits or not outgoing.takes_parts or host.unsent.of(self._session):
-            return 0
         if self._share_of != host.outputs:
             self._share_of, self._share_taken = host.outputs, 0
-        room = host.parts_bytes - outgoing.parts.size
-        return max(0, room if host.turns.is_alone(self) else min(room, PART_BYTES - self._share_taken))
-
-    def _end_part(self, frame: Transfer) -> None:
-        lib.pn_link_advance(self.pointer)
-        self._known_credit -= 1
-        if frame.settled:
-            lib.pn_delivery_settle(self._partial)
+        room = host.parts_bytes - self._loops.part_bytes()
+        if not host.turns.is_alone(self):
+            room = min(room, PART_BYTES - self._share_taken)
+        if room <= 0 or host.output_waits:
+            return 0
+        host.flush()  # what the engine can send does not wait
+        return 0 if host.unsent.of(self._session) else room
 
     # its life
 
@@ -220,17 +169,17 @@ class SendingDriver(LinkDriver):
     def _forget(self) -> None:
         if self._has_unsent or lib.pn_link_queued(self.pointer):
             self._loops.forget(self.pointer)
+        if self._partial is not None:
+            self._loops.forget(self._partial)
         self._host.unsent.remove(self.pointer, self._session)
-        self._large.drop()
-        self._beside = None
+        self._waiting.clear()
 
     # turns
 
     def work(self) -> None:
         """See `LinkDriver`."""
         if self.link is not None:
-            if self._large.waits:
-                self._large.go_on(self._send_next, self._has_room_for_part)
+            self._go_on()
             if self._tells_starved:
                 self._tell_starved()
             if self._tells_drained:
@@ -260,24 +209,28 @@ class SendingDriver(LinkDriver):
         self._host.outgoing.expect_attach(self.pointer, self.numbers)
 
     def _send_detach(self, frame: Detach) -> None:
-        self._large.drop()
-        self._beside = None
+        self._waiting.clear()
         super()._send_detach(frame)
 
-    def _send_next(self, frame: Transfer | Flow) -> None:
-        """Send a frame that does not wait behind a large message."""
-        if isinstance(frame, Flow):
-            self._send_flow(frame)
-        else:
-            self.sent_at = self._host.outputs
-            self._send_transfer(frame)
+    def _go_on(self) -> None:
+        """Send what waits, as far as there is room."""
+        while self._waiting:
+            left = self._send_next(self._waiting[0])
+            if left is not None:
+                self._waiting[0] = left
+                return
+            self._waiting.popleft()
 
-    def _send_flow(self, frame: Flow) -> None:
+    def _send_next(self, frame: Transfer | Flow) -> Transfer | None:
+        """Send a frame that has none before it; return what is left of it because there was no room."""
+        if isinstance(frame, Transfer):
+            return self._send_transfer(frame)
         if frame.starved:
             self._tell_starved()
-            return
-        self.drain_asked = False
-        self._tell_drained()
+        else:
+            self.drain_asked = False
+            self._tell_drained()
+        return None
 
     def _tell_drained(self) -> None:
         """Give credit back, once all deliveries are on the wire: until then the receiver may take their credit back.
@@ -315,42 +268,73 @@ class SendingDriver(LinkDriver):
                 self._tells_starved = False
                 lib.pn_delivery_update(self._sent.last, lib.PN_RECEIVED)
 
-    def _send_transfer(self, frame: Transfer) -> None:
-        if frame.more or self._partial is not None or isinstance(frame.payloads[0], memoryview):
-            self._send_part(frame)
-            return
+    def _send_transfer(self, frame: Transfer) -> Transfer | None:
+        self.sent_at = self._host.outputs
+        while True:
+            if self._partial is not None or frame.more or frame.aborted:
+                count = 1 if self._send_part(frame) else 0
+            else:
+                count = self._send_whole(frame) or (1 if self._send_part(frame) else 0)
+            if count == len(frame.payloads):
+                return None
+            if count:
+                frame = replace(frame, deliveries=frame.deliveries[count:], payloads=frame.payloads[count:])
+            if self._partial is not None:
+                return frame
+
+    def _send_whole(self, frame: Transfer) -> int:
+        """Send the first messages, up to one that does not fit into a frame; return how many."""
         sent = self._loops.send(
             self.pointer,
             frame.deliveries,
             frame.payloads,
             settled=frame.settled,
             are_bodies=frame.are_bodies,
-            most_beside=0 if self._host.is_traced else self._frame_bytes,
+            most=self._frame_bytes,
         )
-        self._known_credit -= len(frame.payloads)
-        if not frame.settled:
-            self._sent.add(frame.deliveries, sent)
+        count = len(sent)
+        self._known_credit -= count
+        if count and not frame.settled:
+            self._sent.add(frame.deliveries if count == len(frame.payloads) else frame.deliveries[:count], sent)
+        return count
 
-    def _send_part(self, frame: Transfer) -> None:
-        """Send a part of a delivery; the last part ends it. Nothing is sent if the peer has settled it before."""
-        pointer = self.pointer
+    def _send_part(self, frame: Transfer) -> bool:
+        """Send what there is room for of the first payload, a delivery or a part of one; tell whether all of it went.
+
+        Nothing is sent if the peer has settled the delivery before.
+        """
+        pointer, part, more = self.pointer, frame.payloads[0], frame.more
         if self._partial is None:
             begun = self._loops.begin(pointer, frame.deliveries[0])
             self._partial = as_delivery(begun[0])
             if not frame.settled:
-                self._sent.add(frame.deliveries, begun)
+                self._sent.add(frame.deliveries[:1], begun)
         is_current = lib.pn_link_current(pointer) == self._partial
         if is_current and frame.aborted:
+            self._loops.forget(self._partial)
             lib.pn_delivery_abort(self._partial)
             self._known_credit = int(lib.pn_link_credit(pointer))
             self._sent.forget_last(frame.deliveries[0])
         elif is_current:
-            (part,) = frame.payloads
-            if isinstance(part, memoryview) and self._frame_bytes:
-                self._beside = frame, part, body_head(len(part)) if frame.are_bodies else b""
-                return  # goes on when there is room
-            lib.pn_link_send(pointer, ffi.from_buffer(part), len(part))
-            if not frame.more:
-                self._end_part(frame)
-        if not frame.more:
+            room, at = self._room_for_parts(), self._at
+            if room:
+                self._at = self._loops.send_part(
+                    pointer,
+                    part,
+                    at,
+                    is_body=frame.are_bodies,
+                    more=more,
+                    settled=frame.settled,
+                    most=self._frame_bytes,
+                    room=room,
+                )
+            if not room or self._at >= 0:
+                self._share_taken += self._at - at
+                self._host.turns.wait(self)
+                return False
+            self._share_taken += len(part) - at
+            self._known_credit -= not more
+        self._at = 0
+        if not more:
             self._partial = None
+        return True

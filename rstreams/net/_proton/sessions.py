@@ -140,7 +140,7 @@ class Sessions:
             window_bytes = 0
         capacity = max(window_bytes // 8, 2 * self._max_frame_bytes) if window_bytes else 0
         if capacity:
-            self._outgoing.has_window = True
+            self._outgoing.mend_flows()
         if int(lib.pn_session_get_incoming_capacity(session)) != capacity:
             lib.pn_session_set_incoming_capacity(session, capacity)
             self._outgoing.keep()

@@ -41,7 +41,8 @@ from rstreams.errors import (
     RStreamsError,
     SessionEnded,
 )
-from rstreams.net._proton import Engine, LinkDriver, LinkEnd, Unfinished
+from rstreams.net._proton import LinkDriver, LinkEnd, Unfinished
+from rstreams.net._proton.trace import engine_class
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport import losses
 from rstreams.net.transport.bursts import Bursts
@@ -124,7 +125,7 @@ class Pump:
         self._share = share
         self._unfinished = unfinished
         self._share_of_run = share_of_run()
-        self.engine = Engine(
+        self.engine = engine_class()(
             self,
             container_id=container_id,
             hostname=hostname,

@@ -52,20 +52,23 @@ def test_a_delivery_that_is_no_pointer_is_refused() -> None:
 @pytest.mark.parametrize("secret", [b"", b"1234567", b"123456789", "12345678", None])
 def test_a_secret_of_another_size_is_refused(secret: object) -> None:
     with pytest.raises((TypeError, ValueError)):
-        loops._compiled.new_beside(secret, body_at)
+        loops._compiled.new_beside(1, secret, body_at)
 
 
 @pytest.mark.parametrize("beside", [0, 1, None, b"12345678"])
 def test_what_no_connection_has_beside_its_engine_is_refused(beside: object) -> None:
     calls: dict[str, tuple[Any, ...]] = {
         "send": (1, [], [], False, False, 0),
-        "output": (1, bytearray(1)),
+        "send_part": (1, b"", 0, False, False, False, 100, 100),
+        "part_bytes": (),
+        "feed": (b"x",),
+        "output": (memoryview(bytearray(1)), 0, len),
         "forget": (1,),
         "expect": (0, 0, None),
-        "take": (1, b"x", 0, 8),
+        "take": (b"x", 0, 8),
         "rooms": (),
-        "take_rooms": (1, 0),
-        "end_frames": (1,),
+        "take_rooms": (0,),
+        "end_frames": (),
     }
     for call, arguments in calls.items():
         with pytest.raises((TypeError, ValueError)):
@@ -114,14 +117,14 @@ from importlib.util import module_from_spec, spec_from_file_location
 spec = spec_from_file_location("_loops", {loops._compiled.__file__!r})
 module = module_from_spec(spec)
 spec.loader.exec_module(module)
-beside, arrivals = module.new_beside(bytes(8), None), module.new_arrivals(1, True)
+beside, arrivals = module.new_beside(1, bytes(8), None), module.new_arrivals(1, True)
 for call in (
     lambda: module.read(arrivals, 1, 0), lambda: module.read_part(arrivals), lambda: module.settle([1], 1),
     lambda: module.send(beside, 1, [], [], False, False, 0),
     lambda: module.settle_accepted(b"12345678"), lambda: module.note_events(1),
-    lambda: module.feed(1, b"x"), lambda: module.output(beside, 1, bytearray(1)),
-    lambda: module.take(beside, 1, b"x", 0, 8), lambda: module.current(arrivals, False),
-    lambda: module.end_frames(beside, 1),
+    lambda: module.feed(beside, b"x"), lambda: module.output(beside, memoryview(bytearray(1)), 0, len),
+    lambda: module.take(beside, b"x", 0, 8), lambda: module.current(arrivals, False), lambda: module.begin(1, 1),
+    lambda: module.end_frames(beside), lambda: module.send_part(beside, 1, b"", 0, False, False, False, 9, 9),
 ):
     try:
         call()

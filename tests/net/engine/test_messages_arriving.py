@@ -162,13 +162,6 @@ def test_the_engine_has_all_bytes_of_a_session_with_a_window() -> None:
     assert list(receiving.unread(transfers((5000,)))) == [5000]
 
 
-def test_the_engine_has_all_bytes_where_frames_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RSTREAMS_TRACE", "frames")
-    receiving = Receiving(Loops)
-    receiving.feed(attached())
-    assert list(receiving.unread(transfers((5000,)))) == [5000]
-
-
 def transfer(*fields: bytes, size: int = 500) -> bytes:
     return frame(described(0x14, *fields), sized(size, size))
 

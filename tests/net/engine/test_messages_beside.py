@@ -11,7 +11,8 @@ import pytest
 from cproton_ffi import ffi, lib
 
 from rstreams.message import encode_item
-from tests.net.engine.test_loops import Pair
+from rstreams.net._proton.loops import as_delivery
+from tests.net.engine.test_loops import Pair, read_nothing
 
 MOST = 4000
 """The largest message that may go beside the engine in these tests."""
@@ -27,8 +28,16 @@ def pair() -> Iterator[Pair]:
 
 
 def send(pair: Pair, messages: list[bytes], first: int = 0, *, settled: bool = False, are_bodies: bool = False) -> None:
-    numbers = range(first, first + len(messages))
-    pair.sending.send(pair.sender, numbers, messages, settled=settled, are_bodies=are_bodies, most_beside=MOST)
+    loops, link, done = pair.sending, pair.sender, 0
+    while done < len(messages):
+        numbers = range(first + done, first + len(messages))
+        done += len(loops.send(link, numbers, messages[done:], settled=settled, are_bodies=are_bodies, most=MOST))
+        if done < len(messages):
+            loops.begin(link, first + done)
+            at, how = 0, {"is_body": are_bodies, "more": False, "settled": settled}
+            while at >= 0:
+                at = loops.send_part(link, messages[done], at, most=MOST, room=10_000, **how)
+            done += 1
 
 
 def made(sizes: tuple[int, ...] = SIZES) -> list[bytes]:
@@ -54,7 +63,7 @@ def test_bodies_arrive_as_their_encoded_messages(pair: Pair, *, settled: bool) -
 def test_each_delivery_has_its_tag(pair: Pair, *, settled: bool) -> None:
     numbers = [0, 1, 255, 256, 2**31, 2**32 + 7, *range(1000, 1300)]
     messages = [bytes(1000 if number % 3 else 10) for number in numbers]
-    pair.sending.send(pair.sender, numbers, messages, settled=settled, most_beside=MOST)
+    pair.sending.send(pair.sender, numbers, messages, settled=settled, most=MOST)
     pair.move()
     tags = []
     while delivery := lib.pn_link_current(pair.receiver):
@@ -67,13 +76,12 @@ def test_each_delivery_has_its_tag(pair: Pair, *, settled: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("room", [1, 2, 7, 26, 127, 128, 1000, 32 * 1024 + 1])
 def test_the_output_may_be_taken_in_pieces_of_any_size(pair: Pair, room: int) -> None:
-    transport, sent = pair.engines.other.engine._transport, made() * 3
+    sent, outputs = made() * 3, 0
     send(pair, sent[:20])
-    buffer, pieces = bytearray(room), 0
-    while size := pair.sending.output(transport, buffer):
-        pair.engines.one.engine.feed(buffer[:size])
-        pieces += 1
-        if pieces == 2:
+    while pieces := pair.sending.output(memoryview(bytearray(room)), 0, read_nothing)[0]:
+        pair.engines.one.engine.feed(b"".join(pieces))
+        outputs += 1
+        if outputs == 2:
             send(pair, sent[20:], first=20)
     pair.move()
     assert pair.read()[1] == sent
@@ -109,6 +117,51 @@ def test_messages_that_are_in_the_output_go_out_although_their_link_is_gone(pair
     assert pair.read()[1] == made()
 
 
+def test_parts_of_a_delivery_that_was_aborted_are_not_kept(pair: Pair) -> None:
+    loops, part = pair.sending, bytes(1000)
+    before = sys.getrefcount(part)
+    (begun,) = loops.begin(pair.sender, 1)
+    for _ in range(2):  # the first one is in the output, and the second one in the engine, without credit
+        assert loops.send_part(pair.sender, part, 0, is_body=False, more=True, settled=False, most=MOST, room=1) == -1
+        lib.pn_link_flow(pair.receiver, -1000)
+        pair.engines.other.engine.feed(pair.engines.one.engine.output())
+    loops.forget(as_delivery(begun))
+    lib.pn_delivery_abort(as_delivery(begun))
+    assert loops.part_bytes() == 2000
+    pair.move()
+    loops.output(memoryview(bytearray(1)), 0, read_nothing)
+    assert loops.part_bytes() == 0
+    assert sys.getrefcount(part) == before
+
+
+def test_a_frame_that_is_told_may_have_another_in_its_place(pair: Pair) -> None:
+    told: list[bytes] = []
+    send(pair, [b"x" * 1000])
+    lib.pn_session_set_incoming_capacity(lib.pn_link_session(pair.sender), 0)
+
+    def on_frame(frame: bytes) -> bytes:
+        told.append(frame)
+        return b"y" * 50_000
+
+    pieces, used = pair.sending.output(memoryview(bytearray(100_000)), 1 << 3, on_frame)
+    assert [frame[8:11] for frame in told] == [b"\0S\x13"]
+    assert [bytes(each) for each in pieces if each.readonly] == [b"y" * 50_000]
+    assert used == sum(len(each) for each in pieces if not each.readonly) > 1000
+
+
+@pytest.mark.parametrize("wrong", ["text", 1, RuntimeError])
+def test_an_error_of_who_is_told_comes_out(pair: Pair, wrong: object) -> None:
+    lib.pn_session_set_incoming_capacity(lib.pn_link_session(pair.sender), 0)
+
+    def on_frame(_frame: bytes) -> object:
+        if wrong is RuntimeError:
+            raise RuntimeError
+        return wrong
+
+    with pytest.raises((TypeError, RuntimeError)):
+        pair.sending.output(memoryview(bytearray(1000)), 1 << 3, on_frame)  # type: ignore[arg-type]
+
+
 def test_messages_of_a_link_that_is_gone_are_not_kept(pair: Pair) -> None:
     lib.pn_link_flow(pair.receiver, -1000)
     pair.move()
@@ -119,7 +172,7 @@ def test_messages_of_a_link_that_is_gone_are_not_kept(pair: Pair) -> None:
     pair.move()
     pair.sending.forget(pair.sender)
     pair.move()
-    pair.sending.output(pair.engines.other.engine._transport, bytearray(1))
+    pair.sending.output(memoryview(bytearray(1)), 0, read_nothing)
     assert sys.getrefcount(message) == before
     assert pair.sending.waiting(lib.pn_link_session(pair.sender)) == 0
 
