@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rstreams.net._proton import host_connection
-from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.loops import new_loops
 from rstreams.protocol.outgoing_items import OutgoingItems
 from tests.oracles.loops import PythonLoops
 
@@ -24,7 +24,7 @@ def language(request: pytest.FixtureRequest) -> Iterator[str]:
     """Have every engine made here use the loops written in one language."""
     wanted = getattr(request, "param", "C")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(host_connection, "Loops", Loops if wanted == "C" else PythonLoops)
+        patched.setattr(host_connection, "new_loops", new_loops if wanted == "C" else PythonLoops)
         yield wanted
 
 

@@ -15,7 +15,7 @@ from cproton_ffi import ffi, lib
 
 from rstreams._codec.decode import Malformed, skip_value
 from rstreams.message import encode_item
-from rstreams.net._proton.loops import TOLD_EVENTS
+from rstreams.net._proton.loops import TOLD_EVENTS, address_of
 from rstreams.net._proton.pointers import Delivery, Pointer
 from tests.oracles.frame_walk import walk
 
@@ -28,6 +28,11 @@ _TRANSFER: Final = b"\x00\x53\x14"
 _UINT, _BOOL, _ANY = {0x40, 0x43, 0x52, 0x70}, {0x40, 0x41, 0x42, 0x56}, set[int]()
 _KINDS: Final = (_UINT, _UINT, {0x40, 0xA0, 0xB0}, _UINT, _BOOL, _BOOL, {0x40, 0x50}, _ANY, _BOOL, _BOOL)
 """The constructors of a transfer's fields."""
+
+
+def _link(address: int) -> Pointer:
+    link: Pointer = ffi.cast("pn_link_t *", address)
+    return link
 
 
 class Arrivals:
@@ -49,9 +54,71 @@ class Arrivals:
             self.begun = b""
         return self.begun
 
-    def remove_first(self) -> None:
+    def remove(self) -> None:
         self.formats.popleft()
         self.begun, self.unwanted = b"", False
+
+    def read(self, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool, bool]:
+        link, limit = self.link, most_bytes or sys.maxsize
+        deliveries: list[Delivery] = []
+        messages: list[bytes] = []
+        settled = False
+        while len(messages) < most and (delivery := lib.pn_link_current(link)):
+            if lib.pn_delivery_partial(delivery):
+                break
+            if lib.pn_delivery_settled(delivery) is not settled:
+                if messages:
+                    break
+                settled = not settled
+            if lib.pn_delivery_aborted(delivery):
+                lib.pn_delivery_settle(delivery)  # this also advances
+                self.remove()
+                continue
+            if self.formats[0] or len(self.begun) + lib.pn_delivery_pending(delivery) > limit:
+                break
+            messages.append(self.take_in())
+            self.remove()
+            deliveries.append(delivery)
+            if settled:
+                lib.pn_delivery_settle(delivery)  # this also advances
+            else:
+                lib.pn_link_advance(link)
+        return deliveries, messages, settled, False
+
+    def read_in_parts(self) -> None: ...
+
+    def read_part(self) -> tuple[Delivery, bytes, bool, bool, bool] | None:
+        delivery = lib.pn_link_current(self.link)
+        if not delivery or self.formats[0]:
+            return None
+        aborted, settled, more = (
+            bool(tell(delivery)) for tell in (lib.pn_delivery_aborted, lib.pn_delivery_settled, lib.pn_delivery_partial)
+        )
+        part = b"" if aborted else self.take_in()
+        self.begun = b""
+        if more and not part:
+            return None
+        if not more:
+            self.remove()
+            if settled or aborted:
+                lib.pn_delivery_settle(delivery)
+            else:
+                lib.pn_link_advance(self.link)
+        return delivery, part, settled, more, aborted
+
+    def current(self) -> tuple[int, int]:
+        return (len(self.begun), self.formats[0]) if lib.pn_link_current(self.link) else (0, 0)
+
+    def read_on(self) -> None:
+        delivery = lib.pn_link_current(self.link)
+        if delivery and not lib.pn_delivery_aborted(delivery):
+            self.take_in()
+
+    def close(self) -> None: ...
+
+    def drop(self) -> None:
+        self.begun = b""
+        self.unwanted = True
 
 
 class PythonLoops:
@@ -70,7 +137,8 @@ class PythonLoops:
         self._tag_bytes = ffi.new("char[]", 4)
         self._tag = ffi.new("pn_bytes_t *", {"size": 4, "start": self._tag_bytes})[0]
 
-    def note_events(self, collector: Pointer) -> Iterable[tuple[Pointer, int, bool]]:
+    def note_events(self, address: int) -> Iterable[tuple[int, int, bool]]:
+        collector = ffi.cast("pn_collector_t *", address)
         peek, pop, kind_of, link_of = lib.pn_collector_peek, lib.pn_collector_pop, lib.pn_event_type, lib.pn_event_link
         delivery_event, flow_event = lib.PN_DELIVERY, lib.PN_LINK_FLOW
         deliveries: dict[Pointer, int] = {}
@@ -87,10 +155,10 @@ class PythonLoops:
             elif kind in TOLD_EVENTS:
                 break
             pop(collector)
-        return [(link, count, link in flows) for link, count in deliveries.items()]
+        return [(address_of(link), count, link in flows) for link, count in deliveries.items()]
 
-    def arrivals(self, link: Pointer, *, beside: bool) -> Arrivals:  # noqa: ARG002 - nothing goes beside the engine
-        return Arrivals(link)
+    def arrivals(self, link: int, _beside: bool) -> Arrivals:  # noqa: FBT001 - as in C
+        return Arrivals(_link(link))
 
     def expect(self, channel: int, handle: int, arrivals: Arrivals | None) -> None:
         self._links[channel, handle] = arrivals
@@ -158,83 +226,16 @@ class PythonLoops:
 
     def end_frames(self) -> None: ...
 
-    def read(
-        self, arrivals: Arrivals, most: int, most_bytes: int
-    ) -> tuple[Sequence[Delivery], list[bytes], bool, bool]:
-        link, limit = arrivals.link, most_bytes or sys.maxsize
-        deliveries: list[Delivery] = []
-        messages: list[bytes] = []
-        settled = False
-        while len(messages) < most and (delivery := lib.pn_link_current(link)):
-            if lib.pn_delivery_partial(delivery):
-                break
-            if lib.pn_delivery_settled(delivery) is not settled:
-                if messages:
-                    break
-                settled = not settled
-            if lib.pn_delivery_aborted(delivery):
-                lib.pn_delivery_settle(delivery)  # this also advances
-                arrivals.remove_first()
-                continue
-            if arrivals.formats[0] or len(arrivals.begun) + lib.pn_delivery_pending(delivery) > limit:
-                break
-            messages.append(arrivals.take_in())
-            arrivals.remove_first()
-            deliveries.append(delivery)
-            if settled:
-                lib.pn_delivery_settle(delivery)  # this also advances
-            else:
-                lib.pn_link_advance(link)
-        return deliveries, messages, settled, False
-
-    def read_in_parts(self, arrivals: Arrivals) -> None: ...
-
-    def read_part(self, arrivals: Arrivals) -> tuple[Delivery, bytes, bool, bool, bool] | None:
-        delivery = lib.pn_link_current(arrivals.link)
-        if not delivery or arrivals.formats[0]:
-            return None
-        aborted, settled, more = (
-            bool(tell(delivery)) for tell in (lib.pn_delivery_aborted, lib.pn_delivery_settled, lib.pn_delivery_partial)
-        )
-        part = b"" if aborted else arrivals.take_in()
-        arrivals.begun = b""
-        if more and not part:
-            return None
-        if not more:
-            arrivals.remove_first()
-            if settled or aborted:
-                lib.pn_delivery_settle(delivery)
-            else:
-                lib.pn_link_advance(arrivals.link)
-        return delivery, part, settled, more, aborted
-
-    def current(self, arrivals: Arrivals, *, takes_in: bool = False) -> tuple[int, int]:
-        delivery = lib.pn_link_current(arrivals.link)
-        if not delivery:
-            return 0, 0
-        if takes_in and not lib.pn_delivery_aborted(delivery):
-            arrivals.take_in()
-        return len(arrivals.begun), arrivals.formats[0]
-
-    def close(self, arrivals: Arrivals) -> None: ...
-
-    def drop(self, arrivals: Arrivals, *, is_gone: bool) -> None:
-        if is_gone:
-            arrivals.remove_first()
-        else:
-            arrivals.begun = b""
-            arrivals.unwanted = True
-
     def send(
         self,
-        link: Pointer,
+        address: int,
         numbers: Sequence[Any],
         messages: Sequence[bytes],
-        *,
-        settled: bool,
-        are_bodies: bool = False,
-        most: int,  # noqa: ARG002 - all go through the engine
+        settled: bool,  # noqa: FBT001 - as in C
+        are_bodies: bool,  # noqa: FBT001 - as in C
+        _most: int,  # all go through the engine
     ) -> Sequence[Delivery]:
+        link = _link(address)
         new, send, advance, settle = lib.pn_delivery, lib.pn_link_send, lib.pn_link_advance, lib.pn_delivery_settle
         tag, raw_tag = self._tag, ffi.buffer(self._tag_bytes)
         sent: list[Delivery] = []
@@ -248,19 +249,28 @@ class PythonLoops:
                 settle(delivery)
         return sent
 
-    def waiting(self, session: Pointer) -> int:  # noqa: ARG002 - all go through the engine
+    def waiting(self, _session: int) -> int:  # all go through the engine
         return 0
 
-    def forget(self, link: Pointer) -> None: ...
+    def forget(self, _owner: int) -> None: ...
 
-    def begin(self, link: Pointer, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - a number
+    def begin(self, link: int, number: Any) -> Sequence[Delivery]:  # noqa: ANN401 - a number
         _put_tag(ffi.buffer(self._tag_bytes), 0, number & 0xFFFFFFFF)
-        return [lib.pn_delivery(link, self._tag)]
+        return [lib.pn_delivery(_link(link), self._tag)]
 
-    def send_part(
-        self, link: Pointer, part: bytes, at: int, *, is_body: bool, more: bool, settled: bool, most: int, room: int
+    def send_part(  # noqa: PLR0917 - as in C
+        self,
+        address: int,
+        part: bytes,
+        at: int,
+        is_body: bool,  # noqa: FBT001 - as in C
+        more: bool,  # noqa: FBT001 - as in C
+        settled: bool,  # noqa: FBT001 - as in C
+        most: int,
+        room: int,
     ) -> int:
         assert at == 0 < min(most, room)
+        link = _link(address)
         delivery = lib.pn_link_current(link)
         encoded = encode_item(part) if is_body else part
         lib.pn_link_send(link, encoded, len(encoded))

@@ -23,6 +23,7 @@ struct message {
 };
 
 struct arrivals {
+    PyObject_HEAD
     void *link;
     bool beside;   /* payloads do not go to the engine */
     bool in_parts; /* messages are read while they come */
@@ -32,7 +33,7 @@ struct arrivals {
     size_t first, count, room;
 };
 
-static const char ARRIVALS[] = "rstreams.arrivals";
+static PyTypeObject *arrivals_type;
 
 static void clear_message(struct message *message)
 {
@@ -50,18 +51,11 @@ static void clear_queue(struct arrivals *arrivals)
     arrivals->first = arrivals->count = arrivals->room = 0;
 }
 
-static void free_arrivals(PyObject *capsule)
+static void free_arrivals(PyObject *self)
 {
-    struct arrivals *arrivals = PyCapsule_GetPointer(capsule, ARRIVALS);
-    clear_queue(arrivals);
-    PyMem_Free(arrivals);
-}
-
-static int take_arrivals(PyObject *object, void *to)
-{
-    void *arrivals = PyCapsule_GetPointer(object, ARRIVALS);
-    *(void **)to = arrivals;
-    return arrivals != NULL;
+    PyTypeObject *type = Py_TYPE(self);
+    clear_queue((struct arrivals *)self);
+    free_object(self, type);
 }
 
 static struct message *first_of(const struct arrivals *arrivals)
@@ -177,40 +171,36 @@ static uint64_t key_of(unsigned int channel, uint32_t handle)
     return (uint64_t)channel << 32 | handle;
 }
 
-static PyObject *new_arrivals(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *new_arrivals(PyObject *Py_UNUSED(self), PyObject *args)
 {
     void *link;
     int beside;
-    if (!PyArg_ParseTuple(args, "O&p:new_arrivals", take_address, &link, &beside))
+    if (!PyArg_ParseTuple(args, "O&p:arrivals", take_address, &link, &beside))
         return NULL;
-    struct arrivals *arrivals = PyMem_Calloc(1, sizeof(*arrivals));
-    if (arrivals == NULL)
-        return PyErr_NoMemory();
-    arrivals->link = link;
-    arrivals->beside = beside;
-    PyObject *capsule = PyCapsule_New(arrivals, ARRIVALS, free_arrivals);
-    if (capsule == NULL)
-        PyMem_Free(arrivals);
-    return capsule;
+    struct arrivals *arrivals = (struct arrivals *)PyType_GenericAlloc(arrivals_type, 0);
+    if (arrivals != NULL) {
+        arrivals->link = link;
+        arrivals->beside = beside;
+    }
+    return (PyObject *)arrivals;
 }
 
-static PyObject *expect(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *expect(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
+    struct input *input = &((struct beside *)self)->input;
     unsigned int channel, handle;
-    PyObject *capsule;
-    if (!PyArg_ParseTuple(args, "O&IIO:expect", take_beside, &beside, &channel, &handle, &capsule))
+    PyObject *arrivals;
+    if (!PyArg_ParseTuple(args, "IIO:expect", &channel, &handle, &arrivals))
         return NULL;
-    struct input *input = &beside->input;
-    if (capsule != Py_None && !PyCapsule_IsValid(capsule, ARRIVALS))
+    if (arrivals != Py_None && !PyObject_TypeCheck(arrivals, arrivals_type))
         return PyErr_Format(PyExc_TypeError, "the messages of a link are needed");
     input->last = NULL;
     PyObject *key = PyLong_FromUnsignedLongLong(key_of(channel, handle));
     if (key == NULL)
         return NULL;
     int failed = 0;
-    if (capsule != Py_None)
-        failed = PyDict_SetItem(input->links, key, capsule);
+    if (arrivals != Py_None)
+        failed = PyDict_SetItem(input->links, key, arrivals);
     else if (PyDict_GetItemWithError(input->links, key) != NULL)
         failed = PyDict_DelItem(input->links, key);
     else
@@ -219,8 +209,8 @@ static PyObject *expect(PyObject *Py_UNUSED(module), PyObject *args)
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
-/* Return the capsule of the link with a key, which is borrowed; NULL if there is none. */
-static PyObject *arrivals_at(struct input *input, uint64_t key)
+/* Return the messages of the link with a key, which are borrowed; NULL if there is none. */
+static struct arrivals *arrivals_at(struct input *input, uint64_t key)
 {
     if (input->last == NULL || input->last_key != key) {
         PyObject *number = PyLong_FromUnsignedLongLong(key);
@@ -228,15 +218,12 @@ static PyObject *arrivals_at(struct input *input, uint64_t key)
         input->last_key = key;
         Py_XDECREF(number);
     }
-    return input->last;
+    return (struct arrivals *)input->last;
 }
 
-static PyObject *read_in_parts(PyObject *Py_UNUSED(module), PyObject *capsule)
+static PyObject *read_in_parts(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct arrivals *arrivals;
-    if (!take_arrivals(capsule, &arrivals))
-        return NULL;
-    arrivals->in_parts = true;
+    ((struct arrivals *)self)->in_parts = true;
     return Py_NewRef(Py_None);
 }
 
@@ -255,12 +242,12 @@ static bool take_in(const struct arrivals *arrivals, void *delivery, struct mess
     return true;
 }
 
-static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *read_run(PyObject *self, PyObject *args)
 {
-    struct arrivals *arrivals;
+    struct arrivals *arrivals = (struct arrivals *)self;
     void *delivery;
     Py_ssize_t most, most_bytes, count = 0;
-    if (!PyArg_ParseTuple(args, "O&nn:read", take_arrivals, &arrivals, &most, &most_bytes) || !is_bound())
+    if (!PyArg_ParseTuple(args, "nn:read", &most, &most_bytes))
         return NULL;
     size_t limit = most_bytes > 0 ? (size_t)most_bytes : PY_SSIZE_T_MAX;
     bool settled = false, is_split = false;
@@ -307,7 +294,7 @@ static PyObject *read_run(PyObject *Py_UNUSED(module), PyObject *args)
             pn.link_advance(arrivals->link);
         taken[count++] = delivery;
     }
-    deliveries = PyBytes_FromStringAndSize((const char *)taken, count * (Py_ssize_t)sizeof(void *));
+    deliveries = as_deliveries(PyBytes_FromStringAndSize((const char *)taken, count * (Py_ssize_t)sizeof(void *)));
     if (deliveries == NULL)
         goto failed;
     PyMem_Free(taken);
@@ -318,11 +305,9 @@ failed:
     return NULL;
 }
 
-static PyObject *read_part(PyObject *Py_UNUSED(module), PyObject *capsule)
+static PyObject *read_part(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct arrivals *arrivals;
-    if (!take_arrivals(capsule, &arrivals) || !is_bound())
-        return NULL;
+    struct arrivals *arrivals = (struct arrivals *)self;
     void *delivery = pn.link_current(arrivals->link);
     struct message *message = first_of(arrivals);
     if (delivery == NULL || message == NULL || message->format != 0)
@@ -348,48 +333,50 @@ static PyObject *read_part(PyObject *Py_UNUSED(module), PyObject *capsule)
                          PyBool_FromLong(aborted));
 }
 
-static PyObject *current(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *current(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct arrivals *arrivals;
-    int takes_in;
-    if (!PyArg_ParseTuple(args, "O&p:current", take_arrivals, &arrivals, &takes_in) || !is_bound())
-        return NULL;
+    const struct arrivals *arrivals = (struct arrivals *)self;
+    const struct message *message = pn.link_current(arrivals->link) == NULL ? NULL : first_of(arrivals);
+    if (message == NULL)
+        return Py_BuildValue("nI", (Py_ssize_t)0, 0u);
+    Py_ssize_t head = message->head == NULL ? 0 : PyBytes_Size(message->head);
+    return Py_BuildValue("nI", (Py_ssize_t)message->size + head, message->format);
+}
+
+static PyObject *read_on(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct arrivals *arrivals = (struct arrivals *)self;
     struct message *message = first_of(arrivals);
     void *delivery = pn.link_current(arrivals->link);
-    if (message == NULL || delivery == NULL)
-        return Py_BuildValue("nI", (Py_ssize_t)0, 0u);
-    if (takes_in && !pn.delivery_aborted(delivery)) {
+    if (message != NULL && delivery != NULL && !pn.delivery_aborted(delivery)) {
         if (!take_in(arrivals, delivery, message))
             return NULL;
         if (message->unwanted || message->format != 0)
             clear_message(message);
     }
-    Py_ssize_t head = message->head == NULL ? 0 : PyBytes_Size(message->head);
-    return Py_BuildValue("nI", (Py_ssize_t)message->size + head, message->format);
+    return Py_NewRef(Py_None);
 }
 
-static PyObject *close_arrivals(PyObject *Py_UNUSED(module), PyObject *capsule)
+static PyObject *close_arrivals(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct arrivals *arrivals;
-    if (!take_arrivals(capsule, &arrivals))
-        return NULL;
+    struct arrivals *arrivals = (struct arrivals *)self;
     clear_queue(arrivals);
     arrivals->closed = true;
     return Py_NewRef(Py_None);
 }
 
-static PyObject *drop(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *drop(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct arrivals *arrivals;
-    int is_gone;
-    if (!PyArg_ParseTuple(args, "O&p:drop", take_arrivals, &arrivals, &is_gone))
-        return NULL;
-    struct message *message = first_of(arrivals);
-    if (message != NULL && is_gone) {
-        remove_first(arrivals);
-    } else if (message != NULL) {
+    struct message *message = first_of((struct arrivals *)self);
+    if (message != NULL) {
         clear_message(message);
         message->unwanted = true;
     }
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *remove_current(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    remove_first((struct arrivals *)self);
     return Py_NewRef(Py_None);
 }

@@ -37,7 +37,6 @@ struct account {
 
 /* What comes from the peer: see _incoming.h. */
 struct input {
-    PyObject *body_at; /* the function of section_heads.py */
     PyObject *links;   /* the `arrivals` of links on which the peer sends, by `key_of` */
     PyObject *last;    /* that of the last transfer, borrowed; NULL: look it up */
     uint64_t last_key;
@@ -54,6 +53,7 @@ struct input {
 };
 
 struct beside {
+    PyObject_HEAD
     void *transport;
     char secret[SECRET];
     struct slot *slots;
@@ -74,15 +74,13 @@ struct beside {
     struct input input;
 };
 
-static const char CAPSULE[] = "rstreams.beside";
-
-static void free_beside(PyObject *capsule)
+static void free_beside(PyObject *self)
 {
-    struct beside *beside = PyCapsule_GetPointer(capsule, CAPSULE);
+    struct beside *beside = (struct beside *)self;
+    PyTypeObject *type = Py_TYPE(self);
     for (uint32_t i = 0; i < beside->slot_count; i++)
         Py_XDECREF(beside->slots[i].message);
     Py_XDECREF(beside->message);
-    Py_XDECREF(beside->input.body_at);
     Py_XDECREF(beside->input.links);
     Py_XDECREF(beside->input.coming);
     PyMem_Free(beside->input.head);
@@ -90,43 +88,26 @@ static void free_beside(PyObject *capsule)
     PyMem_Free(beside->slots);
     PyMem_Free(beside->accounts);
     PyMem_Free(beside->engine);
-    PyMem_Free(beside);
+    free_object(self, type);
 }
 
-static PyObject *new_beside(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *new_beside(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(names))
 {
-    PyObject *body_at;
     void *transport;
-    char *bytes;
+    char *secret;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(args, "O&y#O:new_beside", take_address, &transport, &bytes, &size, &body_at))
+    if (!PyArg_ParseTuple(args, "O&y#:Loops", take_address, &transport, &secret, &size) || !is_bound())
         return NULL;
     if (size != SECRET)
         return PyErr_Format(PyExc_ValueError, "a secret of %d bytes is needed", (int)SECRET);
-    struct beside *beside = PyMem_Calloc(1, sizeof(*beside));
+    struct beside *beside = (struct beside *)PyType_GenericAlloc(type, 0);
     if (beside == NULL)
-        return PyErr_NoMemory();
-    beside->transport = transport;
-    memcpy(beside->secret, bytes, SECRET);
-    if ((beside->input.links = PyDict_New()) == NULL) {
-        PyMem_Free(beside);
         return NULL;
-    }
-    beside->input.body_at = Py_NewRef(body_at);
-    PyObject *capsule = PyCapsule_New(beside, CAPSULE, free_beside);
-    if (capsule == NULL) {
-        Py_DECREF(body_at);
-        Py_DECREF(beside->input.links);
-        PyMem_Free(beside);
-    }
-    return capsule;
-}
-
-static int take_beside(PyObject *object, void *to)
-{
-    void *beside = PyCapsule_GetPointer(object, CAPSULE);
-    *(void **)to = beside;
-    return beside != NULL;
+    beside->transport = transport;
+    memcpy(beside->secret, secret, SECRET);
+    if ((beside->input.links = PyDict_New()) == NULL)
+        Py_CLEAR(beside);
+    return (PyObject *)beside;
 }
 
 /* Return the number of a session's account; -1 if there is no memory. */
@@ -213,11 +194,11 @@ static PyObject *empty(struct beside *beside, uint32_t number)
     return message;
 }
 
-static PyObject *forget(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *forget(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
+    struct beside *beside = (struct beside *)self;
     void *owner;
-    if (!PyArg_ParseTuple(args, "O&O&:forget", take_beside, &beside, take_address, &owner))
+    if (!PyArg_ParseTuple(args, "O&:forget", take_address, &owner))
         return NULL;
     for (uint32_t i = 0; beside->used > 0 && i < beside->slot_count; i++)
         if (beside->slots[i].message != NULL && beside->slots[i].owner == owner) {
@@ -235,11 +216,11 @@ static void empty_gone(struct beside *beside)
             Py_DECREF(empty(beside, i));
 }
 
-static PyObject *waiting(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *waiting(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
+    struct beside *beside = (struct beside *)self;
     void *session;
-    if (!PyArg_ParseTuple(args, "O&O&:waiting", take_beside, &beside, take_address, &session))
+    if (!PyArg_ParseTuple(args, "O&:waiting", take_address, &session))
         return NULL;
     size_t bytes = 0;
     for (uint32_t i = 0; beside->used > 0 && i < beside->account_count; i++)
@@ -248,8 +229,7 @@ static PyObject *waiting(PyObject *Py_UNUSED(module), PyObject *args)
     return PyLong_FromSize_t(bytes);
 }
 
-static PyObject *part_bytes(PyObject *Py_UNUSED(module), PyObject *capsule)
+static PyObject *part_bytes(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct beside *beside;
-    return take_beside(capsule, &beside) ? PyLong_FromSize_t(beside->part_bytes) : NULL;
+    return PyLong_FromSize_t(((struct beside *)self)->part_bytes);
 }

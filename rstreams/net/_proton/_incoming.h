@@ -170,7 +170,7 @@ static void give_transfer(struct input *input, struct batch *batch)
 /* Return the message whose payload comes; NULL if it is thrown away. */
 static struct message *coming(const struct input *input)
 {
-    struct message *message = input->coming == NULL ? NULL : last_of(PyCapsule_GetPointer(input->coming, ARRIVALS));
+    struct message *message = input->coming == NULL ? NULL : last_of((struct arrivals *)input->coming);
     return message == NULL || message->unwanted || message->format != 0 ? NULL : message;
 }
 
@@ -193,7 +193,7 @@ static bool take_payload(struct input *input, const char *from, size_t size)
 static bool look_for_body(struct input *input, struct message *message, const char *from, size_t had)
 {
     Py_ssize_t begin, size;
-    PyObject *found = PyObject_CallFunction(input->body_at, "y#", from, (Py_ssize_t)(had < BODY_BEGIN ? had : BODY_BEGIN));
+    PyObject *found = PyObject_CallFunction(body_at, "y#", from, (Py_ssize_t)(had < BODY_BEGIN ? had : BODY_BEGIN));
     if (found == NULL)
         return false;
     bool is_told = found != Py_None && PyArg_ParseTuple(found, "nnn:body_at", &begin, &begin, &size);
@@ -207,10 +207,9 @@ static bool look_for_body(struct input *input, struct message *message, const ch
 
 /* Begin with the payload of a transfer on a link whose payloads do not go to the engine: `PASSES`, or `TOO_SHORT`, or
    `LOOK` for an error. */
-static enum kind begin_payload(struct input *input, PyObject *capsule, const struct transfer *transfer, const char *frame,
-                               size_t had, size_t size)
+static enum kind begin_payload(struct input *input, struct arrivals *arrivals, const struct transfer *transfer,
+                               const char *frame, size_t had, size_t size)
 {
-    struct arrivals *arrivals = PyCapsule_GetPointer(capsule, ARRIVALS);
     bool begins = !arrivals->inside && !arrivals->closed, may_have_body = begins && transfer->more && transfer->format == 0 && !arrivals->in_parts;
     size_t here = had - transfer->begin, payload = size - transfer->begin, at = transfer->begin;
     if (may_have_body && here < payload && here < BODY_BEGIN)
@@ -240,7 +239,7 @@ static enum kind begin_payload(struct input *input, PyObject *capsule, const str
     input->payload = payload;
     input->left = size - at;
     input->more = arrivals->inside = transfer->more && !transfer->aborted;
-    input->coming = Py_NewRef(capsule); /* there was none */
+    input->coming = Py_NewRef((PyObject *)arrivals); /* there was none */
     struct message *message = coming(input);
     if (message != NULL && transfer->aborted) {
         clear_message(message);
@@ -259,23 +258,23 @@ static PyObject *end_of_take(struct batch *batch, Py_buffer *data, size_t at, lo
     return PyErr_Occurred() != NULL ? NULL : Py_BuildValue("nL", (Py_ssize_t)at, told);
 }
 
-static PyObject *take(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *take(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
+    struct beside *beside = (struct beside *)self;
     struct batch batch;
     Py_buffer data;
     Py_ssize_t from;
     unsigned int most;
-    if (!PyArg_ParseTuple(args, "O&y*nI:take", take_beside, &beside, &data, &from, &most))
+    if (!PyArg_ParseTuple(args, "y*nI:take", &data, &from, &most))
         return NULL;
     batch.transport = beside->transport;
     batch.size = 0;
     struct input *input = &beside->input;
     const char *bytes = data.buf;
     size_t at = (size_t)from, end = (size_t)data.len;
-    if (from < 0 || at > end || !is_bound()) {
+    if (from < 0 || at > end) {
         PyBuffer_Release(&data);
-        return PyErr_Occurred() != NULL ? NULL : PyErr_Format(PyExc_ValueError, "no place in these bytes");
+        return PyErr_Format(PyExc_ValueError, "no place in these bytes");
     }
     while (at < end || (input->coming != NULL && input->left == 0)) {
         size_t left = end - at, step;
@@ -307,12 +306,11 @@ static PyObject *take(PyObject *Py_UNUSED(module), PyObject *args)
         if (kind == PASSES && size > 4 * (size_t)frame[4] + 3 && frame[4 * frame[4] + 2] == A_TRANSFER) {
             struct transfer transfer;
             kind = read_transfer(frame, left < size ? left : size, size, &transfer);
-            PyObject *capsule = kind != PASSES ? NULL : arrivals_at(input, key_of((unsigned int)frame[6] << 8 | frame[7], transfer.handle));
-            struct arrivals *arrivals = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, ARRIVALS);
+            struct arrivals *arrivals = kind != PASSES ? NULL : arrivals_at(input, key_of((unsigned int)frame[6] << 8 | frame[7], transfer.handle));
             if (PyErr_Occurred() != NULL)
                 break;
             if (arrivals != NULL && arrivals->beside) {
-                kind = begin_payload(input, capsule, &transfer, bytes + at, left < size ? left : size, size);
+                kind = begin_payload(input, arrivals, &transfer, bytes + at, left < size ? left : size, size);
                 if (kind == PASSES) {
                     at += input->skipped;
                     continue;
@@ -335,27 +333,23 @@ static PyObject *take(PyObject *Py_UNUSED(module), PyObject *args)
     return end_of_take(&batch, &data, at, 0);
 }
 
-static PyObject *end_frames(PyObject *Py_UNUSED(module), PyObject *capsule)
+static PyObject *end_frames(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct beside *beside;
-    if (!take_beside(capsule, &beside) || !is_bound())
-        return NULL;
+    struct beside *beside = (struct beside *)self;
     if (beside->input.coming != NULL)
         push(beside->transport, beside->input.head, beside->input.head_size);
     Py_CLEAR(beside->input.coming);
     return Py_NewRef(Py_None);
 }
 
-static PyObject *feed(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *feed(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
     Py_buffer data;
-    if (!PyArg_ParseTuple(args, "O&y*:feed", take_beside, &beside, &data))
+    if (!PyArg_ParseTuple(args, "y*:feed", &data))
         return NULL;
-    if (is_bound())
-        push(beside->transport, data.buf, (size_t)data.len);
+    push(((struct beside *)self)->transport, data.buf, (size_t)data.len);
     PyBuffer_Release(&data);
-    return PyErr_Occurred() != NULL ? NULL : Py_NewRef(Py_None);
+    return Py_NewRef(Py_None);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ rooms */
@@ -370,12 +364,9 @@ static int add_room(PyObject *rooms, char *at, size_t size)
     return append(rooms, PyMemoryView_FromMemory(at, (Py_ssize_t)size, PyBUF_WRITE));
 }
 
-static PyObject *rooms(PyObject *Py_UNUSED(module), PyObject *capsule)
+static PyObject *rooms(PyObject *self, PyObject *Py_UNUSED(none))
 {
-    struct beside *beside;
-    if (!take_beside(capsule, &beside))
-        return NULL;
-    struct input *input = &beside->input;
+    struct input *input = &((struct beside *)self)->input;
     struct message *message = coming(input);
     PyObject *found = PyList_New(0);
     if (found == NULL || message == NULL || message->told == 0)
@@ -422,12 +413,12 @@ static PyObject *out_of_rooms(const struct input *input, size_t frame, const cha
     return rest;
 }
 
-static PyObject *take_rooms(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *take_rooms(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
+    struct beside *beside = (struct beside *)self;
     struct batch batch;
     Py_ssize_t written;
-    if (!PyArg_ParseTuple(args, "O&n:take_rooms", take_beside, &beside, &written) || !is_bound())
+    if (!PyArg_ParseTuple(args, "n:take_rooms", &written))
         return NULL;
     batch.transport = beside->transport;
     batch.size = 0;

@@ -1,4 +1,4 @@
-/* The loops over the engine that run once a message, many messages a call. `loops.py` documents the functions.
+/* The loops over the engine that run once a message, many messages a call. The tables of methods document them.
 
    It does not link to the engine: `bind` gives it the addresses of the engine's functions in the loaded cproton_ffi.
 
@@ -78,6 +78,7 @@ static const char *const FUNCTIONS[][2] = {
 enum { COUNT = sizeof(FUNCTIONS) / sizeof(FUNCTIONS[0]) };
 _Static_assert(sizeof(pn) == COUNT * sizeof(void (*)(void)), "a declaration for each function");
 
+static PyObject *body_at; /* the function of section_heads.py */
 static uint64_t accepted;
 static int delivery_event, flow_event;
 enum { KINDS = 64 };
@@ -97,11 +98,11 @@ static int take_address(PyObject *object, void *to)
 
 static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *addresses, *others;
+    PyObject *addresses, *others, *function;
     unsigned long long outcome;
     int delivery, flow;
-    if (!PyArg_ParseTuple(args, "O!KiiO!:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow, &PyTuple_Type,
-                          &others))
+    if (!PyArg_ParseTuple(args, "O!KiiO!O:bind", &PyTuple_Type, &addresses, &outcome, &delivery, &flow, &PyTuple_Type,
+                          &others, &function))
         return NULL;
     if (PyTuple_Size(addresses) != COUNT)
         return PyErr_Format(PyExc_ValueError, "%d addresses are needed", (int)COUNT);
@@ -121,6 +122,8 @@ static PyObject *bind(PyObject *Py_UNUSED(module), PyObject *args)
     }
     memcpy(&pn, table, sizeof(pn));
     memcpy(is_told, told, sizeof(is_told));
+    Py_XDECREF(body_at);
+    body_at = Py_NewRef(function);
     accepted = outcome;
     delivery_event = delivery;
     flow_event = flow;
@@ -143,6 +146,24 @@ static int append(PyObject *list, PyObject *owned)
     return failed;
 }
 
+/* Return deliveries, whose addresses are in a bytes object, as a memoryview; `owned` is NULL or taken over. */
+static PyObject *as_deliveries(PyObject *owned)
+{
+    PyObject *view = owned == NULL ? NULL : PyMemoryView_FromObject(owned);
+    PyObject *deliveries = view == NULL ? NULL : PyObject_CallMethod(view, "cast", "s", "P");
+    Py_XDECREF(view);
+    Py_XDECREF(owned);
+    return deliveries;
+}
+
+/* Give the memory of an object back, and its type. */
+static void free_object(PyObject *object, PyTypeObject *type)
+{
+    freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    give_back(object);
+    Py_DECREF(type);
+}
+
 #include "_frame_walk.h"
 #include "_beside.h"
 #include "_output.h"
@@ -157,11 +178,11 @@ static void settle_one(void *delivery, uint64_t state)
     pn.delivery_settle(delivery);
 }
 
-static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *settle(PyObject *Py_UNUSED(self), PyObject *args)
 {
     PyObject *deliveries;
     unsigned long long state;
-    if (!PyArg_ParseTuple(args, "OK:settle", &deliveries, &state) || !is_bound())
+    if (!PyArg_ParseTuple(args, "OK:settle", &deliveries, &state))
         return NULL;
     if (PyList_Check(deliveries)) {
         for (Py_ssize_t i = 0; i < PyList_Size(deliveries); i++) {
@@ -185,15 +206,11 @@ static PyObject *settle(PyObject *Py_UNUSED(module), PyObject *args)
 
 #include "_sending.h"
 
-static PyObject *settle_accepted(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *settle_accepted(PyObject *Py_UNUSED(self), PyObject *args)
 {
     Py_buffer view;
     if (!PyArg_ParseTuple(args, "y*:settle_accepted", &view))
         return NULL;
-    if (!is_bound()) {
-        PyBuffer_Release(&view);
-        return NULL;
-    }
     Py_ssize_t count = view.len / (Py_ssize_t)sizeof(void *), settled = 0;
     void *const *deliveries = view.buf;
     for (; settled < count && pn.delivery_remote_state(deliveries[settled]) == accepted; settled++) {
@@ -214,12 +231,12 @@ static int note(PyObject *noted, void *link, Py_ssize_t deliveries, bool flow)
     return append(noted, Py_BuildValue("NnO", PyLong_FromVoidPtr(link), deliveries, flow ? Py_True : Py_False));
 }
 
-static PyObject *note_events(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *note_events(PyObject *Py_UNUSED(self), PyObject *args)
 {
     void *collector, *event, *link = NULL;
     Py_ssize_t deliveries = 0;
     bool flow = false;
-    if (!PyArg_ParseTuple(args, "O&:note_events", take_address, &collector) || !is_bound())
+    if (!PyArg_ParseTuple(args, "O&:note_events", take_address, &collector))
         return NULL;
     PyObject *noted = PyList_New(0);
     if (noted == NULL)
@@ -256,37 +273,95 @@ failed:
 
 /* ---------------------------------------------------------------------------------------------------------- module */
 
+static PyMethodDef methods_of_arrivals[] = {
+    {"close", close_arrivals, METH_NOARGS,
+     "close(): throw away all messages, and what is to come: the link is gone"},
+    {"current", current, METH_NOARGS,
+     "current() -> (size, format): how many bytes of the current delivery were read, and its message-format"},
+    {"drop", drop, METH_NOARGS, "drop(): throw away what has come of the current delivery, and what is to come"},
+    {"read", read_run, METH_VARARGS,
+     "read(most, most_bytes) -> (deliveries, messages, settled, is_split): take whole deliveries, all settled or all not,\n"
+     "up to one with more bytes (0: of any size) or of another message-format than 0; is_split: they are one message in two pieces."},
+    {"read_in_parts", read_in_parts, METH_NOARGS,
+     "read_in_parts(): have messages read by read_part"},
+    {"read_on", read_on, METH_NOARGS,
+     "read_on(): read what the engine has of the current delivery, which opens the session's window again"},
+    {"read_part", read_part, METH_NOARGS,
+     "read_part() -> (delivery, bytes, settled, more, aborted): what has come of the current delivery; None for nothing"},
+    {"remove", remove_current, METH_NOARGS, "remove(): the delivery that was current has been settled unread"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMethodDef methods_of_loops[] = {
+    {"arrivals", new_arrivals, METH_VARARGS,
+     "arrivals(link, beside): the messages that come on a link; payloads go beside the engine, or through it"},
+    {"begin", begin, METH_VARARGS,
+     "begin(link, number) -> deliveries: begin a message in parts, tagged with the low 32 bits of its number"},
+    {"end_frames", end_frames, METH_NOARGS,
+     "end_frames(): give the engine the beginning of a transfer that does not come whole, because nothing more comes"},
+    {"expect", expect, METH_VARARGS,
+     "expect(channel, handle, arrivals): the peer has attached a link on which it sends; None: the link is gone"},
+    {"feed", feed, METH_VARARGS,
+     "feed(data): give the engine bytes as they are; it takes none when it has failed"},
+    {"forget", forget, METH_VARARGS,
+     "forget(owner): a link, or a delivery in parts, is gone; what is in the output already goes out"},
+    {"note_events", note_events, METH_VARARGS,
+     "note_events(collector) -> [(link, deliveries, flow)]: take events up to the first one of the kinds given to bind"},
+    {"output", output, METH_VARARGS,
+     "output(room, told, on_frame) -> (pieces, used): the engine's bytes for the peer. Large parts of messages are pieces by\n"
+     "themselves, the others take `used` bytes of the room. on_frame hears the frames with a performative 0x10 + n whose bit n is in\n"
+     "told; another frame that it returns goes out in place of the frame."},
+    {"part_bytes", part_bytes, METH_NOARGS,
+     "part_bytes(): how many bytes of parts wait, on all links"},
+    {"rooms", rooms, METH_NOARGS,
+     "rooms() -> memoryviews: where the next bytes may be written, up to the next call of another function"},
+    {"send", send_run, METH_VARARGS,
+     "send(link, numbers, messages, settled, are_bodies, most) -> deliveries: send messages, each in a frame, up to one of more\n"
+     "than `most` bytes. They are tagged with the low 32 bits of their numbers. are_bodies: they are not encoded, each is a body."},
+    {"send_part", send_part, METH_VARARGS,
+     "send_part(link, part, at, is_body, more, settled, most, room) -> at: send what there is room for of a part of the current\n"
+     "delivery, from `at` on, in frames with at most `most` bytes of it. more: further parts come. The frame in which the room ends\n"
+     "goes whole. -1: nothing of the part is left."},
+    {"settle", settle, METH_VARARGS,
+     "settle(deliveries, state): give each delivery the outcome, and settle it"},
+    {"settle_accepted", settle_accepted, METH_VARARGS,
+     "settle_accepted(deliveries): settle the first ones that the peer has accepted; return how many"},
+    {"take", take, METH_VARARGS,
+     "take(data, at, most) -> (at, told): give the engine frames of at most `most` bytes, without the payloads of messages.\n"
+     "told, above 0: at `at` a frame of so many bytes must be read, and may end behind the data. 0: there are too few bytes to tell.\n"
+     "-1: no frame can begin there."},
+    {"take_rooms", take_rooms, METH_VARARGS,
+     "take_rooms(came) -> bytes: take bytes that were written into the rooms; return those that are to be taken by take"},
+    {"waiting", waiting, METH_VARARGS,
+     "waiting(session): how many bytes of messages of one frame wait"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot arrivals_slots[] = {
+    {Py_tp_dealloc, free_arrivals},
+    {Py_tp_methods, methods_of_arrivals},
+    {0, NULL},
+};
+
+static PyType_Slot loops_slots[] = {
+    {Py_tp_new, new_beside},
+    {Py_tp_dealloc, free_beside},
+    {Py_tp_methods, methods_of_loops},
+    {0, NULL},
+};
+
+enum { SEALED = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE };
+static PyType_Spec arrivals_spec = {"rstreams.net._proton._loops.Arrivals", sizeof(struct arrivals), 0,
+                                    SEALED | Py_TPFLAGS_DISALLOW_INSTANTIATION, arrivals_slots};
+static PyType_Spec loops_spec = {"rstreams.net._proton._loops.Loops", sizeof(struct beside), 0, SEALED, loops_slots};
+
 static PyMethodDef methods[] = {
-    {"begin", begin, METH_VARARGS, NULL},
     {"bind", bind, METH_VARARGS, NULL},
-    {"close", close_arrivals, METH_O, NULL},
-    {"current", current, METH_VARARGS, NULL},
-    {"drop", drop, METH_VARARGS, NULL},
-    {"end_frames", end_frames, METH_O, NULL},
-    {"expect", expect, METH_VARARGS, NULL},
-    {"feed", feed, METH_VARARGS, NULL},
-    {"forget", forget, METH_VARARGS, NULL},
-    {"new_arrivals", new_arrivals, METH_VARARGS, NULL},
-    {"new_beside", new_beside, METH_VARARGS, NULL},
-    {"note_events", note_events, METH_VARARGS, NULL},
-    {"output", output, METH_VARARGS, NULL},
-    {"part_bytes", part_bytes, METH_O, NULL},
-    {"read", read_run, METH_VARARGS, NULL},
-    {"read_in_parts", read_in_parts, METH_O, NULL},
-    {"read_part", read_part, METH_O, NULL},
-    {"rooms", rooms, METH_O, NULL},
-    {"send", send_run, METH_VARARGS, NULL},
-    {"send_part", send_part, METH_VARARGS, NULL},
-    {"settle", settle, METH_VARARGS, NULL},
-    {"settle_accepted", settle_accepted, METH_VARARGS, NULL},
-    {"take", take, METH_VARARGS, NULL},
-    {"take_rooms", take_rooms, METH_VARARGS, NULL},
-    {"waiting", waiting, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 11 };
+enum { INTERFACE = 12 };
 
 static int add_constants(PyObject *module)
 {
@@ -300,7 +375,12 @@ static int add_constants(PyObject *module)
     }
     int failed = functions == NULL ? -1 : PyModule_AddObjectRef(module, "FUNCTIONS", functions);
     Py_XDECREF(functions);
-    return failed;
+    PyObject *loops_type = failed ? NULL : PyType_FromModuleAndSpec(module, &loops_spec, NULL);
+    failed = loops_type == NULL ? -1 : PyModule_AddObjectRef(module, "Loops", loops_type);
+    Py_XDECREF(loops_type);
+    if (!failed && arrivals_type == NULL)
+        arrivals_type = (PyTypeObject *)PyType_FromSpec(&arrivals_spec);
+    return failed || arrivals_type == NULL ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -236,18 +236,17 @@ static bool take_output(struct beside *beside, struct output *output)
     return PyErr_Occurred() == NULL && add_piece(output, output->room, output->begun, output->used);
 }
 
-static PyObject *output(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *output(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
     struct output output = {0};
     Py_buffer buffer;
-    if (!PyArg_ParseTuple(args, "O&OIO:output", take_beside, &beside, &output.room, &output.told, &output.on_frame) ||
-        !is_bound() || PyObject_GetBuffer(output.room, &buffer, PyBUF_WRITABLE) < 0)
+    if (!PyArg_ParseTuple(args, "OIO:output", &output.room, &output.told, &output.on_frame) ||
+        PyObject_GetBuffer(output.room, &buffer, PyBUF_WRITABLE) < 0)
         return NULL;
     output.to = buffer.buf;
     output.size = (size_t)buffer.len;
     output.pieces = PyList_New(0);
-    bool is_taken = output.pieces != NULL && take_output(beside, &output);
+    bool is_taken = output.pieces != NULL && take_output((struct beside *)self, &output);
     PyBuffer_Release(&buffer);
     if (is_taken)
         return Py_BuildValue("Nn", output.pieces, (Py_ssize_t)output.used);

@@ -28,16 +28,15 @@ static void end_delivery(void *link, void *delivery, bool settled)
         pn.delivery_settle(delivery);
 }
 
-static PyObject *send_run(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *send_run(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
+    struct beside *beside = (struct beside *)self;
     void *link;
     PyObject *numbers, *messages, *sent = NULL, *number = NULL;
     int settled, are_bodies;
     Py_ssize_t most, done = 0;
-    if (!PyArg_ParseTuple(args, "O&O&OO!ppn:send", take_beside, &beside, take_address, &link, &numbers, &PyList_Type,
-                          &messages, &settled, &are_bodies, &most) ||
-        !is_bound())
+    if (!PyArg_ParseTuple(args, "O&OO!ppn:send", take_address, &link, &numbers, &PyList_Type, &messages, &settled, &are_bodies,
+                          &most))
         return NULL;
     Py_ssize_t count = PyList_Size(messages), numbered = PyObject_Size(numbers);
     if (numbered >= 0 && numbered != count)
@@ -73,7 +72,7 @@ static PyObject *send_run(PyObject *Py_UNUSED(module), PyObject *args)
     Py_DECREF(each);
     if (done < count)
         resize(&sent, (size_t)done * sizeof(void *));
-    return sent;
+    return as_deliveries(sent);
 failed:
     Py_XDECREF(number);
     Py_XDECREF(each);
@@ -81,29 +80,28 @@ failed:
     return NULL;
 }
 
-static PyObject *begin(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *begin(PyObject *Py_UNUSED(self), PyObject *args)
 {
     void *link;
     char tag[TAG];
     PyObject *number;
-    if (!PyArg_ParseTuple(args, "O&O:begin", take_address, &link, &number) || !is_bound() || !take_tag(number, tag))
+    if (!PyArg_ParseTuple(args, "O&O:begin", take_address, &link, &number) || !take_tag(number, tag))
         return NULL;
     void *delivery = begin_delivery(link, (bytes_t){TAG, tag});
-    return delivery == NULL ? NULL : PyBytes_FromStringAndSize((const char *)&delivery, sizeof(delivery));
+    return delivery == NULL ? NULL : as_deliveries(PyBytes_FromStringAndSize((const char *)&delivery, sizeof(delivery)));
 }
 
 /* The engine writes all bytes that it has of a delivery into one frame, if they fit. Therefore it gets a placeholder only
    when it has written the one before. */
-static PyObject *send_part(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *send_part(PyObject *self, PyObject *args)
 {
-    struct beside *beside;
+    struct beside *beside = (struct beside *)self;
     void *link, *delivery;
     PyObject *part;
     Py_ssize_t begin_at, most, room;
     int is_body, more, settled;
-    if (!PyArg_ParseTuple(args, "O&O&Snpppnn:send_part", take_beside, &beside, take_address, &link, &part, &begin_at,
-                          &is_body, &more, &settled, &most, &room) ||
-        !is_bound())
+    if (!PyArg_ParseTuple(args, "O&Snpppnn:send_part", take_address, &link, &part, &begin_at, &is_body, &more, &settled, &most,
+                          &room))
         return NULL;
     size_t at = (size_t)begin_at, end = (size_t)PyBytes_Size(part), until = at + (size_t)room;
     if (begin_at < 0 || at > end || most <= BODY_HEAD || room < 0 || (delivery = pn.link_current(link)) == NULL)

@@ -30,7 +30,7 @@ from rstreams.net._proton.host_connection import GoesAhead, HostConnection
 from rstreams.net._proton.incoming_frames import IncomingFrames
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_table import LinkTable
-from rstreams.net._proton.loops import TOLD_EVENTS
+from rstreams.net._proton.loops import TOLD_EVENTS, address_of
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
@@ -123,6 +123,8 @@ class Engine:
             on_misuse=events.on_misuse,
             ahead=ahead,
         )
+        self._collector_address = address_of(self._collector)
+        self._note_events = self._host.loops.note_events
         self._turns = self._host.turns
         self._outgoing = self._host.outgoing
         self._incoming = IncomingFrames(self, self._host, self._collector)
@@ -335,14 +337,13 @@ class Engine:
 
     def _note_links(self) -> Pointer | None:
         """Note deliveries and flow, up to the first other event; return that event."""
-        collector, driver_at = self._collector, self.links.at
-        for link, deliveries, flow in self._host.loops.note_events(collector):
-            driver = driver_at(link)
+        for link, deliveries, flow in self._note_events(self._collector_address):
+            driver = self.links.at(link)
             if driver is not None and (deliveries or driver.flow_is_news()):
                 self._turns.note(driver)
                 driver.deliveries_noted += deliveries
                 driver.flow_noted = driver.flow_noted or flow
-        return lib.pn_collector_peek(collector) or None
+        return lib.pn_collector_peek(self._collector) or None
 
     def _on_connection_open(self, _event: Pointer) -> None:
         self._host.peer_packs = CAPABILITY in read_symbols(
@@ -380,7 +381,7 @@ class Engine:
 
     def driver_at(self, pointer: Pointer) -> LinkDriver | None:
         """Return the driver of a link of the engine; None if it has none."""
-        return self.links.at(pointer)
+        return self.links.of(pointer)
 
     def _on_connection_close(self, _event: Pointer) -> None:
         self.links.hand_over_all()
@@ -423,14 +424,13 @@ class Engine:
         self._events.on_session_end(dead, error)
         for driver in dead:
             driver.let_go()
-        self._host.unsent.forget(session)
         self._host.shut.discard(session)
         if self._sessions.rest(session):
             self._host.calls.add(SESSION_REST_S, self._sessions.close_first)
 
     def _on_link_open(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
-        driver = self.links.at(pointer)
+        driver = self.links.of(pointer)
         if driver is None:
             driver = self.links.add(pointer)
             if len(self.links) > self._limits.max_links:
@@ -451,7 +451,7 @@ class Engine:
 
     def _on_link_detach(self, event: Pointer) -> None:
         pointer = lib.pn_event_link(event)
-        driver = self.links.at(pointer)
+        driver = self.links.of(pointer)
         if driver is None:
             return
         driver.hand_over_all()

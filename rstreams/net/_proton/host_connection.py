@@ -12,12 +12,11 @@ from rstreams.errors import Condition
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.delayed_calls import DelayedCalls
 from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
-from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.loops import new_loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.session_windows import ShutSessions
 from rstreams.net._proton.unfinished import Unfinished
-from rstreams.net._proton.unsent_bytes import UnsentBytes
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.protocol.unsettled import Share
 
@@ -47,7 +46,6 @@ class HostConnection:
         outgoing: The frames that go to the peer.
         turns: The links that have something to do.
         calls: The calls that wait for the clock.
-        unsent: Counts bytes that wait to be sent.
         shut: The sessions whose window the peer has closed.
         unfinished: Counts messages that have not come whole; None: they are not counted.
         share: The sending links' part of the memory of their node; None: there is no such bound.
@@ -80,12 +78,11 @@ class HostConnection:
         self._connection = connection
         self._transport = transport
         self._on_wake = on_wake
-        self.loops = Loops(transport)
+        self.loops = new_loops(transport)
         self.limits = limits
         self.outgoing = OutgoingFrames(self.loops, transport, output)
         self.turns = LinkTurns(on_wake, on_item)
         self.calls = DelayedCalls()
-        self.unsent = UnsentBytes(self.loops.waiting)
         self.shut = ShutSessions()
         self.unfinished = unfinished
         if unfinished is not None:

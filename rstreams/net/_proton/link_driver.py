@@ -20,6 +20,7 @@ from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_end import LinkEnd
+from rstreams.net._proton.loops import address_of
 from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.driver import IntakeLimits
 from rstreams.protocol.frames import Attach, Detach, Frame, Lost
@@ -37,6 +38,7 @@ class LinkDriver(ABC):
 
     Attributes:
         pointer: The link in the engine.
+        address: Its address, by which the loops know it.
         sends: Whether this side is the sender.
         link: The link that it carries; None before `bind` and after `let_go`.
         origin: The end of this side that attached the link, and its attach; None if the peer attached it.
@@ -65,6 +67,7 @@ class LinkDriver(ABC):
         self.unanswered = False
         self._host = host
         self._loops = host.loops
+        self.address = address_of(pointer)
         self._session = lib.pn_link_session(pointer)
         self._refused = False
         self._let_go = False

@@ -11,6 +11,7 @@ from rstreams.errors import RStreamsError
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_end import LinkEnd
+from rstreams.net._proton.loops import address_of
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net._proton.sending_driver import SendingDriver
@@ -29,6 +30,9 @@ MAX_FREE_LINKS: Final = 64
 class LinkTable:
     """The links of one connection.
 
+    Attributes:
+        at: Returns the driver of the link at an address; None if it has none.
+
     Context: Only the task that owns the connection.
     """
 
@@ -36,7 +40,8 @@ class LinkTable:
         """Have none."""
         self._host = host
         self._sessions = sessions
-        self._drivers: dict[Pointer, LinkDriver] = {}
+        self._drivers: dict[int, LinkDriver] = {}  # by their addresses
+        self.at = self._drivers.get
         self._in_session: dict[Pointer, int] = {}  # how many of them; see `Sessions.one_for_link`
 
     def __len__(self) -> int:
@@ -53,9 +58,9 @@ class LinkTable:
         """The links that their drivers carry."""
         return [driver.link for driver in self._drivers.values() if driver.link is not None]
 
-    def at(self, pointer: Pointer) -> LinkDriver | None:
+    def of(self, pointer: Pointer) -> LinkDriver | None:
         """Return the driver of a link of the engine; None if it has none."""
-        return self._drivers.get(pointer)
+        return self.at(address_of(pointer))
 
     # how they come
 
@@ -95,14 +100,15 @@ class LinkTable:
         if limit is not None:
             lib.pn_link_set_max_message_size(pointer, limit)
         make = SendingDriver if lib.pn_link_is_sender(pointer) else ReceivingDriver
-        driver = self._drivers[pointer] = make(self._host, pointer)
+        driver = make(self._host, pointer)
+        self._drivers[driver.address] = driver
         session = lib.pn_link_session(pointer)
         self._in_session[session] = self._in_session.get(session, 0) + 1
         return driver
 
     def _remove(self, driver: LinkDriver) -> None:
         """Take out a link that is gone."""
-        del self._drivers[driver.pointer]
+        del self._drivers[driver.address]
         session = lib.pn_link_session(driver.pointer)
         self._in_session[session] -= MAX_LINKS if driver.owns_session else 1
         if not self._in_session[session]:
@@ -137,7 +143,7 @@ class LinkTable:
 
     def remove_session(self, session: Pointer) -> list[LinkDriver]:
         """Return the drivers of the links in a session that the peer has ended; none of them has turns any more."""
-        dead = [driver for pointer, driver in self._drivers.items() if lib.pn_link_session(pointer) == session]
+        dead = [driver for driver in self.drivers if lib.pn_link_session(driver.pointer) == session]
         for driver in dead:
             driver.hand_over_all()
         for driver in dead:
@@ -148,7 +154,7 @@ class LinkTable:
         """Free the links that have ended on both sides, and whose last frame has gone."""
         turns = self._host.turns
         for ended in turns.take_ended():
-            driver = self._drivers.get(ended.pointer)
+            driver = self.of(ended.pointer)
             if driver is None or driver is not ended or _is_alive_there(driver):
                 continue
             if driver.settle_some(HEAVY):
@@ -161,7 +167,7 @@ class LinkTable:
     @property
     def are_heavy(self) -> bool:
         """Whether it takes long to give the engine's memory for them back."""
-        unsettled = sum(int(lib.pn_link_unsettled(pointer)) for pointer in self._drivers)
+        unsettled = sum(int(lib.pn_link_unsettled(driver.pointer)) for driver in self.drivers)
         return unsettled + HEAVY // MAX_FREE_LINKS * len(self._drivers) > HEAVY
 
     def let_go(self) -> None:

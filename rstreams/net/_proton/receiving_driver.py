@@ -51,7 +51,7 @@ class ReceivingDriver(LinkDriver):
         self._streams = False  # deliveries are handed over in parts
         self._bounded: IntakeLimits | None = None  # tells the bytes that the link's end takes, if it bounds them
         self._max_message_bytes = host.limits.max_message_bytes or 0
-        self.arrivals = self._loops.arrivals(pointer, beside=not self.is_windowed)
+        self.arrivals = self._loops.arrivals(self.address, not self.is_windowed)
         self._counted = 0  # the bytes counted of an unfinished message
         self._too_much = ""  # why an unfinished message is to be refused
         self._is_ending = False
@@ -92,13 +92,13 @@ class ReceivingDriver(LinkDriver):
             self._bounded = intake
         if intake is not None and intake.streams:
             self._streams = True
-            self._loops.read_in_parts(self.arrivals)
+            self.arrivals.read_in_parts()
             lib.pn_link_set_max_message_size(self.pointer, 0)  # a message in parts has no limit
 
     def _forget(self) -> None:
         self._bounded = None
         self._count_unfinished(0)
-        self._loops.close(self.arrivals)
+        self.arrivals.close()
         self._host.late_bytes -= self._late_bytes
 
     def remote_attach(self) -> Attach:
@@ -127,7 +127,7 @@ class ReceivingDriver(LinkDriver):
         """Tell whether the link's end takes more; always, if it is ending: its window does not matter any more."""
         if self._bounded is None or self._is_ending or self._refused or not self.lives:
             return True
-        return self._bounded.room_bytes() > self._loops.current(self.arrivals)[0]
+        return self._bounded.room_bytes() > int(self.arrivals.current()[0])
 
     def _ask_for_room(self) -> None:
         """Have the link's end settle the items that it may, unless it was asked before with as little room."""
@@ -198,7 +198,7 @@ class ReceivingDriver(LinkDriver):
     def _hand_over_deliveries(self, most: int) -> bool:
         """Hand over whole deliveries; tell whether there are more."""
         noted, self.deliveries_noted = self.deliveries_noted, 0
-        deliveries, messages, settled, is_split = self._loops.read(self.arrivals, most, self._max_message_bytes)
+        deliveries, messages, settled, is_split = self.arrivals.read(most, self._max_message_bytes)
         if messages:
             starved = not settled and _is_received(as_delivery(deliveries[-1]))
             self.receive(Transfer(deliveries, JoinedMessage(messages) if is_split else messages, settled))
@@ -216,13 +216,13 @@ class ReceivingDriver(LinkDriver):
 
     def _hand_over_part(self) -> bool:
         """Hand over the next part of the current delivery; tell whether there may be more."""
-        part = self._loops.read_part(self.arrivals)
+        part = self.arrivals.read_part()
         current = lib.pn_link_current(self.pointer)
         if part is not None:
             delivery, payload, settled, more, aborted = part
             self.receive(Transfer([delivery], [payload], settled and not aborted, more, aborted=aborted))
             return bool(lib.pn_link_current(self.pointer))
-        _, message_format = self._loops.current(self.arrivals)
+        _, message_format = self.arrivals.current()
         return bool(current) and message_format != 0 and self._refuse_format(current, message_format)
 
     # deliveries that are not read
@@ -230,18 +230,19 @@ class ReceivingDriver(LinkDriver):
     def _look_at_next(self, current: Pointer) -> bool:
         """Look at the delivery that was not read, and refuse it if need be; tell whether there is more to read."""
         pending = int(lib.pn_delivery_pending(current))
-        size, message_format = self._loops.current(self.arrivals)
+        size, message_format = self.arrivals.current()
         if message_format:
             return self._refuse_format(current, message_format)
         if 0 < self._max_message_bytes < size + pending:
             return self._refuse_message(current)
         if self._too_much or self._refused or not self.lives:
-            self._loops.drop(self.arrivals, is_gone=False)
+            self.arrivals.drop()
         if lib.pn_delivery_partial(current):
             if pending:
                 if self._host.unfinished is not None:
                     self._host.unfinished.note_buffer(current, pending)
-                size, _ = self._loops.current(self.arrivals, takes_in=True)  # this opens the session's window again
+                self.arrivals.read_on()
+                size, _ = self.arrivals.current()
             self._count_unfinished(size)
         if self._too_much:
             why, self._too_much = self._too_much, ""
@@ -257,7 +258,7 @@ class ReceivingDriver(LinkDriver):
         would stay closed. If the sender has settled it, and gets no outcome, its link ends.
         """
         if lib.pn_delivery_partial(current):
-            self._loops.current(self.arrivals, takes_in=True)  # which throws its bytes away
+            self.arrivals.read_on()  # which throws its bytes away
             return False
         condition = Condition.NOT_IMPLEMENTED.value
         text = f"the message-format 0x{message_format:08x} is not known here; only 0 is known"
@@ -265,7 +266,7 @@ class ReceivingDriver(LinkDriver):
         if lives and not settled:
             self._reject(current, condition, text)
         lib.pn_delivery_settle(current)  # this also advances
-        self._loops.drop(self.arrivals, is_gone=True)
+        self.arrivals.remove()
         if lives and settled and self.link is not None:
             self._break(self.link, RemoteProtocolError(condition, text))
             self._host.turns.end(self)
@@ -286,7 +287,7 @@ class ReceivingDriver(LinkDriver):
         """Have the link ended because of its unfinished message; any task of the run may call this."""
         self._counted = 0
         self._too_much = why
-        self._loops.drop(self.arrivals, is_gone=False)
+        self.arrivals.drop()
         self._host.turns.read_on(self)
 
     def _refuse_message(self, delivery: Pointer) -> bool:
@@ -297,7 +298,7 @@ class ReceivingDriver(LinkDriver):
         if self.lives:  # rejected, because a released message would come again
             self._reject(delivery, condition.value, text)
         lib.pn_delivery_settle(delivery)  # the engine throws away what is to come
-        self._loops.drop(self.arrivals, is_gone=True)
+        self.arrivals.remove()
         self._end_link(condition, text, "connect() may allow more, and streamed_messages() takes messages of any size")
         return bool(lib.pn_link_current(self.pointer))
 

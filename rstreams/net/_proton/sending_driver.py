@@ -11,7 +11,7 @@ from cproton_ffi import lib
 
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.loops import as_delivery
+from rstreams.net._proton.loops import address_of, as_delivery
 from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sent_deliveries import SentDeliveries
@@ -44,8 +44,8 @@ class SendingDriver(LinkDriver):
         super().__init__(host, pointer)
         self.numbers = SenderNumbers()
         self.drain_asked = False
+        self._session_address = address_of(self._session)
         self._sent = SentDeliveries(host.loops)
-        host.unsent.add(pointer, self._session)
         self._waiting: deque[Transfer | Flow] = deque()  # a message in parts for which there is no room, and all behind
         self._at = 0  # how many bytes of its first payload have been sent
         self._partial: Pointer | None = None  # the delivery being sent in parts
@@ -77,7 +77,7 @@ class SendingDriver(LinkDriver):
         self.sent_at = host.outputs
         tags = range(tag, tag + 1)
         try:
-            sent = self._loops.send(pointer, tags, [message], settled=settled, most=self._frame_bytes)
+            sent = self._loops.send(self.address, tags, [message], settled, False, self._frame_bytes)  # noqa: FBT003 - C's
             self._known_credit -= 1
             if not settled:
                 self._sent.add(tags, sent)
@@ -123,7 +123,7 @@ class SendingDriver(LinkDriver):
         host = self._host
         if host.output_waits or (host.shut and self._session in host.shut):
             return 0
-        room = host.session_bytes - host.unsent.of(self._session)
+        room = host.session_bytes - int(self._loops.waiting(self._session_address))
         return room if room * _PARTS_OF_ROOM >= host.session_bytes else 0
 
     @property
@@ -145,21 +145,16 @@ class SendingDriver(LinkDriver):
         host = self._host
         if self._share_of != host.outputs:
             self._share_of, self._share_taken = host.outputs, 0
-        room = host.parts_bytes - self._loops.part_bytes()
+        room = host.parts_bytes - int(self._loops.part_bytes())
         if not host.turns.is_alone(self):
             room = min(room, PART_BYTES - self._share_taken)
-        if room <= 0 or host.output_waits:
-            return 0
-        host.flush()  # what the engine can send does not wait
-        return 0 if host.unsent.of(self._session) else room
+        return 0 if host.output_waits else max(0, room)
 
     # its life
 
     def settle_some(self, most: int) -> bool:
         """See `LinkDriver`."""
         self._has_unsent = self._has_unsent or lib.pn_link_queued(self.pointer) > 0
-        if lib.pn_session_outgoing_bytes(self._session):
-            self._sent.take_back(most)
         if lib.pn_link_unsettled(self.pointer) <= most:
             return False
         has_some = bool(self._sent)
@@ -168,10 +163,9 @@ class SendingDriver(LinkDriver):
 
     def _forget(self) -> None:
         if self._has_unsent or lib.pn_link_queued(self.pointer):
-            self._loops.forget(self.pointer)
+            self._loops.forget(self.address)
         if self._partial is not None:
-            self._loops.forget(self._partial)
-        self._host.unsent.remove(self.pointer, self._session)
+            self._loops.forget(address_of(self._partial))
         self._waiting.clear()
 
     # turns
@@ -285,12 +279,7 @@ class SendingDriver(LinkDriver):
     def _send_whole(self, frame: Transfer) -> int:
         """Send the first messages, up to one that does not fit into a frame; return how many."""
         sent = self._loops.send(
-            self.pointer,
-            frame.deliveries,
-            frame.payloads,
-            settled=frame.settled,
-            are_bodies=frame.are_bodies,
-            most=self._frame_bytes,
+            self.address, frame.deliveries, frame.payloads, frame.settled, frame.are_bodies, self._frame_bytes
         )
         count = len(sent)
         self._known_credit -= count
@@ -305,13 +294,13 @@ class SendingDriver(LinkDriver):
         """
         pointer, part, more = self.pointer, frame.payloads[0], frame.more
         if self._partial is None:
-            begun = self._loops.begin(pointer, frame.deliveries[0])
+            begun = self._loops.begin(self.address, frame.deliveries[0])
             self._partial = as_delivery(begun[0])
             if not frame.settled:
                 self._sent.add(frame.deliveries[:1], begun)
         is_current = lib.pn_link_current(pointer) == self._partial
         if is_current and frame.aborted:
-            self._loops.forget(self._partial)
+            self._loops.forget(address_of(self._partial))
             lib.pn_delivery_abort(self._partial)
             self._known_credit = int(lib.pn_link_credit(pointer))
             self._sent.forget_last(frame.deliveries[0])
@@ -319,14 +308,7 @@ class SendingDriver(LinkDriver):
             room, at = self._room_for_parts(), self._at
             if room:
                 self._at = self._loops.send_part(
-                    pointer,
-                    part,
-                    at,
-                    is_body=frame.are_bodies,
-                    more=more,
-                    settled=frame.settled,
-                    most=self._frame_bytes,
-                    room=room,
+                    self.address, part, at, frame.are_bodies, more, frame.settled, self._frame_bytes, room
                 )
             if not room or self._at >= 0:
                 self._share_taken += self._at - at

@@ -45,21 +45,6 @@ class SentDeliveries:
         if self._runs and tag in self._runs[-1][0]:
             self._runs.pop()  # a delivery in parts is a run by itself
 
-    def take_back(self, most: int) -> None:
-        """Abort those of the first deliveries, at most `most`, that wait in the engine, because their link has ended.
-
-        The engine never sends them. If they are not aborted, it counts their bytes for the session for ever.
-        """
-        left = most
-        for _, deliveries in self._runs:
-            for each in deliveries[:left]:
-                delivery = as_delivery(each)
-                if lib.pn_delivery_pending(delivery):
-                    lib.pn_delivery_abort(delivery)
-            left -= len(deliveries)
-            if left <= 0:
-                break
-
     def release(self, most: int) -> None:
         """Settle the first deliveries, at most `most`; their outcomes will not be handed over."""
         left = most

@@ -10,7 +10,7 @@ import pytest
 
 from rstreams._codec.section_heads import EMPTY_BODY
 from rstreams.message import Message, encode_item
-from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.loops import new_loops
 from tests.net.engine.test_messages_arriving import Receiving, attached, both
 from tests.net.wire import FALSE, TRUE, described, frame, transfer_frame
 
@@ -51,12 +51,11 @@ def test_a_message_of_another_size_than_told_comes_as_it_is(told: int) -> None:
 
 
 def test_the_body_is_handed_over_without_a_copy() -> None:
-    receiving = Receiving(Loops)
+    receiving = Receiving(new_loops)
     receiving.feed(attached())
     message = section(300_000)
     receiving.alone.side.engine.feed(in_transfers(message, 60_000, 120_000, 180_000, 240_000))
     (driver,) = receiving.drivers
-    arrivals = driver.arrivals  # type: ignore[attr-defined]
-    _, pieces, _, is_split = driver._loops.read(arrivals, 10, 0)
+    _, pieces, _, is_split = driver.arrivals.read(10, 0)  # type: ignore[attr-defined]
     assert is_split
     assert pieces == [message[:8], message[8:]]

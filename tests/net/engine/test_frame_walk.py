@@ -15,7 +15,8 @@ from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import host_connection
-from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.loops import Loops, new_loops
+from rstreams.net._proton.pointers import Pointer
 from rstreams.net.transport.pump import RUN
 from rstreams.node import Client
 from tests.net.engines import Alone, Side
@@ -124,10 +125,10 @@ def test_the_module_in_c_takes_nothing_else(take: Take, arguments: tuple[Any, ..
 SEEDS: Final = 60
 
 
-def _answers(pieces: list[bytes], choice: type[Loops | PythonLoops]) -> tuple[list[bytes], list[tuple[str, str]]]:
+def _answers(pieces: list[bytes], choice: Callable[[Pointer], Loops]) -> tuple[list[bytes], list[tuple[str, str]]]:
     """Return what a node's engine says to these pieces, one after another, and why it gave up."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(host_connection, "Loops", choice)
+        patched.setattr(host_connection, "new_loops", choice)
         side = Side("node", server=True, max_frame_bytes=65536)
         node = Node(container_id="node")
         node.queue("work", capacity=100)
@@ -164,12 +165,12 @@ def test_both_make_the_same_of_mutated_sessions(session: str) -> None:
             size = choose.choice([1, 7, 60, 1000, 100_000])
             pieces.append(changed[:size])
             changed = changed[size:]
-        in_c, in_python = _answers(pieces, Loops), _answers(pieces, PythonLoops)
+        in_c, in_python = _answers(pieces, new_loops), _answers(pieces, PythonLoops)
         assert in_c == in_python, seed
 
 
-@pytest.mark.parametrize("choice", [Loops, PythonLoops])
-def test_bytes_one_by_one_are_the_same_as_all_at_once(choice: type[Loops | PythonLoops]) -> None:
+@pytest.mark.parametrize("choice", [new_loops, PythonLoops])
+def test_bytes_one_by_one_are_the_same_as_all_at_once(choice: Callable[[Pointer], Loops]) -> None:
     whole = AMQP_HEADER + open_frame() + begin_frame(None) + frame(described(0x19))
     said, failures = _answers([whole], choice)
     slowly, failures_slowly = _answers([whole[at : at + 1] for at in range(len(whole))], choice)

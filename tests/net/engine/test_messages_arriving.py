@@ -6,7 +6,7 @@ import gc
 import random
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,7 +15,8 @@ from cproton_ffi import lib
 from rstreams._codec.encode import NULL, encode_sized, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import LinkDriver, host_connection
-from rstreams.net._proton.loops import Loops
+from rstreams.net._proton.loops import Loops, new_loops
+from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.link import Link, ReceivingLink
 from rstreams.protocol.states import State
@@ -70,9 +71,9 @@ class Keeping:
 class Receiving:
     """A server's engine whose links receive."""
 
-    def __init__(self, made: type[PythonLoops | Loops]) -> None:
+    def __init__(self, made: Callable[[Pointer], Loops]) -> None:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(host_connection, "Loops", made)
+            patched.setattr(host_connection, "new_loops", made)
             self.alone = Alone()
         self.kept: list[object] = []
         self.drivers: list[LinkDriver] = []
@@ -110,7 +111,7 @@ class Receiving:
 
 def both(opening: bytes, data: bytes, step: int = sys.maxsize) -> list[object]:
     """Feed the same to both, what follows the opening in pieces; return what came, which is the same."""
-    in_c, in_python = Receiving(Loops), Receiving(PythonLoops)
+    in_c, in_python = Receiving(new_loops), Receiving(PythonLoops)
     for each in (in_c, in_python):
         each.feed(opening)
         each.feed(data, step)
@@ -149,13 +150,13 @@ def test_messages_come_as_they_were_sent_however_the_bytes_are_cut(step: int, *,
 
 
 def test_the_engine_has_no_bytes_of_messages() -> None:
-    receiving = Receiving(Loops)
+    receiving = Receiving(new_loops)
     receiving.feed(attached())
     assert list(receiving.unread(transfers((127, 128, 5000, 60_000)))) == [0, 0, 0, 0]
 
 
 def test_the_engine_has_all_bytes_of_a_session_with_a_window() -> None:
-    receiving = Receiving(Loops)
+    receiving = Receiving(new_loops)
     engine = receiving.alone.side.engine
     engine._limits = replace(engine._limits, window_bytes=1_000_000)
     receiving.feed(attached())
@@ -263,20 +264,20 @@ def test_nothing_behind_a_close_comes() -> None:
 @pytest.mark.slow
 def test_messages_are_let_go_when_they_are_read_with_their_link_and_with_their_connection() -> None:
     def take_read() -> None:
-        receiving = Receiving(Loops)
+        receiving = Receiving(new_loops)
         receiving.feed(attached() + transfers([600] * 900))
         receiving.kept.clear()
         lost(receiving)
 
     def end_unread() -> None:
-        receiving = Receiving(Loops)
+        receiving = Receiving(new_loops)
         receiving.feed(attached())
         receiving.alone.side.engine.feed(transfers([600] * 900))
         receiving.alone.feed(flow_frame())
         lost(receiving)
 
     def cut_off() -> None:
-        receiving = Receiving(Loops)
+        receiving = Receiving(new_loops)
         receiving.feed(attached())
         receiving.alone.side.engine.feed(transfers([600] * 901)[:-100])
         lost(receiving)

@@ -11,7 +11,7 @@ import pytest
 from cproton_ffi import ffi, lib
 
 from rstreams.message import encode_item
-from rstreams.net._proton.loops import as_delivery
+from rstreams.net._proton.loops import address_of, as_delivery
 from tests.net.engine.test_loops import Pair, read_nothing
 
 MOST = 4000
@@ -23,20 +23,21 @@ SIZES = (0, 1, 111, 112, 127, 128, 129, 255, 256, 257, 1024, MOST - 1, MOST, MOS
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     made = Pair()
+    made.most = MOST
     yield made
     made.engines.free()
 
 
 def send(pair: Pair, messages: list[bytes], first: int = 0, *, settled: bool = False, are_bodies: bool = False) -> None:
-    loops, link, done = pair.sending, pair.sender, 0
+    loops, link, done = pair.sending, address_of(pair.sender), 0
     while done < len(messages):
         numbers = range(first + done, first + len(messages))
-        done += len(loops.send(link, numbers, messages[done:], settled=settled, are_bodies=are_bodies, most=MOST))
+        done += len(pair.begin_to_send(numbers, messages[done:], settled=settled, are_bodies=are_bodies))
         if done < len(messages):
             loops.begin(link, first + done)
-            at, how = 0, {"is_body": are_bodies, "more": False, "settled": settled}
+            at = 0
             while at >= 0:
-                at = loops.send_part(link, messages[done], at, most=MOST, room=10_000, **how)
+                at = loops.send_part(link, messages[done], at, are_bodies, False, settled, MOST, 10_000)  # noqa: FBT003 - C's
             done += 1
 
 
@@ -63,7 +64,7 @@ def test_bodies_arrive_as_their_encoded_messages(pair: Pair, *, settled: bool) -
 def test_each_delivery_has_its_tag(pair: Pair, *, settled: bool) -> None:
     numbers = [0, 1, 255, 256, 2**31, 2**32 + 7, *range(1000, 1300)]
     messages = [bytes(1000 if number % 3 else 10) for number in numbers]
-    pair.sending.send(pair.sender, numbers, messages, settled=settled, most=MOST)
+    pair.begin_to_send(numbers, messages, settled=settled)
     pair.move()
     tags = []
     while delivery := lib.pn_link_current(pair.receiver):
@@ -102,30 +103,30 @@ def test_messages_that_have_no_credit_wait_and_go_out_in_their_order(pair: Pair)
 
 
 def test_the_bytes_of_messages_wait_in_their_session_until_the_output_is_taken(pair: Pair) -> None:
-    unsent, session = pair.engines.other.engine._host.unsent, lib.pn_link_session(pair.sender)
+    session = lib.pn_link_session(pair.sender)
     send(pair, [bytes(1000)] * 50)
-    assert unsent.of(session) >= 50_000
+    assert pair.sending.waiting(address_of(session)) >= 50_000
     pair.move()
-    assert unsent.of(session) == 0
+    assert pair.sending.waiting(address_of(session)) == 0
 
 
 def test_messages_that_are_in_the_output_go_out_although_their_link_is_gone(pair: Pair) -> None:
     send(pair, made())
     lib.pn_transport_pending(pair.engines.other.engine._transport)  # now they are
-    pair.sending.forget(pair.sender)
+    pair.sending.forget(address_of(pair.sender))
     pair.move()
     assert pair.read()[1] == made()
 
 
 def test_parts_of_a_delivery_that_was_aborted_are_not_kept(pair: Pair) -> None:
-    loops, part = pair.sending, bytes(1000)
+    loops, part, link = pair.sending, bytes(1000), address_of(pair.sender)
     before = sys.getrefcount(part)
-    (begun,) = loops.begin(pair.sender, 1)
+    (begun,) = loops.begin(link, 1)
     for _ in range(2):  # the first one is in the output, and the second one in the engine, without credit
-        assert loops.send_part(pair.sender, part, 0, is_body=False, more=True, settled=False, most=MOST, room=1) == -1
+        assert loops.send_part(link, part, 0, False, True, False, MOST, 1) == -1  # noqa: FBT003 - C's
         lib.pn_link_flow(pair.receiver, -1000)
         pair.engines.other.engine.feed(pair.engines.one.engine.output())
-    loops.forget(as_delivery(begun))
+    loops.forget(begun)
     lib.pn_delivery_abort(as_delivery(begun))
     assert loops.part_bytes() == 2000
     pair.move()
@@ -159,7 +160,7 @@ def test_an_error_of_who_is_told_comes_out(pair: Pair, wrong: object) -> None:
         return wrong
 
     with pytest.raises((TypeError, RuntimeError)):
-        pair.sending.output(memoryview(bytearray(1000)), 1 << 3, on_frame)  # type: ignore[arg-type]
+        pair.sending.output(memoryview(bytearray(1000)), 1 << 3, on_frame)
 
 
 def test_messages_of_a_link_that_is_gone_are_not_kept(pair: Pair) -> None:
@@ -170,11 +171,11 @@ def test_messages_of_a_link_that_is_gone_are_not_kept(pair: Pair) -> None:
     send(pair, [message] * 10)
     lib.pn_link_detach(pair.sender)
     pair.move()
-    pair.sending.forget(pair.sender)
+    pair.sending.forget(address_of(pair.sender))
     pair.move()
     pair.sending.output(memoryview(bytearray(1)), 0, read_nothing)
     assert sys.getrefcount(message) == before
-    assert pair.sending.waiting(lib.pn_link_session(pair.sender)) == 0
+    assert pair.sending.waiting(address_of(lib.pn_link_session(pair.sender))) == 0
 
 
 def test_messages_are_let_go_with_their_connection() -> None:

@@ -119,7 +119,7 @@ class Served:
         """The bytes that have come of the current delivery of the link that was made last."""
         driver = self.receiving
         assert isinstance(driver, ReceivingDriver)
-        return driver._loops.current(driver.arrivals)[0] if driver.lives else 0
+        return driver.arrivals.current()[0] if driver.lives else 0
 
     @property
     def parts_left(self) -> int:

@@ -112,9 +112,10 @@ def test_a_link_waits_until_a_quarter_of_the_room_is_free() -> None:
     pair = Pair()
     engine = pair.engines.other.engine
     driver, most = engine.links.drivers[0], engine._host.session_bytes
-    pair.sending.send(pair.sender, range(3), [bytes(most // 4 - 100)] * 3, settled=False, most=most)
+    pair.most = most
+    pair.begin_to_send(range(3), [bytes(most // 4 - 100)] * 3)
     assert driver.room_bytes() > most // 4
-    pair.sending.send(pair.sender, range(3, 4), [bytes(400)], settled=False, most=most)
+    pair.begin_to_send(range(3, 4), [bytes(400)])
     assert driver.room_bytes() == 0
     assert not driver.has_room()
     pair.move()

@@ -60,7 +60,7 @@ def most_on_hand(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[int, int
             return
         if isinstance(frame, Transfer) and end.ledger.bound is not None:
             on_hand = end.ledger.bound.on_hand
-            waiting = self._loops.current(self.arrivals)[0] + int(lib.pn_session_incoming_bytes(self._session))
+            waiting = self.arrivals.current()[0] + int(lib.pn_session_incoming_bytes(self._session))
             seen[0] = max(seen[0], on_hand)
             seen[1] = max(seen[1], on_hand + waiting)
 

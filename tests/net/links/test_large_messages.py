@@ -168,7 +168,7 @@ def test_what_the_peer_settles_before_it_has_come_whole_is_not_sent_to_its_end()
     lib.pn_delivery_update(delivery, lib.PN_RELEASED)
     lib.pn_delivery_settle(delivery)
     assert isinstance(pair.receiving, ReceivingDriver)
-    pair.receiving._loops.drop(pair.receiving.arrivals, is_gone=True)
+    pair.receiving.arrivals.remove()
     pair.engines.run()
     assert pair.probe.items == [b"two"]
     assert source.outcomes == ["released", "done"]
