@@ -159,8 +159,9 @@ class IncomingFrames:
     def _feed_frames(self, view: memoryview, slow_frames: int) -> int:
         """Give the engine frames; return how many bytes are left for the next time."""
         at, told, slow, size = 0, 0, 0, len(view)
+        take: Callable[[Bytes, int, int], tuple[int, int]] = self._loops.take
         while not self._passes_all:
-            at, told = self._loops.take(view, at, self._most)
+            at, told = take(view, at, self._most)
             if told <= 0 or at + told > size:
                 self._passes_all = told < 0
                 break
@@ -202,7 +203,8 @@ class IncomingFrames:
 
     def take_rooms(self, came: int) -> bytes:
         """Take bytes that have been written into the rooms; return those that are still to be fed."""
-        return self._loops.take_rooms(came)
+        left: bytes = self._loops.take_rooms(came)
+        return left
 
     def push(self, data: Bytes) -> None:
         """See `ToEngine`."""

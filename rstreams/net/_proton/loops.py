@@ -40,7 +40,7 @@ def as_delivery(delivery: Delivery) -> Pointer:
     return pointer
 
 
-def address_of(pointer: Pointer) -> int:
+def address_of(pointer: Any) -> int:  # noqa: ANN401 - cffi's own
     """Return the address of something in the engine, by which the loops know it."""
     return int(_cast(_UINTPTR, pointer))
 

@@ -96,9 +96,9 @@ class OutgoingFrames:
         The pieces that are not read-only are valid until the next call.
         """
         if not (self.kept or self._asked or self._sessions_asked):
-            pieces, size = self._loops.output(self._room, self._told, self._on_frame)
-            self.is_full = size == BUFFER_BYTES
-            return pieces
+            output: tuple[list[memoryview], int] = self._loops.output(self._room, self._told, self._on_frame)
+            self.is_full = output[1] == BUFFER_BYTES
+            return output[0]
         size = min(len(self.kept), BUFFER_BYTES)
         self._room[:size] = self.kept[:size]
         del self.kept[:size]
@@ -113,7 +113,7 @@ class OutgoingFrames:
         """Add output of the engine behind `size` bytes in the room; return how many bytes are there then."""
         more, taken = self._loops.output(self._room[size:], self._told, self._on_frame)
         pieces += more
-        return size + taken
+        return size + int(taken)
 
     def flush(self) -> None:
         """Have the engine write its frames now."""

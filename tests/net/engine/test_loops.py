@@ -98,7 +98,7 @@ class Pair:
     def read(self, most: int = 1000, most_bytes: int = 0) -> tuple[Sequence[Any], list[bytes], bool]:
         *read, is_split = self.arrivals.read(most, most_bytes)
         assert not is_split
-        return tuple(read)  # type: ignore[return-value]
+        return tuple(read)
 
 
 @pytest.fixture

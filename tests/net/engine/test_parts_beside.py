@@ -123,7 +123,7 @@ class Served:
 
     @property
     def parts_left(self) -> int:
-        return self.engines.other.engine._host.loops.part_bytes()
+        return int(self.engines.other.engine._host.loops.part_bytes())
 
 
 @pytest.mark.slow
