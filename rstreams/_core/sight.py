@@ -71,7 +71,7 @@ class Blocked(Protocol):
         ...
 
     @property
-    def describes(self) -> str:
+    def label(self) -> str:
         """Its operator's name."""
         ...
 

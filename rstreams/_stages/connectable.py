@@ -116,7 +116,7 @@ class _Connection(Generic[T]):
     def cancel(self) -> None:
         """End the run; later subscribers wait for the next one."""
         run, door = self._run, self._door()
-        if run.finished or run.stopped:
+        if run.over:
             return
         run.refuse_other_threads("cancel()")
         if door is not None:

@@ -75,14 +75,12 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
 def _error(blocked: Blocked, waits_for: str, stands: str, streams: int) -> DemandDeadlock:
     live, kept, _ = blocked.numbers
     text = f"{blocked.stands}; {stands}"
-    return DemandDeadlock(
-        text, blocked=blocked.describes, waits_for=waits_for, live=live, concurrency=streams, kept=kept
-    )
+    return DemandDeadlock(text, blocked=blocked.label, waits_for=waits_for, live=live, concurrency=streams, kept=kept)
 
 
 def takes_too_few(blocked: Blocked, taker: str, streams: int) -> str:
     """Describe a stage whose streams all come from `blocked`, which has more of them than the stage takes at a time."""
-    name, part = blocked.describes, blocked.part_name
+    name, part = blocked.label, blocked.part_name
     return (
         f"its next {part} waits for {taker}(concurrency={streams}), all of whose streams wait for items of that "
         f"{name}: concurrency must be at least the number of live {part}s"

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
+from rstreams._stages.run_of_source import Phase
 from rstreams._stages.shared_run import Sharing
 from rstreams.abc import Publisher, Subscriber
 
@@ -38,9 +39,9 @@ class BegunByEnough(Watched, Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         require_subscriber(subscriber)
         run = self._run
-        if run is None or run.stopped or (self._again and run.finished):
+        if run is None or run.phase is Phase.STOPPED or (self._again and run.over):
             run = self._run = self._make_run()
-            run.on_deserted, run.needs = run.stop, self._subscribers
+            run.stops_when_deserted, run.needs = True, self._subscribers
         self._begins(run.join(subscriber))
         if len(run.members) >= self._subscribers:
             run.connect(self._source)

@@ -242,7 +242,7 @@ class Inputs(TurningStage[Any, R]):
         kept = " and ".join(str(len(i.queue)) for i in self.inputs)
         text = (
             f"{self.label}(prefetch={self._prefetch}) keeps {kept} items of its {len(self.inputs)} sources, and "
-            f"the items it lacks must come from that {blocked.describes}: one of the two must be able to keep more"
+            f"the items it lacks must come from that {blocked.label}: one of the two must be able to keep more"
         )
         return text, len(self.inputs)
 

@@ -32,6 +32,7 @@ from rstreams._core.claims import DONE, NO_HOLD, Claims, EachHold, Ending
 from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._core.run import Run
+from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.intake import AHEAD_S, Intake
 from rstreams._stages.stage import KeepingStage
@@ -289,8 +290,8 @@ class Jobs(KeepingStage[T, R], EachHold):
     def _kept_items(self) -> int:
         return len(self._jobs) + len(self._intake.items)
 
-    def _moves(self) -> bool:
-        return bool(self._jobs or self._intake.items)
+    def waits_to(self, way: Way) -> Waits:
+        return None if self._jobs or self._intake.items else super().waits_to(way)
 
     def settle(self, epoch: int, places: Sequence[Hold], how: Ending) -> None:
         """End the holds of an item; see `Settles`."""

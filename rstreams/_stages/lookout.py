@@ -7,7 +7,6 @@ from typing import Final, Protocol
 from rstreams._core.sight import Blocked
 from rstreams._stages.deadlock import find_deadlock
 from rstreams.abc import Cancellable, Scheduler
-from rstreams.errors import DemandDeadlock
 
 # The time until a stage that stays blocked looks again, at first and in the long run.
 LOOK_AGAIN_S: Final = 0.01
@@ -25,8 +24,8 @@ class CanBlock(Blocked, Protocol):
         """Tell whether it may keep no more items, and therefore requests none."""
         ...
 
-    def is_dead(self, deadlock: DemandDeadlock) -> None:
-        """End all of it."""
+    def disconnect(self, error: BaseException) -> None:
+        """End all of it with an error."""
         ...
 
 
@@ -69,7 +68,7 @@ class Lookout:
             return
         deadlock = find_deadlock(stage, quiet=scheduler.now() - self._began >= LINK_ENDS_S)
         if deadlock is not None:
-            stage.is_dead(deadlock)
+            stage.disconnect(deadlock)
         else:
             self._check = scheduler.call_later(self._again_s, self._look)
             self._again_s = min(self._again_s * 2, LOOK_AGAIN_AT_MOST_S)

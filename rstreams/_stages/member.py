@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rstreams._core.claims import Claims
 from rstreams._core.demand import add_demand, demand_error
 from rstreams._core.scheduler import current_scheduler
-from rstreams._core.sight import SEND, Scannable, Waits, Way
+from rstreams._core.sight import ASK, SEND, Scannable, Waits, Way
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Scheduler, Subscriber, Subscription
 
@@ -42,8 +42,12 @@ class MembersRun(Protocol):
         """Return the subscriptions that the items come from."""
         ...
 
-    def waits_to_serve(self, member: Any) -> Waits:  # noqa: ANN401 - each run has members of its own kind
-        """Return the events that must happen before a member gets something."""
+    def rests(self) -> bool:
+        """Tell whether the source is being read, and nothing is being done now or in the next turn."""
+        ...
+
+    def wants(self, member: Any) -> bool:  # noqa: ANN401 - each run has members of its own kind
+        """Tell whether a member has requested something that it has not got."""
         ...
 
     def hold(self) -> Hold:
@@ -54,13 +58,19 @@ class MembersRun(Protocol):
         """Serve the members."""
         ...
 
-    def leave(self, member: Any) -> None:  # noqa: ANN401 - likewise
-        """Take out a member that has cancelled."""
+    def leave(self, *members: Any) -> None:  # noqa: ANN401 - likewise
+        """Take out members that have cancelled."""
         ...
 
     def refuse(self, member: Any, error: BaseException) -> None:  # noqa: ANN401 - likewise
         """Handle an exception raised by a member's subscriber."""
         ...
+
+
+def require_thread_of(members: Sequence[Member[Any]], call: str) -> None:
+    """Refuse a call from another thread than that of the subscribers, because they would be called in it."""
+    if members and get_ident() != members[0].thread:
+        refuse_thread(call, members[0].thread)
 
 
 class Member(Scannable, Generic[T]):
@@ -155,7 +165,10 @@ class Member(Scannable, Generic[T]):
 
     def waits_to(self, way: Way) -> Waits:
         """Return the events that must happen before it sends its subscriber something."""
-        return self._run.waits_to_serve(self) if way == SEND else None
+        run = self._run
+        if way != SEND or self.ended or not run.rests():
+            return None
+        return [*((SEND, each) for each in run.upstreams()), (ASK, run if run.wants(self) else self.subscriber)]
 
     # the run calls this
 

@@ -312,7 +312,8 @@ class Merging(TurningStage[T, R]):
         """Note that an inner stream has failed: the stream fails at once, when its turn has come, or at its end."""
         if inner not in self._active:
             return
-        if self._waits(error) or self._is_of_several(inner, error):
+        waits = self._delay_errors or error is super().failure  # the outer source's error waits for all inner streams
+        if waits or self._is_of_several(inner, error):
             note_error(self._errors, error)
             if not inner.queue:
                 self.finish(inner)
@@ -326,7 +327,3 @@ class Merging(TurningStage[T, R]):
             del self._active[inner]
             inner.outer.fail(error)
             self._fail(error)
-
-    def _waits(self, error: BaseException) -> bool:
-        """Tell whether an error waits for the other streams: it is to be delayed, or the outer source's as well."""
-        return self._delay_errors or error is super().failure

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._core.demand import SLICE
+from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
 from rstreams._stages.arbiter import Arbiter
@@ -87,8 +88,8 @@ class Resubscribing(Arbiter[T]):
         if not looping and self._due and self._next_turn is None:
             self._take_turn()
 
-    def _moves(self) -> bool:
-        return self._looping or self._next_turn is not None
+    def waits_to(self, way: Way) -> Waits:
+        return None if self._looping or self._next_turn is not None else super().waits_to(way)
 
     def _again(self, delay_s: float = 0.0) -> None:
         """Subscribe to the source again, after `delay_s` seconds."""

@@ -7,8 +7,9 @@ But subscribers whose scope has ended have left, also if they have not cancelled
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
+from typing import Protocol
+from weakref import ref
 
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.threads import get_ident, refuse_thread
@@ -18,31 +19,31 @@ from rstreams.errors import RStreamsError
 _logger = logging.getLogger("rstreams")
 
 
+class HasTasks(Protocol):
+    """A run with tasks."""
+
+    def task_failed(self, error: BaseException) -> bool:
+        """End with an error that has left a task or a timer; return whether a subscriber has been told."""
+        ...
+
+    def leave_with(self, scope: Scheduler) -> None:
+        """Take out all subscribers of a scope that ends."""
+        ...
+
+
 class RunTasks:
     """Where the tasks and timers of one shared run live.
-
-    Args:
-        failed: Called with an error that has left a task or a timer, to end the run with it. Returns whether a
-            subscriber has been told.
-        leave: Called with a scope that ends; all subscribers of that scope leave.
-        a_scope: Returns the scope of a subscriber, or of the one that has left last.
 
     Attributes:
         scheduler: Their scheduler; None while nobody has subscribed in a scope.
     """
 
-    __slots__ = ("_a_scope", "_end_run", "_endings", "_leave", "_thread", "scheduler")
+    __slots__ = ("_endings", "_last_scope", "_run", "_thread", "scheduler")
 
-    def __init__(
-        self,
-        failed: Callable[[BaseException], bool],
-        leave: Callable[[Scheduler], None],
-        a_scope: Callable[[], Scheduler | None],
-    ) -> None:
-        self._end_run = failed
-        self._leave = leave
-        self._a_scope = a_scope
+    def __init__(self, run: HasTasks) -> None:
+        self._run = run
         self._endings: dict[Scheduler, Cancellable] = {}  # of the scopes of the subscribers
+        self._last_scope: ref[Scheduler] | None = None  # of the subscriber that has left last
         self._thread = 0  # of the scheduler
         self.scheduler: RunScheduler | None = None
 
@@ -66,10 +67,11 @@ class RunTasks:
     def watch(self, scope: Scheduler | None) -> None:
         """Have the subscribers of `scope` leave when it ends."""
         if scope is not None and scope not in self._endings:
-            self._endings[scope] = scope.at_end(partial(self._leave, scope))
+            self._endings[scope] = scope.at_end(partial(self._scope_ended, scope))
 
     def forget(self, scope: Scheduler | None) -> None:
-        """Note that no subscriber of `scope` is left."""
+        """Note that the last subscriber of `scope` has left."""
+        self._last_scope = None if scope is None else ref(scope)
         if scope in self._endings:
             self._endings.pop(scope).cancel()
 
@@ -78,17 +80,28 @@ class RunTasks:
         while self._endings:
             self._endings.popitem()[1].cancel()
 
-    def end(self, last: Scheduler | None) -> None:
+    def a_scope(self) -> Scheduler | None:
+        """Return the scope of a subscriber, or of the one that has left last."""
+        last = None if self._last_scope is None else self._last_scope()
+        return next(iter(self._endings), last)
+
+    def end(self, last: Scheduler | None = None) -> None:
         """Cancel what is left; the scope of the subscriber that was there last waits for it."""
         if self.scheduler is not None:
-            self.scheduler.end(last)
+            self.scheduler.end(self.a_scope() if last is None else last)
+
+    def _scope_ended(self, scope: Scheduler) -> None:
+        self._endings.pop(scope, None)
+        self._run.leave_with(scope)
 
     def _failed(self, error: BaseException) -> None:
         """Tell the subscribers of an error; if there are none, or it is an interrupt, end a scope with it."""
-        scope = self._a_scope()
+        scope = self.a_scope()
         cancelled = not isinstance(error, (Exception, KeyboardInterrupt, SystemExit))
         try:
-            heard = self._end_run(RStreamsError("the tasks of a shared run were cancelled") if cancelled else error)
+            heard = self._run.task_failed(
+                RStreamsError("the tasks of a shared run were cancelled") if cancelled else error
+            )
         except Exception:  # a subscriber raised; nothing may leave a task of the run
             _logger.exception("a subscriber of a shared stream raised at its end")
             return

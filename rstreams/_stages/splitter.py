@@ -40,7 +40,6 @@ from rstreams._stages.part import Entry, Part, Shared, too_late
 from rstreams._stages.run_tasks import RunTasks
 from rstreams._stages.stage import Stage, window_of
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
-from rstreams.errors import DemandDeadlock
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -86,7 +85,7 @@ class Splitting(Stage[T, P]):
         self._unsent: deque[tuple[Part[T], P]] = deque()  # not requested yet; each has an item
         self._undecided: list[Hold] = []
         self.scope: Scheduler | None = current_scheduler.get(None)  # of the stream of parts
-        self._tasks = RunTasks(self._task_failed, self._leave_with, self._a_scope)
+        self._tasks = RunTasks(self)
         self._tasks.open()
         self.scheduler: Scheduler | None = self._tasks.scheduler  # of the run
         self._later: Cancellable | None = None
@@ -333,11 +332,6 @@ class Splitting(Stage[T, P]):
     # called by `explain` and the search for a deadlock, see `_core.sight`
 
     @property
-    def describes(self) -> str:
-        """Its name, for the text of a `DemandDeadlock`."""
-        return self.label
-
-    @property
     def numbers(self) -> tuple[int, int, int]:
         """The number of live parts, of items kept, and the limit for these."""
         return len(self._parts), self._kept, self._bound
@@ -347,7 +341,7 @@ class Splitting(Stage[T, P]):
         """The numbers as text."""
         live, kept, bound = self.numbers
         return (
-            f"{self.describes} has {live} live {self.part_name}s and keeps {kept} items for {self.part_name}s that are "
+            f"{self.label} has {live} live {self.part_name}s and keeps {kept} items for {self.part_name}s that are "
             f"not read, the most it may keep (prefetch={bound})"
         )
 
@@ -356,9 +350,9 @@ class Splitting(Stage[T, P]):
         """Tell whether it may keep no more items, and therefore requests none."""
         return not self._over and self._kept == self._bound
 
-    def is_dead(self, deadlock: DemandDeadlock) -> None:
-        """End all of it."""
-        self._fail(deadlock)
+    def disconnect(self, error: BaseException) -> None:
+        """End all of it with an error."""
+        self._fail(error)
 
     def waits_to(self, way: Way) -> Waits:
         """Return the events that must happen first."""
@@ -470,7 +464,7 @@ class Splitting(Stage[T, P]):
         taken = (part.scheduler for part in self._parts if part.taken) if self._ended else iter(())
         return next(taken, self.scope)
 
-    def _leave_with(self, scope: Scheduler) -> None:
+    def leave_with(self, scope: Scheduler) -> None:
         """Take out all subscribers of a scope that ends."""
         for part in tuple(self._parts):
             if part.taken and part.scheduler is scope:
@@ -478,7 +472,8 @@ class Splitting(Stage[T, P]):
         if scope is self.scope:
             self.cancel()
 
-    def _task_failed(self, error: BaseException) -> bool:
+    def task_failed(self, error: BaseException) -> bool:
+        """End all streams with the error of a task; return whether a subscriber has been told."""
         if self._over:
             return False
         self._fail(error)

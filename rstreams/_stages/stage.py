@@ -171,7 +171,7 @@ class Stage(Scannable, Generic[T, R]):
 
     def waits_to(self, way: Way) -> Waits:
         """Return the events that must happen first, if the stage only reacts."""
-        if not self.only_reacts or self._moves():
+        if not self.only_reacts:
             return None
         return [(SEND, self._upstream), (ASK, self)] if way == SEND else [(way, self._downstream)]
 
@@ -183,12 +183,6 @@ class Stage(Scannable, Generic[T, R]):
 
     def _let_go(self) -> None:
         """Release kept items, because they will not be emitted; called at most once."""
-
-    # written by an operator that only reacts but may be in the middle of something
-
-    def _moves(self) -> bool:
-        """Return whether the stage is doing something now, or will without a further signal."""
-        return False
 
     # written by an operator that does not emit one item for each
 
@@ -220,19 +214,6 @@ class Stage(Scannable, Generic[T, R]):
         else:
             self._upstream.hold().fail(error)
             self._fail(error)
-
-    def _has_window(self, subscription: Subscription, need: int, what: str) -> bool:
-        """Tell whether `need` items of `subscription` can be held at once; if not, end it with a `ConfigError`."""
-        return self._accepts_source(subscription, too_small_window(subscription, need, what))
-
-    def _accepts_source(self, subscription: Subscription, error: ConfigError | None) -> bool:
-        """Tell whether `subscription` can begin; if there is an `error`, end it with that."""
-        if self._ended or self._upstream is not ENDED or error is None:
-            return True
-        self._ended = True
-        subscription.cancel()
-        subscribe_failed(self._downstream, error)
-        return False
 
     def _accepts(self, n: int) -> bool:
         """Tell whether `n` is a valid demand, and count it; if not, end the stream with `DemandError` (3.9)."""
@@ -339,7 +320,16 @@ class KeepingStage(Stage[T, R]):
         """Return the number of kept items, each item of the source counted once."""
         return 0
 
-    # the operator calls this
+    # the operator calls these
+
+    def _accepts_source(self, subscription: Subscription, error: ConfigError | None) -> bool:
+        """Tell whether `subscription` can begin; if there is an `error`, end it with that."""
+        if self._ended or self._upstream is not ENDED or error is None:
+            return True
+        self._ended = True
+        subscription.cancel()
+        subscribe_failed(self._downstream, error)
+        return False
 
     def _held(self, hold: Hold) -> Hold:
         """Return `hold`, for an item of a list; made loose if the number of items that can be held is unknown.

@@ -68,7 +68,7 @@ class _Cache(Log[T]):
         self._holding = ack == "on_emit"
 
     def on_next(self, item: T) -> None:
-        if self._head != self._max_items or self.finished:
+        if self.head != self._max_items or self.over:
             super().on_next(item)
             return
         self._upstream.hold().release()  # no subscriber has seen it

@@ -73,7 +73,7 @@ class _Distributing(Routing[T, RoutedMember[T]]):
         return len(self._kept)
 
     def on_next(self, item: T) -> None:
-        if self.stopped or self.finished:
+        if self.over:
             return
         self._outstanding -= 1
         member = None if self._busy or self._kept or self._next_turn is not None else self._keenest()

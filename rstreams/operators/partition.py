@@ -96,7 +96,7 @@ class _Partitioning(Routing[T, _Part[T]]):
             self._parts[number] = part = self._member(subscriber)
             self.admit(part)
             if None not in self._parts and self.members:
-                self.on_deserted = self.stop
+                self.stops_when_deserted = True
                 self.connect(source)
             return part
 
@@ -112,7 +112,7 @@ class _Partitioning(Routing[T, _Part[T]]):
         return len(member.kept)
 
     def on_next(self, item: T) -> None:
-        if self.stopped or self.finished:
+        if self.over:
             return
         self._outstanding -= 1
         try:
@@ -160,12 +160,12 @@ class _Partitioning(Routing[T, _Part[T]]):
 
     @property
     def blocked(self) -> bool:
-        return not self._outstanding and self._rests() and self._is_full() and any(part.limit for part in self.members)
+        return not self._outstanding and self.rests() and self._is_full() and any(part.limit for part in self.members)
 
     def _is_full(self) -> bool:
         return any(len(part.kept) >= self._window for part in self.members)
 
-    def _holding_up(self) -> Sequence[_Part[T]]:
+    def holding_up(self) -> Sequence[_Part[T]]:
         if self._outstanding or not self._is_full():
             return self.members
         return [part for part in self.members if len(part.kept) >= self._window]

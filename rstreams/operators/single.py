@@ -8,7 +8,7 @@ from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import add_demand
 from rstreams._core.subscription import ENDED
 from rstreams._stages.required_item import required
-from rstreams._stages.stage import KeepingStage, Lifted
+from rstreams._stages.stage import KeepingStage, Lifted, too_small_window
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import TooManyItems
 
@@ -53,7 +53,7 @@ class _Single(KeepingStage[T, T]):
         self._kept: list[tuple[T, Claims]] = []
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if self._has_window(subscription, 2, "single()"):
+        if self._accepts_source(subscription, too_small_window(subscription, 2, "single()")):
             super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:

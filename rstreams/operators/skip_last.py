@@ -8,7 +8,7 @@ from typing import TypeVar
 from rstreams._checks.numbers import require_count
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand
-from rstreams._stages.stage import KeepingStage, Lifted
+from rstreams._stages.stage import KeepingStage, Lifted, too_small_window
 from rstreams.abc import Publisher, Subscriber, Subscription
 
 T = TypeVar("T")
@@ -55,7 +55,8 @@ class _SkipLast(KeepingStage[T, T]):
         self._kept: deque[tuple[T, Claims]] = deque()
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if self._has_window(subscription, self._count + 1, f"skip_last(count={self._count})"):
+        error = too_small_window(subscription, self._count + 1, f"skip_last(count={self._count})")
+        if self._accepts_source(subscription, error):
             super().on_subscribe(subscription)
 
     def on_next(self, item: T) -> None:

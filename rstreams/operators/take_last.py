@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
 from rstreams._core.demand import UNBOUNDED
-from rstreams._stages.stage import Lifted
+from rstreams._stages.stage import Lifted, too_small_window
 from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber, Subscription
 
@@ -54,7 +54,8 @@ class _TakeLast(WaitingItems[T]):
         self._shut = True
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        if self._has_window(subscription, self._count + 1, f"take_last(count={self._count})"):
+        error = too_small_window(subscription, self._count + 1, f"take_last(count={self._count})")
+        if self._accepts_source(subscription, error):
             super().on_subscribe(subscription)
 
     def on_complete(self) -> None:

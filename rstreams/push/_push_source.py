@@ -21,6 +21,7 @@ from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import checked_error
 from rstreams._stages.log import Log, Reader
+from rstreams._stages.member import require_thread_of
 from rstreams.abc import Event, Subscriber
 from rstreams.push.emit_result import EmitResult
 
@@ -51,21 +52,21 @@ class PushLog(Log[T]):
     @property
     def goes_straight(self) -> bool:
         """Whether the next item goes straight to all subscribers: they have got all items, and have demand."""
-        return self._head < self._stop and not self._busy and not self._due  # due: a change has not been handled yet
+        return self.head < self._stop and not self._busy and not self._due  # due: a change has not been handled yet
 
     def room(self) -> int:
         """Return how many items can be taken now."""
         if self.members:
             return min(map(self._room_of, self.members))
-        return self._capacity - (self._head - self._start()) if self._waits else UNBOUNDED
+        if not self._waits:
+            return UNBOUNDED
+        first = self._items.first
+        return self._capacity if first is None else self._capacity - (self.head - first.index)
 
     def _room_of(self, member: Reader[T]) -> int:
         if member.at is not None:
-            return self._capacity - (self._head - member.at.index)
-        return UNBOUNDED if member.limit == UNBOUNDED else min(member.limit - self._head + self._capacity, UNBOUNDED)
-
-    def _is_over(self) -> bool:
-        return True  # no other subscriber is harmed if the sender gets the last one's error
+            return self._capacity - (self.head - member.at.index)
+        return UNBOUNDED if member.limit == UNBOUNDED else min(member.limit - self.head + self._capacity, UNBOUNDED)
 
     def _ask(self) -> None:
         super()._ask()
@@ -109,7 +110,7 @@ class Pushed(Watched, Generic[T]):
             goes out when all subscribers have got the one before.
         """
         log = self._log
-        log.require_own_thread("emit()")
+        require_thread_of(log.members, "emit()")
         if not log.goes_straight:
             refusal = self._refusal()
             if refusal is not None:
@@ -154,8 +155,8 @@ class Pushed(Watched, Generic[T]):
         return self._finish("fail()", lambda: self._log.on_error(checked))
 
     def _finish(self, call: str, end: Callable[[], None]) -> EmitResult:
-        self._log.require_own_thread(call)
-        if self._log.finished:
+        require_thread_of(self._log.members, call)
+        if self._log.over:
             return EmitResult.TERMINATED
         end()
         self._wake()
@@ -163,7 +164,7 @@ class Pushed(Watched, Generic[T]):
 
     def _refusal(self) -> EmitResult | None:
         """Return the answer of a source that takes no more items; None if it takes some."""
-        return EmitResult.TERMINATED if self._log.finished else None
+        return EmitResult.TERMINATED if self._log.over else None
 
     def _changed(self) -> None:
         """Call `on_demand`, and wake the first sender, if there is room."""

@@ -9,7 +9,7 @@ from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import take_demand
 from rstreams._core.sight import Counts, Watched
 from rstreams._core.subscription import checked_error
-from rstreams._stages.member import Member
+from rstreams._stages.member import Member, require_thread_of
 from rstreams._stages.shared_run import Sharing
 from rstreams.abc import Subscriber
 from rstreams.push.emit_result import EmitResult
@@ -66,16 +66,16 @@ class Latest(Watched, Generic[T]):
             others, the error is logged, and they go on. `SpecViolation` in another thread than the subscribers'.
         Context: The thread of the subscribers' run; never blocks. It may be called inside some `on_next`.
         """
-        self._run.require_own_thread("emit()")
-        if self._run.finished:
+        require_thread_of(self._run.members, "emit()")
+        if self._run.over:
             return EmitResult.TERMINATED
         self._run.on_next(item)
         return EmitResult.OK
 
     def complete(self) -> EmitResult:
         """End the stream, behind the current value."""
-        self._run.require_own_thread("complete()")
-        if self._run.finished:
+        require_thread_of(self._run.members, "complete()")
+        if self._run.over:
             return EmitResult.TERMINATED
         self._run.on_complete()
         return EmitResult.OK
@@ -83,8 +83,8 @@ class Latest(Watched, Generic[T]):
     def fail(self, error: BaseException) -> EmitResult:
         """End the stream with `error`, behind the current value."""
         checked = checked_error(error)
-        self._run.require_own_thread("fail()")
-        if self._run.finished:
+        require_thread_of(self._run.members, "fail()")
+        if self._run.over:
             return EmitResult.TERMINATED
         self._run.on_error(checked)
         return EmitResult.OK
@@ -142,6 +142,3 @@ class _LatestRun(Sharing[T, _Follower[T]]):
 
     def _ask(self) -> None:
         """Do nothing: there is no source."""
-
-    def _is_over(self) -> bool:
-        return True

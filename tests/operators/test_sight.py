@@ -13,6 +13,7 @@ import pytest
 import rstreams
 from rstreams import Stream, operators
 from rstreams._core.sight import Scannable
+from rstreams._stages.resubscription import Resubscribing
 from rstreams._stages.shared_run import Sharing
 from rstreams._stages.stage import Stage
 from rstreams.errors import DemandDeadlock, RStreamsError
@@ -52,7 +53,7 @@ def _stages(operator: str) -> list[type[Any]]:
 
 def _answers(stage: type[Any]) -> bool:
     defined = next(base for base in stage.__mro__ if "waits_to" in vars(base))
-    return getattr(stage, "only_reacts", False) or defined not in {Stage, Scannable}
+    return getattr(stage, "only_reacts", False) or defined not in {Stage, Scannable, Resubscribing}
 
 
 def test_every_operator_says_what_it_waits_for_or_why_not() -> None:
