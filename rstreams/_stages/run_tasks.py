@@ -77,8 +77,8 @@ class RunTasks:
 
     def forget_all(self) -> None:
         """Note that no subscriber is left."""
-        while self._endings:
-            self._endings.popitem()[1].cancel()
+        for scope in reversed(tuple(self._endings)):
+            self.forget(scope)
 
     def a_scope(self) -> Scheduler | None:
         """Return the scope of a subscriber, or of the one that has left last."""

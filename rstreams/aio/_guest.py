@@ -239,14 +239,14 @@ class _GuestCall(Generic[T]):
             await self._waiter
         except asyncio.CancelledError as interrupt:
             self.cancel()
-            await self._through()
+            await self.through()
             if self._error is not None:
                 raise self._error from None
             raise interrupt from None
 
     async def result(self) -> T:
         """Wait for the end of the function, and return what it returned."""
-        interrupt = await self._through()
+        interrupt = await self.through()
         if self._error is not None:
             raise self._error
         if interrupt is not None:
@@ -255,7 +255,8 @@ class _GuestCall(Generic[T]):
             raise asyncio.CancelledError
         return self._values[0]
 
-    async def _through(self) -> asyncio.CancelledError | None:
+    async def through(self) -> asyncio.CancelledError | None:
+        """Wait for the end of the call; return the cancellation that came meanwhile, if any."""
         interrupt = None
         while not self.over:
             self._waiter = asyncio.get_running_loop().create_future()
@@ -324,7 +325,7 @@ def _tell_failure(scope: Scope, call: _GuestCall[Any]) -> None:
 
 async def _outcome(call: _GuestCall[Any], error: BaseException) -> None:
     """Wait until a held manager has been left because of `error`; raise what it raised instead of that."""
-    interrupt = await call._through()  # noqa: SLF001 - a part of it
+    interrupt = await call.through()
     if call.error is not None and call.error is not error:
         raise call.error
     if interrupt is not None and not isinstance(error, asyncio.CancelledError):

@@ -72,15 +72,11 @@ class Turns:
     Args:
         loop: The loop; `schedule` is given to trio as `run_sync_soon_not_threadsafe`.
         on_done: Called when the run has ended.
-        threadless: Whether to do without trio's thread, where that can be done.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_done: Callable[[Any], object], *, threadless: bool = True
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_done: Callable[[Any], object]) -> None:
         self._loop = loop
         self._on_done = on_done
-        self._threadless = threadless
         self._begun = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiting = False
@@ -92,7 +88,7 @@ class Turns:
         """Have trio's next step called soon; take over the steps at the first call, if that can be done."""
         if not self._begun:
             self._begun = True
-            if self._threadless and self._take_over(step):
+            if self._take_over(step):
                 self._loop.call_soon(self._step)
                 return
         self._loop.call_soon(step)

@@ -1,4 +1,4 @@
-"""The places where handlers of an owner are at work: none of them can wait for the end of all of them."""
+"""The tasks and threads in which handlers of an owner are at work: none of them can wait for the end of all."""
 
 from __future__ import annotations
 
@@ -19,36 +19,39 @@ class AtWork:
     Args:
         also: Those of a larger owner, which has this one's handlers, too.
 
+    Attributes:
+        workers: The tasks and threads.
+
     Context: Any thread.
     """
 
-    __slots__ = ("_also", "_places")
+    __slots__ = ("_also", "workers")
 
     def __init__(self, also: AtWork | None = None) -> None:
         self._also = also
-        self._places: set[object] = set()
+        self.workers: set[object] = set()
 
     @contextmanager
     def here(self) -> Iterator[None]:
         """Be at work in this task, or in this thread if there is no task, during the block."""
-        place = _place()
+        worker = _this_worker()
         owners = [self] if self._also is None else [self, self._also]
         for owner in owners:
-            owner._places.add(place)  # noqa: SLF001 - of the same class
+            owner.workers.add(worker)
         try:
             yield
         finally:
             for owner in owners:
-                owner._places.discard(place)  # noqa: SLF001
+                owner.workers.discard(worker)
 
     def refuse(self, call: str, whose: str) -> None:
-        """Raise `RuntimeError` if this is one of the places.
+        """Raise `RuntimeError` if this is one of the tasks or threads.
 
         Args:
             call: The call that would wait, as the user wrote it.
             whose: The owner of the handlers.
         """
-        if self._places and _place() in self._places:
+        if self.workers and _this_worker() in self.workers:
             _refuse(call, whose)
 
 
@@ -60,7 +63,7 @@ def _refuse(call: str, whose: str) -> NoReturn:
     raise RuntimeError(msg)
 
 
-def _place() -> object:
+def _this_worker() -> object:
     if trio.lowlevel.in_trio_task():
         return trio.lowlevel.current_task()
     if in_asyncio():

@@ -154,10 +154,10 @@ class Portal:
         try:
             yield
         except BaseException:
-            self._cancel(call)
+            self.cancel(call)
             raise
 
-    def _cancel(self, call: _Call[Any]) -> None:
+    def cancel(self, call: _Call[Any]) -> None:
         """Cancel `call` and wait for its end; a call that has not begun never begins."""
         with self._lock:
             self._not_begun.discard(call)
@@ -183,7 +183,7 @@ class Started(Generic[T]):
 
         Context: Any thread but the trio run's own; blocks it.
         """
-        self._portal._cancel(self._call)  # noqa: SLF001 - a part of the portal
+        self._portal.cancel(self._call)
         if not self.future.done():  # it was never begun
             self.future.cancel()
             self.future.set_running_or_notify_cancel()

@@ -7,8 +7,6 @@ One task works the timers off. One task for each timer would be shorter code. Bu
 moment in random order, and a stage that delays items must not change their order.
 """
 
-# ruff: noqa: SLF001 - the schedulers of runs that are within each other work closely together
-
 from __future__ import annotations
 
 import math
@@ -196,10 +194,23 @@ class TrioRunScheduler(_TasksInTrio):
         ending: _Owned = {**_living(self._adopted), **dict.fromkeys(self._tasks, self)}
         self._adopted = {}
         if isinstance(last, TrioRunScheduler):  # it has no end of its own: what ends it waits
-            last._adopted = {**_living(last._adopted), **ending}
+            last.adopt(ending)
         elif ending and last is not None:
             with suppress(RuntimeError):  # that scope has ended: nobody waits
                 last.start(partial(_wait_for, ending))
+
+    def adopt(self, ending: _Owned) -> None:
+        """Have the end of this run wait for tasks that are ending."""
+        self._adopted = {**_living(self._adopted), **ending}
+
+    def has(self, task: trio.lowlevel.Task) -> bool:
+        """Tell whether a task of this run has not ended."""
+        return task in self._tasks
+
+    async def wait_for(self, task: trio.lowlevel.Task) -> None:
+        """Wait until a task of this run has ended."""
+        while task in self._tasks:
+            await self._ended.park()
 
     def _spawn(self, function: Callable[[], Awaitable[None]], name: object) -> None:
         scope = trio.CancelScope()
@@ -237,7 +248,7 @@ _Owned: TypeAlias = dict[trio.lowlevel.Task, TrioRunScheduler]
 
 
 def _living(tasks: _Owned) -> _Owned:
-    return {task: owner for task, owner in tasks.items() if task in owner._tasks}
+    return {task: owner for task, owner in tasks.items() if owner.has(task)}
 
 
 async def _wait_for(tasks: _Owned) -> None:
@@ -248,8 +259,7 @@ async def _wait_for(tasks: _Owned) -> None:
         tasks.pop(around, None)
     with trio.CancelScope(shield=True):
         for task, owner in tasks.items():
-            while task in owner._tasks:
-                await owner._ended.park()
+            await owner.wait_for(task)
 
 
 async def _raise(error: Exception) -> None:

@@ -59,6 +59,17 @@ async def test_a_scope_without_subscribers_is_not_told() -> None:
     tasks.end()
 
 
+async def test_when_all_have_left_the_first_scope_is_known() -> None:
+    tasks = RunTasks(Run())
+    async with Scope() as outer, Scope() as inner:
+        tasks.open()
+        tasks.watch(outer.scheduler)
+        tasks.watch(inner.scheduler)
+        tasks.forget_all()
+        assert tasks.a_scope() is outer.scheduler
+    tasks.end()
+
+
 async def test_the_error_of_a_task_is_the_run_s() -> None:
     run, error = Run(), ValueError("x")
     tasks = RunTasks(run)
