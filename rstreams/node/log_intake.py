@@ -178,5 +178,5 @@ class _LogProducer(Producer):
         """Give back the credit of messages that were not appended."""
         self._subscription.request(messages)
 
-    def _take(self, run: Sequence[bytes]) -> None:
+    def take(self, run: Sequence[bytes]) -> None:
         self._intake.receive(self, run)

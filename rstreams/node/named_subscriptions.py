@@ -25,10 +25,7 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from rstreams import _machine
-from rstreams._core.claims import DONE, NO_HOLD, Ending, Settles
-from rstreams._core.demand import add_demand
-from rstreams._core.run import Run
-from rstreams.abc import Hold, Subscriber
+from rstreams.abc import Subscriber
 from rstreams.errors import Condition, DeliveryFailed, LinkDetached, ProtocolError
 from rstreams.net.management import NamedSubscriptionInfo
 from rstreams.node.address import LinkRequest, NodeServices, SubscribedEnd, SubscriptionOwner, Supply
@@ -94,15 +91,15 @@ class Filling(Protocol):
         ...
 
 
-class NamedBacklog(Queue):
+class SubscriptionQueue(Queue):
     """The messages of one named subscription that its subscriber has not settled; its links empty it by turns."""
 
     kind = "subscription of a multicast"
     told_as = "a subscription of multicast"
 
 
-class NamedSubscription(Settles):
-    """One named subscription: it passes the messages of its multicast to its backlog, as far as that asks for them.
+class NamedSubscription(Producer):
+    """One named subscription. It is the producer of its backlog: it passes on the messages of its multicast.
 
     Args:
         multicast: The multicast.
@@ -139,17 +136,16 @@ class NamedSubscription(Settles):
         else:
             limits = Limits(options.items, options.size)
             self._storage = DiskStorage(partition, limits, sync_s=options.sync_s, on_room=self._on_room)
-        self.backlog = NamedBacklog(multicast.name, self._storage, options.when_full, policy=OneAfterTheOther)
+        self.backlog = SubscriptionQueue(multicast.name, self._storage, options.when_full, policy=OneAfterTheOther)
         self._drops: WhenFull = options.when_full
         self._multicast = multicast
-        self._end = end
+        self._end_for_good = end
         self._link: SubscribedEnd | None = None
-        self._demand = 0
         self._waiting: list[bytes] = []
         self._flowing = False
-        window = self._storage.room.first_window
-        self._producer = Producer(self.backlog.intake, window, self._storage.seen)  # what comes again is not stored
-        self._producer.on_subscribe(self)
+        places = self._storage.room
+        super().__init__(self.backlog.intake, places.first_window, self._storage.seen)  # what comes again is not stored
+        places.join(self)
 
     # the links that have it
 
@@ -172,7 +168,7 @@ class NamedSubscription(Settles):
             return
         self._give_to(None)
         if for_good:
-            self._end(end.answer)
+            self._end_for_good(end.answer)
         else:
             self._on_room()  # messages that waited for room are dropped now
 
@@ -232,7 +228,7 @@ class NamedSubscription(Settles):
     @property
     def room(self) -> int:
         """How many more messages the publishers may send because of this subscription."""
-        room: float = self._demand
+        room: float = self.outstanding
         if self._blocks:
             places = self._storage.room
             room = min(room, max(0, self._storage.limits.free_places(places.stored, places.size, places.mean)))
@@ -258,13 +254,13 @@ class NamedSubscription(Settles):
 
     def _passes_of(self, run: Sequence[bytes]) -> int:
         """Return how many of the first messages of a run the backlog takes now; an empty one takes any message."""
-        run = run[: self._demand]
+        run = run[: self.outstanding]
         if not self._blocks:
             return len(run)
-        room = self._storage.room
-        fits = self._storage.limits.fitting(run, room.stored, room.size)
+        places = self._storage.room
+        fits = self._storage.limits.fitting(run, places.stored, places.size)
         taken = fits.index(False) if False in fits else len(fits)
-        return taken or (len(run) > 0 and not room.stored)
+        return taken or (len(run) > 0 and not places.stored)
 
     def _flow(self) -> None:
         """Pass on the messages that wait; a nested call does nothing."""
@@ -282,43 +278,32 @@ class NamedSubscription(Settles):
             self._flowing = False
 
     def _pass_on(self, run: Sequence[bytes]) -> None:
-        self._demand -= len(run)
-        messages = Run(self, 0, range(len(run)), iter(run))
-        self._producer.on_run(messages)
-        messages.end()
+        self.take(run)
+        if not self.durable:
+            self.accept(len(run))
 
     def _on_room(self) -> None:
         if self._waiting:
             self._flow()
         self._multicast.named_changed()
 
-    # as the subscription of the backlog's producer
+    # as the producer of the backlog
 
-    def request(self, n: int) -> None:
+    def grant(self, n: int) -> None:
         """Pass `n` more messages on, when there are some."""
-        self._demand = add_demand(self._demand, n)
+        self.outstanding += n
         self._on_room()
 
-    def cancel(self) -> None:
-        """Pass nothing more on."""
-        self._demand = 0
+    def accept(self, messages: int) -> None:
+        """Note that messages are in the backlog, and safe."""
+        self.safe += messages
+        self._multicast.on_outcomes()
 
-    def hold(self) -> Hold:
-        """Return a hold that does nothing: the messages come in runs, which have the claims."""
-        return NO_HOLD
-
-    # as the source of the claims on its messages
-
-    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
-        """Note that messages are in the backlog, and safe, or that they are not there."""
-        if how is DONE:
-            self.safe += len(places)
-            self._multicast.on_outcomes()
-            return
-        assert isinstance(how, DeliveryFailed), "the backlog has refused them"
-        for _ in places:
+    def refuse(self, messages: int, error: DeliveryFailed) -> None:
+        """Note that messages are not in the backlog."""
+        for _ in range(messages):
             self.safe += 1
-            self._multicast.on_refused(self.safe - 1, how)
+            self._multicast.on_refused(self.safe - 1, error)
 
 
 class _Stored(NamedTuple):

@@ -138,10 +138,10 @@ class Producer(Scannable):
             return
         if self._claims is not None:
             self._claims.keep()
-        if self._seen is None:  # as `_take` does; this is called for each message that comes alone
+        if self._seen is None:  # as `take` does; this is called for each message that comes alone
             self._address.receive(self, (item,))
         else:
-            self._take((item,))
+            self.take((item,))
 
     def on_run(self, messages: Run[bytes]) -> None:
         """Pass many messages to the address."""
@@ -156,7 +156,7 @@ class Producer(Scannable):
             messages.put_into(run, self._claims)
         finally:  # if the next one cannot be had, those before it are taken nevertheless
             if run and not self.ended:
-                self._take(run)
+                self.take(run)
 
     def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - the reason changes nothing here
         """Leave the address."""
@@ -224,9 +224,9 @@ class Producer(Scannable):
         """Pass drawn items to the address, in two parts: behind the first one it grants more, and drawing goes on."""
         half = len(run) // 2
         for part in (run[:half], run[half:]) if half else (run,):
-            self._take(part)
+            self.take(part)
 
-    def _take(self, run: Sequence[bytes]) -> None:
+    def take(self, run: Sequence[bytes]) -> None:
         """Pass messages on, whose claims are kept; those that were stored before are left out."""
         if self._seen is None:
             self._address.receive(self, run)
