@@ -1,8 +1,33 @@
 """Producers and consumers of a queue, played by hand."""
 
+from __future__ import annotations
+
+from rstreams.abc import Hold, Subscription
 from rstreams.message import decode_message, encode_item
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+
+
+class Taker:
+    """A consumer that does not end; `take` gets each message, with a hold."""
+
+    subscription: Subscription | None = None
+
+    def on_subscribe(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+
+    def on_next(self, item: bytes) -> None:
+        assert self.subscription is not None
+        self.take(item, self.subscription.hold())
+
+    def take(self, item: bytes, hold: Hold) -> None:
+        raise NotImplementedError
+
+    def on_error(self, error: BaseException) -> None:
+        raise AssertionError(error)
+
+    def on_complete(self) -> None:
+        raise AssertionError
 
 
 def encoded(*bodies: str) -> list[bytes]:

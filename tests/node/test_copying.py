@@ -13,7 +13,7 @@ from rstreams.abc import Subscription
 from rstreams.message import decode_body, encode_item
 from rstreams.node.multicast import MulticastAddress
 from rstreams.testing import ProbeSubscriber
-from tests.node.test_queue_runs import Link
+from tests.node.test_takers import Link
 
 
 class Single:

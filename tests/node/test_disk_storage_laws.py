@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from rstreams._core.run import Run
-from rstreams.abc import Hold, Subscription
+from rstreams.abc import Hold
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher
 from tests.node.durable import Bench, bench, check_laws
+from tests.node.queues import Taker
 from tests.seeds import seeds
 
 STEPS = 60
@@ -32,20 +33,12 @@ class Model:
         self.left: set[int] = set()  # numbers that have certainly left
 
 
-class Taker:
-    """A consumer that takes messages one by one, or in runs."""
+class SingleTaker(Taker):
+    """A consumer that takes messages one by one."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.held: dict[int, Hold] = {}
-        self.subscription: Subscription | None = None
-
-    def on_subscribe(self, subscription: Subscription) -> None:
-        self.subscription = subscription
-
-    def on_next(self, item: bytes) -> None:
-        assert self.subscription is not None
-        self.take(item, self.subscription.hold())
 
     def take(self, item: bytes, hold: Hold) -> None:
         message = decode_message(item)
@@ -54,20 +47,16 @@ class Taker:
         assert message.body not in self.held
         self.held[message.body] = hold
 
-    def on_error(self, error: BaseException) -> None:
-        raise AssertionError(error)
 
-    def on_complete(self) -> None:
-        raise AssertionError
+class RunTaker(SingleTaker):
+    """A consumer that takes messages in runs."""
 
-
-class RunTaker(Taker):
     def on_run(self, run: Run[bytes]) -> None:
         for item in run.items():
             self.take(item, run.keep(1))
 
 
-def settle(model: Model, taker: Taker, number: int, outcome: str) -> None:
+def settle(model: Model, taker: SingleTaker, number: int, outcome: str) -> None:
     hold = taker.held.pop(number)
     if outcome == "fail":
         model.kept[number] += 1
@@ -82,7 +71,7 @@ def settle(model: Model, taker: Taker, number: int, outcome: str) -> None:
             hold.fail(DeliveryFailed("rejected"))
 
 
-def play(chance: random.Random, model: Model, queue: Queue, takers: list[Taker], links: Any) -> None:  # noqa: ANN401
+def play(chance: random.Random, model: Model, queue: Queue, takers: list[SingleTaker], links: Any) -> None:  # noqa: ANN401
     """Do one thing."""
     what = chance.choice(("send", "send", "request", "settle", "settle", "settle"))
     taker = chance.choice(takers)
@@ -100,8 +89,8 @@ def play(chance: random.Random, model: Model, queue: Queue, takers: list[Taker],
         settle(model, taker, chance.choice(list(taker.held)), outcome)
 
 
-def subscribed(model: Model, queue: Queue, *, runs: bool) -> tuple[list[Taker], list[ManualPublisher[bytes]]]:
-    takers = [RunTaker(model), RunTaker(model) if runs else Taker(model)]  # one that takes no runs stops all runs
+def subscribed(model: Model, queue: Queue, *, runs: bool) -> tuple[list[SingleTaker], list[ManualPublisher[bytes]]]:
+    takers = [RunTaker(model), RunTaker(model) if runs else SingleTaker(model)]  # one that takes no runs stops all runs
     for taker in takers:
         queue.subscribe(taker)
     links = [ManualPublisher[bytes]() for _ in range(2)]
@@ -157,7 +146,7 @@ def crash(here: Bench, path: Path, model: Model, play_on: Callable[[], None], st
 
 def check_all(here: Bench, model: Model) -> None:
     """Take everything: it is what is safe, in its order."""
-    taker = Taker(model)
+    taker = SingleTaker(model)
     queue = here.queue(capacity=None, in_memory=8)
     queue.subscribe(taker)
     assert taker.subscription is not None

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
-from rstreams.abc import Hold, Subscription
+from rstreams.abc import Hold
 from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import decode_message, encode_item
 from rstreams.node.address import LinkRequest
@@ -25,6 +25,7 @@ from rstreams.node.queue import Queue
 from rstreams.protocol.frames import Attach, Role
 from rstreams.testing import ManualPublisher
 from tests.node.durable import KINDS, bench, of_kind
+from tests.node.queues import Taker
 from tests.seeds import seeds
 
 STEPS = 30
@@ -80,25 +81,14 @@ class Model:
         self.hand_over()
 
 
-class Taker:
+class Holding(Taker):
     """A consumer that holds what it gets."""
 
     def __init__(self) -> None:
         self.held: dict[int, Hold] = {}
-        self.subscription: Subscription | None = None
 
-    def on_subscribe(self, subscription: Subscription) -> None:
-        self.subscription = subscription
-
-    def on_next(self, item: bytes) -> None:
-        assert self.subscription is not None
-        self.held[number_of(item)] = self.subscription.hold()
-
-    def on_error(self, error: BaseException) -> None:
-        raise AssertionError(error)
-
-    def on_complete(self) -> None:
-        raise AssertionError
+    def take(self, item: bytes, hold: Hold) -> None:
+        self.held[number_of(item)] = hold
 
 
 def cases() -> Iterator[tuple[str, WhenFull, tuple[int | None, int | None]]]:
@@ -126,7 +116,7 @@ def test_bursts_against_a_model(
     chance = random.Random(f"{kind} {policy} {limits} {seed}")  # noqa: S311 - a choice
     with bench(tmp_path) as here:
         queue = of_kind(here, kind, policy, *limits, sync_s=math.inf)
-        model, taker, sent = Model(policy, *limits), Taker(), 0
+        model, taker, sent = Model(policy, *limits), Holding(), 0
         queue.subscribe(taker)
         links = [ManualPublisher[bytes]() for _ in range(1 if "backlog" in kind else 3)]
         for link in links:
@@ -172,7 +162,7 @@ def test_bursts_against_a_model(
         again.close()
 
 
-def check(queue: Queue, model: Model, taker: Taker) -> None:
+def check(queue: Queue, model: Model, taker: Holding) -> None:
     now = queue.statistics()
     assert sorted(taker.held) == sorted(model.held)
     assert (now.ready, now.unsettled) == (len(model.ready), len(model.held))
@@ -204,7 +194,7 @@ def test_a_multicast_that_blocks_drops_nothing_of_an_attached_subscription(
     assert supply.named is not None
     link = Link()
     supply.named.taken_by(link)
-    taker, sent = Taker(), 0
+    taker, sent = Holding(), 0
     supply.publisher.subscribe(taker)
     publishers = [ManualPublisher[bytes]() for _ in range(3)]
     for publisher in publishers:
@@ -237,7 +227,7 @@ def test_a_multicast_that_blocks_drops_nothing_of_an_attached_subscription(
 def test_a_limit_in_bytes_never_stops_a_queue_that_is_empty(tmp_path: Path, first: int) -> None:
     with bench(tmp_path) as here:
         queue = here.queue(capacity=None, capacity_bytes=1000, sync_s=math.inf)
-        taker = Taker()
+        taker = Holding()
         queue.subscribe(taker)
         assert taker.subscription is not None
         taker.subscription.request(1000)

@@ -14,6 +14,7 @@ from rstreams import Node, Reconnect, Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
 from rstreams.message import Message
+from rstreams.net.transport.listener import Listener
 from rstreams.node import kept
 from rstreams.testing import FaultyNetwork, ManualPublisher, ProbeSubscriber
 from tests.net.foreign import foreign
@@ -38,6 +39,15 @@ async def serving(**options: Any) -> AsyncIterator[tuple[Node, FaultyNetwork]]: 
         listener = await node.listen("127.0.0.1:0")
         async with FaultyNetwork(listener.url) as network:
             yield node, network
+
+
+@asynccontextmanager
+async def played(keep_s: float = 30) -> AsyncIterator[tuple[Node, ManualPublisher[int], Listener]]:
+    """Return a node that serves a publisher played by the test."""
+    async with Node() as node:
+        source = ManualPublisher[int]()
+        node.serve("numbers", source, keep_s=keep_s)
+        yield node, source, await node.listen("127.0.0.1:0")
 
 
 # through cuts
@@ -126,42 +136,35 @@ async def test_without_keep_s_the_stream_begins_again() -> None:
 
 
 async def test_while_it_is_away_nothing_is_asked_of_the_publisher() -> None:
-    async with Node() as node:
-        source = ManualPublisher[int]()
-        node.serve("numbers", source, keep_s=30)
-        listener = await node.listen("127.0.0.1:0")
-        async with FaultyNetwork(listener.url) as network:
-            policy = Reconnect(first_delay_s=0.05, max_delay_s=0.05)
-            async with rstreams.connect(network.url, reconnect=policy) as connection:
-                probe = ProbeSubscriber[int](10, hold=True)
-                connection.stream("numbers", window=4).subscribe(probe)
-                await until(lambda: source.requested == 4)
-                source.next(0, 1, 2, 3)
-                await until(lambda: len(probe.items) == 4)
-                network.close().reset()
-                await until(lambda: node.statistics().served["numbers"].away == 1)
-                assert "1 subscriber (1 away), 4 items delivered" in str(node.explain())
-                for hold in probe.holds:
-                    hold.done()  # too late: the node cannot hear of it before the link is attached again
-                assert (source.requested, source.cancelled) == (4, False)
-                network.reopen()
-                await until(lambda: len(probe.items) == 8)
-                assert probe.items == [0, 1, 2, 3] * 2
-                assert source.requested == 4
-                for hold in probe.holds[4:]:
-                    hold.done()
-                await until(lambda: source.requested == 6)
-                assert node.statistics().served["numbers"].away == 0
+    async with played() as (node, source, listener), FaultyNetwork(listener.url) as network:
+        policy = Reconnect(first_delay_s=0.05, max_delay_s=0.05)
+        async with rstreams.connect(network.url, reconnect=policy) as connection:
+            probe = ProbeSubscriber[int](10, hold=True)
+            connection.stream("numbers", window=4).subscribe(probe)
+            await until(lambda: source.requested == 4)
+            source.next(0, 1, 2, 3)
+            await until(lambda: len(probe.items) == 4)
+            network.close().reset()
+            await until(lambda: node.statistics().served["numbers"].away == 1)
+            assert "1 subscriber (1 away), 4 items delivered" in str(node.explain())
+            for hold in probe.holds:
+                hold.done()  # too late: the node cannot hear of it before the link is attached again
+            assert (source.requested, source.cancelled) == (4, False)
+            network.reopen()
+            await until(lambda: len(probe.items) == 8)
+            assert probe.items == [0, 1, 2, 3] * 2
+            assert source.requested == 4
+            for hold in probe.holds[4:]:
+                hold.done()
+            await until(lambda: source.requested == 6)
+            assert node.statistics().served["numbers"].away == 0
 
 
 # how it ends
 
 
 async def test_a_subscription_that_is_away_too_long_is_cancelled() -> None:
-    async with Node() as node:
-        source = ManualPublisher[int]()
-        node.serve("numbers", source, keep_s=0.01)
-        listener = await node.listen("127.0.0.1:0")
+    async with played(keep_s=0.01) as (node, source, listener):
         async with rstreams.connect(listener.url) as connection:
             connection.stream("numbers").subscribe(ProbeSubscriber[int](10))
             await until(lambda: source.requested)
@@ -299,34 +302,28 @@ async def test_a_large_subscription_ends_no_more_of_the_others_than_it_must(
 
 
 async def test_a_link_that_is_attached_elsewhere_is_taken_from_the_old_connection() -> None:
-    async with Node() as node:
-        source = ManualPublisher[int]()
-        node.serve("numbers", source, keep_s=30)
-        listener = await node.listen("127.0.0.1:0")
-        async with (
-            rstreams.connect(listener.url, container_id="dashboard") as old,
-            rstreams.connect(listener.url, container_id="dashboard") as new,
-        ):
-            before, after = ProbeSubscriber[int](4, hold=True), ProbeSubscriber[int](4)
-            old.stream("numbers").subscribe(before)
-            await until(lambda: source.requested == 4)
-            source.next(0, 1)
-            await until(lambda: before.items == [0, 1])
-            new.stream("numbers").subscribe(after)
-            await until(lambda: after.items == [0, 1])
-            source.next(2, 3)
-            await until(lambda: after.items == [0, 1, 2, 3])
-            await until(lambda: before.signals[-1] == "on_error")
-            assert isinstance(before.error, LinkDetached)
-            assert before.error.condition == "amqp:link:stolen"
-            assert node.statistics().served["numbers"].subscriptions == 1
+    async with (
+        played() as (node, source, listener),
+        rstreams.connect(listener.url, container_id="dashboard") as old,
+        rstreams.connect(listener.url, container_id="dashboard") as new,
+    ):
+        before, after = ProbeSubscriber[int](4, hold=True), ProbeSubscriber[int](4)
+        old.stream("numbers").subscribe(before)
+        await until(lambda: source.requested == 4)
+        source.next(0, 1)
+        await until(lambda: before.items == [0, 1])
+        new.stream("numbers").subscribe(after)
+        await until(lambda: after.items == [0, 1])
+        source.next(2, 3)
+        await until(lambda: after.items == [0, 1, 2, 3])
+        await until(lambda: before.signals[-1] == "on_error")
+        assert isinstance(before.error, LinkDetached)
+        assert before.error.condition == "amqp:link:stolen"
+        assert node.statistics().served["numbers"].subscriptions == 1
 
 
 async def test_another_settlement_or_another_container_is_another_subscription() -> None:
-    async with Node() as node:
-        source = ManualPublisher[int]()
-        node.serve("numbers", source, keep_s=30)
-        listener = await node.listen("127.0.0.1:0")
+    async with played() as (node, _source, listener):
         cases: list[tuple[str, Any, int]] = [
             ("a", "at_least_once", 1),
             ("a", "at_most_once", 2),
@@ -432,10 +429,7 @@ async def test_a_user_that_is_removed_loses_its_subscriptions() -> None:
 
 
 async def test_management_lists_and_ends_a_subscription_that_is_away() -> None:
-    async with Node() as node:
-        source = ManualPublisher[int]()
-        node.serve("numbers", source, keep_s=30)
-        listener = await node.listen("127.0.0.1:0")
+    async with played() as (node, source, listener):
         async with FaultyNetwork(listener.url) as network:
             async with rstreams.connect(network.url) as connection:
                 probe = ProbeSubscriber[int](10)
@@ -452,10 +446,7 @@ async def test_management_lists_and_ends_a_subscription_that_is_away() -> None:
 
 
 async def test_management_ends_a_kept_subscription_that_has_a_link() -> None:
-    async with Node() as node:
-        source = ManualPublisher[int]()
-        node.serve("numbers", source, keep_s=30)
-        listener = await node.listen("127.0.0.1:0")
+    async with played() as (node, source, listener):
         async with rstreams.connect(listener.url) as connection, connection.management() as management:
             probe = ProbeSubscriber[int](10, hold=True)
             connection.stream("numbers").subscribe(probe)

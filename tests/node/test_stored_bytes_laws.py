@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from rstreams.abc import Hold, Subscription
+from rstreams.abc import Hold
 from rstreams.errors import DeliveryFailed
 from rstreams.message import Message, encode_item
 from rstreams.node.address import NodeServices
@@ -24,32 +24,23 @@ from rstreams.node.stored_message import Stored
 from rstreams.node.temporary import ReplyQueue
 from rstreams.testing import ManualPublisher
 from tests.node.durable import KINDS, Bench, of_kind
+from tests.node.queues import Taker
 from tests.seeds import seeds
 
 STEPS: Final = 50
 POLICIES: Final[tuple[WhenFull, ...]] = ("block", "reject", "drop_oldest", "drop_newest")
 
 
-class Taker:
+class Holding(Taker):
     """A consumer that holds what it gets."""
 
     def __init__(self) -> None:
         self.held: list[tuple[Stored, Hold]] = []
-        self.subscription: Subscription | None = None
 
-    def on_subscribe(self, subscription: Subscription) -> None:
-        self.subscription = subscription
-
-    def on_next(self, item: bytes) -> None:  # noqa: ARG002 - the queue says more of it
+    def take(self, item: bytes, hold: Hold) -> None:  # noqa: ARG002 - the queue says more of it
         assert isinstance(self.subscription, Consumer)
         assert self.subscription.message is not None
-        self.held.append((self.subscription.message, self.subscription.hold()))
-
-    def on_error(self, error: BaseException) -> None:
-        raise AssertionError(error)
-
-    def on_complete(self) -> None:
-        raise AssertionError
+        self.held.append((self.subscription.message, hold))
 
 
 class Played:
@@ -86,7 +77,7 @@ class Played:
                 each.begin(services)
         self.link = ManualPublisher[bytes]()
         self.link.subscribe(self.queue.producer())
-        self.takers = {each: [Taker(), Taker()] for each in self.queues}
+        self.takers = {each: [Holding(), Holding()] for each in self.queues}
         for each, takers in self.takers.items():
             for taker in takers:
                 each.subscribe(taker)
@@ -110,7 +101,7 @@ class Played:
         if isinstance(self.queue, ReplyQueue):
             self.queue.store_now(encode_item(Message("reply", ttl_s=self.chance.choice((None, 5.0)))))
 
-    def drawn_taker(self) -> Taker:
+    def drawn_taker(self) -> Holding:
         return self.chance.choice([taker for takers in self.takers.values() for taker in takers])
 
     def request(self) -> None:
@@ -143,7 +134,7 @@ class Played:
     def leave(self) -> None:
         """Have a consumer go; another one comes."""
         each = self.chance.choice(self.queues)
-        taker, self.takers[each] = self.takers[each][0], [*self.takers[each][1:], Taker()]
+        taker, self.takers[each] = self.takers[each][0], [*self.takers[each][1:], Holding()]
         assert taker.subscription is not None
         taker.subscription.cancel()
         for _, hold in taker.held:
