@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from tests.docs.examples import examples_of
+from tests.docs.examples import ROOT, examples_of
 
-GUIDES = [
-    "codecs",
-    "durable",
-    "errors",
-    "large-messages",
-    "latest",
-    "node",
-    "request-reply",
-    "sharing",
+PAGES = [
+    *("guides/codecs.md", "guides/durable.md", "guides/errors.md", "guides/large-messages.md", "guides/latest.md"),
+    *("guides/multicasts.md", "guides/node.md", "guides/request-reply.md", "guides/sharing.md"),
+    *("coming-from/celery.md", "coming-from/kafka.md", "coming-from/nats.md", "coming-from/rabbitmq.md"),
+    "coming-from/reactivex.md",
 ]
-"""Guides whose examples each stand alone."""
+"""Pages whose examples each stand alone."""
 
-EXAMPLES = [(guide, at) for guide in GUIDES for at in range(len(examples_of(f"docs/guides/{guide}.md")))]
+EXAMPLES = [(page, at) for page in PAGES for at in range(len(examples_of(f"docs/{page}")))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("guide", "at"), EXAMPLES, ids=str)
-def test_an_example_prints_what_it_says(guide: str, at: int, capsys: pytest.CaptureFixture[str]) -> None:
-    code, printed = examples_of(f"docs/guides/{guide}.md")[at]
-    exec(compile(code, guide, "exec"), {"__name__": __name__})  # noqa: S102 - the guide is ours
+@pytest.mark.parametrize(("page", "at"), EXAMPLES, ids=str)
+def test_an_example_prints_what_it_says(page: str, at: int, capsys: pytest.CaptureFixture[str]) -> None:
+    code, printed = examples_of(f"docs/{page}")[at]
+    exec(compile(code, page, "exec"), {"__name__": __name__})  # noqa: S102 - the page is ours
     assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_for_other_software_is_python(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"```py\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == page.startswith("coming-from/")
+    for block in blocks:
+        compile(block, page, "exec")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The README's code is run as it stands, and prints what the README says it prints."""
+"""The code of the README and of the first steps is run as it stands, and prints what they say it prints."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.examples import Example, examples_of
+
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python(?: asyncio)?\n(.*?)```\n```text\n(.*?)```", README, re.DOTALL)
+PAGE = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
+EXAMPLES = examples_of("docs/first-steps.md")
 NODE_PLACE = "127.0.0.1:5672"
-
-
-def test_every_example_says_what_it_prints() -> None:
-    assert len(EXAMPLES) == README.count("```python") == 5
 
 
 @pytest.fixture
 def node_url() -> Iterator[str]:
-    """The node of the README's command line, at a port that is free."""
-    [command] = re.findall(r"^rstreams (node .*)$", README, re.MULTILINE)
+    """The node of the page's command line, at a port that is free."""
+    [command] = re.findall(r"^rstreams (node .*)$", PAGE, re.MULTILINE)
     arguments = command.replace(NODE_PLACE, "127.0.0.1:0").split()
     with subprocess.Popen(
         [sys.executable, "-m", "rstreams.cli", *arguments], stdout=subprocess.PIPE, text=True
@@ -45,19 +43,22 @@ def run(code: str, timeout_s: float) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("example", [0, 1, 2], ids=["in one program", "under asyncio", "between programs"])
-def test_an_example_that_stands_alone(example: int) -> None:
-    code, printed = EXAMPLES[example]
-    assert run(code, 30) == printed
+@pytest.mark.parametrize("example", [*examples_of("README.md"), *EXAMPLES[:4]])
+def test_an_example_that_stands_alone(example: Example) -> None:
+    assert run(example.code, 30) == example.printed
 
 
 def test_the_example_in_a_script(node_url: str) -> None:
-    code, printed = EXAMPLES[3]
+    code, printed = EXAMPLES[4]
     assert run(code.replace(f"amqp://{NODE_PLACE}", node_url), 30) == printed
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(330)
 def test_the_example_in_spark(node_url: str) -> None:
-    code, printed = EXAMPLES[4]
+    code, printed = EXAMPLES[5]
     assert run(code.replace(f"amqp://{NODE_PLACE}", node_url), 300) == printed
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
