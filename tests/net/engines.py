@@ -30,6 +30,7 @@ class Side:
         max_sessions: int = 65536,
         goes_ahead: bool = False,
     ) -> None:
+        self._goes_ahead = goes_ahead
         self._is_idle = True
         self._sent_ahead = b""
         self.engine = Engine(
@@ -41,8 +42,6 @@ class Side:
                 max_links=max_links,
                 max_sessions=max_sessions,
             ),
-            on_wake=lambda: None,
-            ahead=self if goes_ahead else None,
         )
         if server:
             self.engine.accept()
@@ -66,8 +65,11 @@ class Side:
         self._is_idle = True
         return more
 
+    def on_wake(self) -> None: ...
+    def on_item(self) -> None: ...
+
     def begin_ahead(self) -> bool:
-        return self._is_idle
+        return self._goes_ahead and self._is_idle
 
     def end_ahead(self) -> None:
         self._sent_ahead += bytes(self.engine.output())

@@ -13,7 +13,6 @@ Facts about the engine (0.40) on which this package depends:
 """
 
 from rstreams.net._proton.engine import Engine
-from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.incoming_frames import SLOW_FRAMES
 from rstreams.net._proton.link_driver import LinkDriver
 from rstreams.net._proton.link_end import LinkEnd
@@ -24,7 +23,6 @@ __all__ = [
     "BUFFER_BYTES",
     "SLOW_FRAMES",
     "Engine",
-    "EngineEvents",
     "LinkDriver",
     "LinkEnd",
     "Unfinished",

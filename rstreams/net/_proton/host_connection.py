@@ -21,11 +21,26 @@ from rstreams.net.options.limits import ConnectionLimits
 from rstreams.protocol.unsettled import Share
 
 
-class GoesAhead(Protocol):
-    """Lets a link send inside of a publisher's signal, which is quicker than to wake the connection's owner."""
+class LinksOwner(Protocol):
+    """The owner of a connection, as its links see it."""
+
+    def on_wake(self) -> None:
+        """A link has something to do."""
+        ...
+
+    def on_item(self) -> None:
+        """Likewise, because a publisher is sending an item."""
+        ...
+
+    def on_misuse(self, condition: str, description: str) -> None:
+        """The peer repeats something that this side has refused: the connection is to be closed with the condition."""
+        ...
 
     def begin_ahead(self) -> bool:
-        """Tell whether the connection is idle; then nothing else works on it until `end_ahead`."""
+        """Tell whether a link may send inside of a publisher's signal, which is quicker than to wake the owner.
+
+        That is so if the connection is idle; then nothing else works on it until `end_ahead`.
+        """
         ...
 
     def end_ahead(self) -> None:
@@ -41,6 +56,9 @@ class HostConnection:
     """The connection that carries links.
 
     Attributes:
+        connection: The connection in the engine.
+        transport: Its bytes in the engine.
+        owner: Owns it.
         loops: The loops over the engine.
         limits: The limits of the connection.
         outgoing: The frames that go to the peer.
@@ -55,7 +73,6 @@ class HostConnection:
         session_bytes: The most bytes that wait in one session.
         parts_bytes: With as many bytes of parts in an output, no further part goes into it. Parts are not copied.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
-        ahead: Lets a link send inside of a publisher's signal; None: the links are never asked to.
 
     Context: Only the task that owns the connection. Any task of its run may call `call_after` and fill the queues.
     """
@@ -64,38 +81,33 @@ class HostConnection:
         self,
         connection: Pointer,
         transport: Pointer,
+        owner: LinksOwner,
         limits: ConnectionLimits,
         *,
         output: bytearray | None,
         unfinished: Unfinished | None,
         share: Share | None,
-        on_wake: Callable[[], None],
-        on_item: Callable[[], None],
-        on_misuse: Callable[[str, str], None],
-        ahead: GoesAhead | None,
     ) -> None:
         """Carry no links yet; see `Engine` for the arguments."""
-        self._connection = connection
-        self._transport = transport
-        self._on_wake = on_wake
+        self.connection = connection
+        self.transport = transport
+        self.owner = owner
         self.loops = new_loops(transport)
         self.limits = limits
         self.outgoing = OutgoingFrames(self.loops, transport, output)
-        self.turns = LinkTurns(on_wake, on_item)
+        self.turns = LinkTurns(owner.on_wake, owner.on_item)
         self.calls = DelayedCalls()
         self.shut = ShutSessions()
         self.unfinished = unfinished
         if unfinished is not None:
             unfinished.cut_off = self._cut_off
         self.share = share
-        self._on_misuse = on_misuse
         self.peer_packs = False
         self.outputs = 0
         self.output_waits = False
         self.session_bytes = BUFFER_BYTES
         self.parts_bytes = PARTS_BYTES
         self.late_bytes = 0
-        self.ahead = ahead
 
     def flush(self) -> None:
         """Have the engine write its frames now: in one turn it would write flow before dispositions."""
@@ -104,27 +116,29 @@ class HostConnection:
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` in a turn of the connection after `delay_s` seconds, unless the connection has ended."""
         self.calls.add(delay_s, function)
-        self._on_wake()
+        self.owner.on_wake()
 
     def forget(self, driver: TakesTurns) -> None:
         """Take a link that is gone out of every queue."""
         self.turns.forget(driver)
         self.outgoing.forget(driver.pointer)
 
+    def forget_session(self, session: Pointer) -> None:
+        """Forget a session that has ended, and whose links are gone."""
+        self.turns.forget_session(session)
+        self.outgoing.forget_session(session)
+        self.shut.discard(session)
+
     def _cut_off(self, why: str) -> None:
         """Have the connection closed in a turn of its own; any task of the run may call this."""
-        self.call_after(0.0, partial(self._on_misuse, Condition.RESOURCE_LIMIT_EXCEEDED.value, why))
-
-    def misused(self, condition: str, description: str) -> None:
-        """Have the connection closed, because the peer repeats something that was refused."""
-        self._on_misuse(condition, description)
+        self.call_after(0.0, partial(self.owner.on_misuse, Condition.RESOURCE_LIMIT_EXCEEDED.value, why))
 
     @property
     def peer_frame_bytes(self) -> int:
         """The largest frame the peer takes; 0 if it has set no limit."""
-        return int(lib.pn_transport_get_remote_max_frame(self._transport))
+        return int(lib.pn_transport_get_remote_max_frame(self.transport))
 
     @property
     def peer_container(self) -> str:
         """The peer's name for itself, from its `open`."""
-        return read_text(lib.pn_connection_remote_container(self._connection))
+        return read_text(lib.pn_connection_remote_container(self.connection))

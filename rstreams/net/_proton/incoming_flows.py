@@ -14,14 +14,16 @@ Spec: AMQP 1.0 sections 2.5.6 (session flow control), 2.6.7 (flow control), 2.7.
 
 from __future__ import annotations
 
-from typing import Final, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from cproton_ffi import lib
 
+from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.frame_fields import fields_of, number_of, of_session, require_uint, with_numbers
-from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
+from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.outgoing_frames import SenderNumbers
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sending_driver import SendingDriver
@@ -36,16 +38,46 @@ _NEXT_INCOMING_ID, _INCOMING_WINDOW, _DELIVERY_COUNT, _LINK_CREDIT = 0, 1, 5, 6 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
-class ToEngine(Protocol):
-    """Gives the engine frames."""
+@dataclass(slots=True)
+class Channel:
+    """A session of the peer's channel.
+
+    Attributes:
+        session: The session in the engine.
+        ours: This side's channel, as the peer said it, if this side began the session; else None.
+        handles: The handles of the peer's links; for each, whether the peer sends.
+        senders: The links that the peer sends on, by their handles.
+        receivers: The links that the peer receives on, by their handles, once it has sent a flow of them.
+        unused: The first of the handles that the peer has never given a link.
+    """
+
+    session: Pointer
+    ours: object
+    handles: dict[int, bool] = field(default_factory=dict)
+    senders: dict[int, Pointer] = field(default_factory=dict)
+    receivers: dict[int, Pointer] = field(default_factory=dict)
+    unused: int = 0
+
+
+class ToEngine:
+    """Gives the engine of one connection frames of the peer."""
+
+    def __init__(self, events: EngineEvents, loops: Loops) -> None:
+        """Have given none."""
+        self._events = events
+        self._feed = loops.feed
 
     def push(self, data: Bytes) -> None:
-        """Give the engine frames."""
-        ...
+        """Give the engine frames, or a part of one."""
+        if len(data):
+            self._feed(data)
 
     def push_alone(self, frame: bytes, *kinds: int) -> Pointer | None:
         """Give the engine a frame after all its other events are read; return its event, if it is of these kinds."""
-        ...
+        self._events.note()
+        self._feed(frame)
+        event = lib.pn_collector_peek(self._events.collector)
+        return event if event and lib.pn_event_type(event) in kinds else None
 
 
 class IncomingFlows:
@@ -54,15 +86,17 @@ class IncomingFlows:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, listener: FrameListener, host: HostConnection) -> None:
-        """Expect flows; see `IncomingFrames`."""
-        self._listener = listener
+    def __init__(self, events: EngineEvents, host: HostConnection, engine: ToEngine) -> None:
+        """Expect flows, and give them to `engine`."""
+        self._events = events
         self._host = host
+        self._engine = engine
         # By channel and handle, the links whose state was asked for, of those on which this side sends.
         self._asking: dict[tuple[int, int], SenderNumbers] = {}
 
-    def take(self, frame: bytes, channel: int, known: Channel, engine: ToEngine) -> None:
+    def take(self, frame: bytes, channel: int, known: Channel) -> None:
         """Give the engine a flow."""
+        engine = self._engine
         next_id, window, _, _, handle, count, credit, _, drain, echo = fields_of(frame, 10)
         if next_id is None:  # the peer has not seen this side's begin: it counts from the first id, as 2.5.6 says
             frame = with_numbers(frame, {_NEXT_INCOMING_ID: 0}, 10)
@@ -76,10 +110,11 @@ class IncomingFlows:
         else:
             key, link, credit = (channel, handle), known.receivers.get(handle), number_of(credit)
             if link is None or drain is True or echo is True:
-                driver = self._push_alone(frame, engine)
+                event = engine.push_alone(frame, lib.PN_LINK_FLOW)
+                driver = self._events.links.of(lib.pn_event_link(event)) if event else None
                 link = None if driver is None or not driver.sends else driver.pointer
                 if driver is not None:
-                    self._answer(frame, key, driver, engine, drain=drain is True, echo=echo is True)
+                    self._answer(frame, key, driver, drain=drain is True, echo=echo is True)
             else:
                 engine.push(frame)
             if link is not None:
@@ -91,37 +126,21 @@ class IncomingFlows:
         if is_below_none(number_of(window), left):
             engine.push(with_numbers(frame, {_NEXT_INCOMING_ID: None, _INCOMING_WINDOW: 0}, 4))
             left = 0
-        self._note_window(known, left)
-
-    def note_begin(self, known: Channel) -> None:
-        """Note the window with which the peer begins a session."""
-        self._note_window(known, window_of(known.session))
-
-    def _note_window(self, known: Channel, window: int) -> None:
-        """Note whether the peer has closed the window of a session, or opened it again."""
-        if self._host.shut.note(known.session, window):
-            self._listener.on_window(known.session)
+        self._events.note_window(known.session, left)
 
     def forget(self, channel: int, handle: int | None = None) -> None:
         """Forget a link that the peer has detached, or all links of a channel."""
         for key in [key for key in self._asking if key[0] == channel and handle in (None, key[1])]:
             del self._asking[key]
 
-    def _push_alone(self, frame: bytes, engine: ToEngine) -> LinkDriver | None:
-        """Give the engine a flow of a link, and return the driver of that."""
-        event = engine.push_alone(frame, lib.PN_LINK_FLOW)
-        return self._listener.driver_at(lib.pn_event_link(event)) if event else None
-
-    def _answer(
-        self, frame: bytes, key: tuple[int, int], driver: LinkDriver, engine: ToEngine, *, drain: bool, echo: bool
-    ) -> None:
+    def _answer(self, frame: bytes, key: tuple[int, int], driver: LinkDriver, *, drain: bool, echo: bool) -> None:
         """Have what a flow asks for answered; keep a sender's delivery-count from going back."""
         if isinstance(driver, SendingDriver):
             if drain or echo:
                 self._asking[key] = driver.numbers
                 driver.drain_asked = driver.drain_asked or drain
         else:
-            _keep_count(frame, driver.pointer, engine)
+            _keep_count(frame, driver.pointer, self._engine)
         if echo and not (driver.sends and drain):  # the answer to a drain answers both
             driver.tell_state()
 

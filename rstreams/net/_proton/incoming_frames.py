@@ -23,13 +23,14 @@ Spec: AMQP 1.0 sections 2.3 (framing), 2.6.7 (flow control), 2.7 (performatives)
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from cproton_ffi import lib
 
 from rstreams._codec.types import UShort
 from rstreams.errors import Condition
+from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.frame_fields import (
     ATTACH,
     BEGIN,
@@ -46,11 +47,11 @@ from rstreams.net._proton.frame_fields import (
     performative_of,
     require_uint,
 )
-from rstreams.net._proton.frame_listener import Channel, FrameListener
 from rstreams.net._proton.host_connection import HostConnection
-from rstreams.net._proton.incoming_flows import Bytes, IncomingFlows
+from rstreams.net._proton.incoming_flows import Bytes, Channel, IncomingFlows, ToEngine
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.receiving_driver import ReceivingDriver
+from rstreams.net._proton.session_windows import window_of
 
 SLOW_FRAMES: Final = 8
 """The most frames beginning or ending a link or a session that are read before others have their turn: some 2 ms."""
@@ -68,23 +69,22 @@ _read_u32: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">I").unpac
 class IncomingFrames:
     """The frames that come on one connection.
 
+    Attributes:
+        is_full: Whether the engine has much of a message that has not come whole, and the links have not read since. It
+            keeps the buffer of a delivery as large as it once was.
+        since_turn: The bytes that came since then.
+
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, listener: FrameListener, host: HostConnection, collector: Pointer) -> None:
-        """Expect the peer's first byte.
-
-        Args:
-            listener: The connection.
-            host: The connection as its links see it.
-            collector: The connection's events in the engine.
-        """
-        self._listener = listener
-        self._host = host
+    def __init__(self, events: EngineEvents, host: HostConnection) -> None:
+        """Expect the peer's first byte."""
+        self._events = events
         self._loops = host.loops
         self._outgoing = host.outgoing
         self._most = host.limits.max_frame_bytes
-        self._collector = collector
+        self._engine = ToEngine(events, host.loops)
+        self._push = self._engine.push
         self._header = b""  # the bytes that have come of a protocol header, or of a SASL frame's header
         self._skipped = 0  # bytes still to come of a frame that is passed over
         self._in_frames = False  # behind the AMQP header
@@ -93,9 +93,9 @@ class IncomingFrames:
         self._refused = False
         self._opened = False
         self._channels: dict[int, Channel] = {}
-        self._is_full = False  # the engine has much of an unread message, and the links have not had a turn since
-        self._since_turn = 0  # the bytes that came since then
-        self._flows = IncomingFlows(listener, host)
+        self.is_full = False
+        self.since_turn = 0
+        self._flows = IncomingFlows(events, host, self._engine)
 
     def feed(self, data: Bytes, slow_frames: int = SLOW_FRAMES, *, waits: bool = False) -> int:
         """Read bytes that have come, and give them to the engine.
@@ -103,33 +103,35 @@ class IncomingFrames:
         Args:
             data: The bytes.
             slow_frames: The most frames that begin or end a link or a session; others are to have their turn then.
-            waits: Whether nothing is read while the engine is full: until `note_turn`.
+            waits: Whether nothing is read while the engine is full.
 
         Returns:
             How many bytes were read.
         """
         size = len(data)
-        if self._is_full and waits:
+        if self.is_full and waits:
             return 0
         if self._refused:
             return size
         if not self._in_frames:
             at = self._find_frames(data)
-            self.push(memoryview(data)[:at])
+            self._push(memoryview(data)[:at])
             data = memoryview(data)[at:]
         if self._held:
             data = self._held + bytes(data)
             self._held = b""
         if len(data) and self._in_frames:
             size -= self._feed_frames(memoryview(data), slow_frames)
-            self._look_for_unread(size)
+            self.since_turn += size
+            if self.since_turn >= READ_BYTES:
+                self.is_full = self._has_much_unread()
         return size
 
     def end(self) -> None:
         """Give the engine the incomplete last frame, because nothing more comes: the engine reports it."""
         if not self._refused:
             self._loops.end_frames()
-            self.push(self._held)
+            self._push(self._held)
             self._held = b""
 
     # from bytes to frames
@@ -174,54 +176,21 @@ class IncomingFrames:
             if slow == slow_frames and not self._passes_all:
                 return size - at
         if self._passes_all:
-            self.push(view[at:])
+            self._push(view[at:])
         else:
             self._held = bytes(view[at:])
         return 0
 
-    def _look_for_unread(self, more: int) -> None:
-        """Look whether the engine is full, if it has got many bytes since the last turn.
-
-        It is full if it has many unread bytes of a message that has not come whole: it keeps the buffer of a delivery
-        as large as it once was.
-        """
-        self._since_turn += more
-        if self._since_turn >= READ_BYTES:
-            self._is_full = any(
-                lib.pn_session_incoming_bytes(each.session) >= READ_BYTES and any(map(_is_long, each.senders.values()))
-                for each in self._channels.values()
-            )
-
-    def note_turn(self) -> None:
-        """Note that the links read now."""
-        self._is_full = False
-        self._since_turn = 0
-
-    def rooms(self) -> Sequence[memoryview]:
-        """Return where the next bytes may be written as they come, up to the next call of `feed` or `take_rooms`."""
-        return () if self._refused else self._loops.rooms()
-
-    def take_rooms(self, came: int) -> bytes:
-        """Take bytes that have been written into the rooms; return those that are still to be fed."""
-        left: bytes = self._loops.take_rooms(came)
-        return left
-
-    def push(self, data: Bytes) -> None:
-        """See `ToEngine`."""
-        if len(data):
-            self._loops.feed(data)
-
-    def push_alone(self, frame: bytes, *kinds: int) -> Pointer | None:
-        """See `ToEngine`."""
-        self._listener.note_events()
-        self.push(frame)
-        event = lib.pn_collector_peek(self._collector)
-        return event if event and lib.pn_event_type(event) in kinds else None
+    def _has_much_unread(self) -> bool:
+        return any(
+            lib.pn_session_incoming_bytes(each.session) >= READ_BYTES and any(map(_is_long, each.senders.values()))
+            for each in self._channels.values()
+        )
 
     def _refuse(self, condition: Condition, text: str) -> bool:
         """End the connection because of a frame, after everything before it: an error in that comes first."""
         self._refused = True
-        self._listener.refuse_peer(condition.value, text)
+        self._events.refuse_peer(condition.value, text)
         return True
 
     # frame by frame
@@ -248,7 +217,7 @@ class IncomingFrames:
             text = f"it sent {NAMES[code - OPEN]} with fields that cannot be decoded"
             return self._refuse(Condition.DECODE_ERROR, text)
         if not taken:
-            self.push(plain)
+            self._push(plain)
         return True
 
     def _take_open(self, _frame: bytes, _channel: int) -> bool:
@@ -266,10 +235,10 @@ class IncomingFrames:
             return self._refuse(Condition.ILLEGAL_STATE, text)
         if ours is not None and any(each.ours == ours for each in self._channels.values()):
             return self._refuse(Condition.ILLEGAL_STATE, f"it answered the begin on channel {ours} twice")
-        event = self.push_alone(frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
+        event = self._engine.push_alone(frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
         if event:
             known = self._channels[channel] = Channel(lib.pn_event_session(event), ours)
-            self._flows.note_begin(known)
+            self._events.note_window(known.session, window_of(known.session))
         return True
 
     def _take_attach(self, frame: bytes, channel: int) -> bool:
@@ -282,7 +251,7 @@ class IncomingFrames:
             known.handles[handle] = receives is not True
             known.unused = max(known.unused, handle + 1)
             if receives is not True:
-                event = self.push_alone(frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
+                event = self._engine.push_alone(frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
                 if event:
                     link = known.senders[handle] = lib.pn_event_link(event)
                     self._expect(channel, handle, link)
@@ -291,15 +260,15 @@ class IncomingFrames:
 
     def _expect(self, channel: int, handle: int, link: Pointer) -> None:
         """Let the messages that come on a link be found by its handle."""
-        self._listener.note_events()  # which makes the driver of the link, if the peer has attached it
-        driver = self._listener.driver_at(link)
+        self._events.note()  # which makes the driver of the link, if the peer has attached it
+        driver = self._events.links.of(link)
         if isinstance(driver, ReceivingDriver):
             self._loops.expect(channel, handle, driver.arrivals)
 
     def _take_flow(self, frame: bytes, channel: int) -> bool:
         known = self._channels.get(channel)
         if known is not None:
-            self._flows.take(frame, channel, known, self)
+            self._flows.take(frame, channel, known)
         return known is not None
 
     def _take_transfer(self, frame: bytes, _channel: int) -> bool:

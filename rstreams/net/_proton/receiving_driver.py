@@ -172,7 +172,7 @@ class ReceivingDriver(LinkDriver):
             self._late += len(frame.deliveries)
             if self._late > MAX_LATE and self.credit() < 0:
                 text = "it goes on sending, without credit, on a link that has been ended"
-                self._host.misused(Condition.SESSION_ERRANT_LINK.value, text)
+                self._host.owner.on_misuse(Condition.SESSION_ERRANT_LINK.value, text)
         else:
             super().receive(frame)
 

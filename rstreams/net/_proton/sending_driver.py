@@ -69,10 +69,9 @@ class SendingDriver(LinkDriver):
     def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:
         """See `Driver`: the message fits one frame, and none of the link waits for the session's window."""
         host, pointer = self._host, self.pointer
-        ahead = host.ahead
-        if ahead is None or len(message) > self._frame_bytes or self._partial is not None:
+        if len(message) > self._frame_bytes or self._partial is not None:
             return False
-        if lib.pn_link_credit(pointer) <= 1 or lib.pn_link_queued(pointer) or not ahead.begin_ahead():
+        if lib.pn_link_credit(pointer) <= 1 or lib.pn_link_queued(pointer) or not host.owner.begin_ahead():
             return False
         self.sent_at = host.outputs
         tags = range(tag, tag + 1)
@@ -82,7 +81,7 @@ class SendingDriver(LinkDriver):
             if not settled:
                 self._sent.add(tags, sent)
         finally:  # also without memory for it: otherwise the connection would stand still
-            ahead.end_ahead()
+            host.owner.end_ahead()
         return True
 
     def credit(self) -> int:

@@ -55,6 +55,7 @@ class TracedEngine(Engine):
         self.hidden = False
         self._frames = {"<-": bytearray(), "->": bytearray()}  # a frame that is not whole, at most, in each direction
         self._rooms: Sequence[memoryview] = ()
+        self._rooms_of_c, self.rooms = self.rooms, self._note_rooms
 
     def feed_some(self, data: bytes | bytearray | memoryview, slow_frames: int) -> int:
         """See `Engine`."""
@@ -63,9 +64,8 @@ class TracedEngine(Engine):
         self._show("<-", came[:taken])
         return taken
 
-    def rooms(self) -> Sequence[memoryview]:
-        """See `Engine`."""
-        self._rooms = super().rooms()
+    def _note_rooms(self) -> Sequence[memoryview]:
+        self._rooms = self._rooms_of_c()
         return self._rooms
 
     def take_rooms(self, came: int, data: bytes | bytearray | memoryview) -> bytes | bytearray | memoryview:

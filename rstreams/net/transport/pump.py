@@ -19,7 +19,7 @@ Three tasks do the work:
 
 Any task of the run may wake a link. Apart from that, only turns touch the engine, and only the first two tasks touch
 the network. There is one exception: a publisher may send an item while the connection is idle. Then the item is sent
-inside of that signal, by itself (`begin_ahead`), or with the part of a turn that sends (`_go_ahead`).
+inside of that signal, by itself (`begin_ahead`), or with the part of a turn that sends (`on_item`).
 """
 
 from __future__ import annotations
@@ -133,9 +133,6 @@ class Pump:
             unfinished=unfinished,
             share=share,
             output=self._share_of_run.output,
-            on_wake=self._ring,
-            on_item=self._go_ahead,
-            ahead=self,
         )
         self._feeding = Feeding(self.engine, self._share_of_run)
         self._stream = stream
@@ -144,6 +141,7 @@ class Pump:
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
+        self._waits_to_send = False  # until the network takes the last output
         self._turn_time = Turn(_machine)
         self._now = trio.lowlevel.current_clock().current_time
         self._bursts = Bursts()
@@ -214,7 +212,7 @@ class Pump:
         if not self._over and not self._closing:
             self._closing = True
             self._goodbye = (condition, description)
-            self._ring()
+            self.on_wake()
         try:
             with trio.move_on_after(CLOSE_TIMEOUT_S):
                 await self.ended.wait()
@@ -236,7 +234,7 @@ class Pump:
             self._tell_lost(self._lost(self.error or self._end), [(end, frame)])
         else:
             self._attaching.append((end, frame))
-            self._ring()
+            self.on_wake()
 
     def attach_later(self, end: LinkEnd, frame: Attach, error: RStreamsError) -> None:  # noqa: ARG002 - a carrier's
         """Tell `end` the error at once: only a `KeptConnection` attaches again."""
@@ -279,29 +277,27 @@ class Pump:
         engine = self.engine
         if self._attaching:
             self._attach_new()
-        more = engine.dispatch(RUN, slice_s if self._goodbye is None else math.inf)
-        if self._goodbye is not None:  # every link has had its turn
+        if self._goodbye is not None:
+            engine.dispatch(RUN, math.inf)  # every link has its turn
             engine.close(*self._goodbye)
             self._goodbye = None
         now = self._now()
         self._bursts.note_turn(now)
-        due = engine.tick(now)
+        output, due, more = engine.turn(RUN, slice_s, now)
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
-        output = engine.output_pieces()
         if output:
             try:
                 self._wire.send_now(*output)
             except trio.BrokenResourceError as error:
                 self._break(error)
-        # The engine may notice only while it makes output that it has failed.
-        return more or engine.has_work() or bool(self._attaching) or engine.output_is_full
+        return more or bool(self._attaching)
 
-    def _go_ahead(self) -> None:
+    def on_item(self) -> None:
         """Send inside of a publisher's signal, which is quicker than to wake the pump, if the connection is idle."""
         if not self.begin_ahead():
-            self._ring()
+            self.on_wake()
             return
         try:
             self.engine.work_ahead(RUN, self._share_of_run.slice_s)
@@ -310,23 +306,24 @@ class Pump:
         self.end_ahead()
 
     def begin_ahead(self) -> bool:
-        """See `GoesAhead`: the pump sleeps, and the burst has not had too many items (`Bursts`)."""
+        """See `Owner`: the pump sleeps, and the burst has not had too many items (`Bursts`)."""
         if self._turning or not self._sleeps or self._over or not self._bursts.take(self._now()):
             return False
         self._turning = True
         return True
 
     def end_ahead(self) -> None:
-        """See `GoesAhead`; an error is the connection's, and not the publisher's: the pump raises it."""
+        """See `Owner`; an error is the connection's, and not the publisher's: the pump raises it."""
+        more = True
         try:
-            output = self.engine.output_pieces()
+            output, more = self.engine.take_ahead()
             if output:
                 self._wire.send_now(*output)
         except Exception as error:
             self._failed_ahead = self._failed_ahead or error
         self._turning = False
-        if self._failed_ahead is not None or self._wire.unsent or self._attaching or self.engine.needs_turn():
-            self._ring()
+        if more or self._failed_ahead is not None or self._wire.unsent or self._attaching:
+            self.on_wake()
 
     def _attach_new(self) -> None:
         attaching, self._attaching = self._attaching, []
@@ -335,12 +332,14 @@ class Pump:
                 self.engine.links.attach(end, frame)
 
     async def _send_unsent(self) -> None:
+        self._waits_to_send = True
         self.engine.pause_output()
         try:
             await self._wire.flush()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._break(error)
         finally:
+            self._waits_to_send = False
             self.engine.resume_output()
 
     def _break(self, error: Exception) -> None:
@@ -383,10 +382,10 @@ class Pump:
         finally:
             self._turning = False
         self._over = self._over or data is None
-        if self.engine.output_waits and data is not None:
+        if self._waits_to_send and data is not None:
             self._take_in()
         elif not self._sleeps or self._take_turns() or self._over:
-            self._ring()
+            self.on_wake()
         return at
 
     def _take_in(self) -> None:
@@ -406,9 +405,10 @@ class Pump:
             with self._clock:
                 await trio.sleep_forever()
             self._clock = trio.CancelScope()
-            self._ring()
+            self.on_wake()
 
-    def _ring(self) -> None:
+    def on_wake(self) -> None:
+        """Have the pump take turns, unless it does; any task of the run may call this."""
         if not self._turning:
             self._sleeps = False
             self._bell.set()
@@ -484,7 +484,7 @@ class Pump:
         attaching, self._attaching = self._attaching, []
         self._tell_lost(lost, attaching)
         self.opened.set()
-        self._ring()
+        self.on_wake()
 
     def _tell_lost(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
         """Tell ends that have no link yet that the connection is lost."""

@@ -213,7 +213,7 @@ def test_tags_are_the_low_32_bits_of_the_numbers(pair: Pair) -> None:
 
 
 def test_events_are_told_link_by_link_and_the_first_of_another_kind_stays(pair: Pair) -> None:
-    collector = pair.engines.one.engine._collector
+    collector = pair.engines.one.engine._events.collector
     pair.send(b"1", b"2", b"3")
     noted: dict[Any, int] = {}
     kinds = []
@@ -232,7 +232,7 @@ def test_news_of_credit_is_told(pair: Pair) -> None:
     lib.pn_link_flow(pair.receiver, 1)
     pair.move()
     pair.move()
-    collector, flows = pair.engines.other.engine._collector, []
+    collector, flows = pair.engines.other.engine._events.collector, []
     while lib.pn_collector_peek(collector):
         flows += [link for link, _, flow in pair.sending.note_events(address_of(collector)) if flow]
         lib.pn_collector_pop(collector)
@@ -278,7 +278,7 @@ def test_nothing_is_left_behind_by_ten_thousand_messages(pair: Pair) -> None:
             pair.move()
             assert pair.sending.settle_accepted(sent) == 100
             for side in (pair.engines.one, pair.engines.other):
-                side.engine.note_events()
+                side.engine.has_work()
 
     rounds(50)
     gc.collect()

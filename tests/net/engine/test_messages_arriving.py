@@ -158,7 +158,7 @@ def test_the_engine_has_no_bytes_of_messages() -> None:
 def test_the_engine_has_all_bytes_of_a_session_with_a_window() -> None:
     receiving = Receiving(new_loops)
     engine = receiving.alone.side.engine
-    engine._limits = replace(engine._limits, window_bytes=1_000_000)
+    engine._host.limits = replace(engine._host.limits, window_bytes=1_000_000)
     receiving.feed(attached())
     assert list(receiving.unread(transfers((5000,)))) == [5000]
 
