@@ -301,9 +301,12 @@ class Log(Sharing[T, Reader[T]]):
 
     def _slowest(self) -> int:
         """Return the number of the next item of the member that is behind all others."""
-        head = self.head
-        positions = [head if (at := member.at) is None else at.index for member in self.members]
-        return min(positions, default=0 if self._waits else head)
+        slowest = self.head if self.members or not self._waits else 0
+        for member in self.members:
+            at = member.at
+            if at is not None and at.index < slowest:
+                slowest = at.index
+        return slowest
 
     def _let_go(self) -> None:
         if self._drawing is not None:
@@ -317,7 +320,7 @@ class Log(Sharing[T, Reader[T]]):
 
     def _ask(self) -> None:
         self._stop = 0
-        if not self.members or self.over:
+        if not self.members or (self._upstream is ENDED and self.over):
             return
         limits = [member.limit for member in self.members]
         least = min(limits)
@@ -325,7 +328,11 @@ class Log(Sharing[T, Reader[T]]):
         if all(member.at is None for member in self.members):
             self._stop = min(least, self._refill)
         if n:
-            self._call((self._upstream if self._drawing is None else self._drawing).request, n)
+            before, self._calling = self._calling, True  # as `_call`, without its cost
+            try:
+                (self._upstream if self._drawing is None else self._drawing).request(n)
+            finally:
+                self._calling = before
 
     def _lacking(self, limit: int) -> int:
         """Return how much to request now, to reach `limit` if the window allows, and note it."""

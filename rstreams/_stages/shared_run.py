@@ -240,7 +240,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
             self._settle()
         finally:
             self._busy = False
-        if self.phase is not Phase.STOPPED:
+        if self._upstream is not ENDED or self.phase is not Phase.STOPPED:
             self._ask()
             if self.blocked:
                 self._lookout.begin(self._tasks.scheduler, after_s=LOOK_AGAIN_S)
@@ -254,7 +254,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
                 return False
             steps += 1
             self._serve_item(member)
-        if self.over:
+        if self._upstream is ENDED and self.over:
             self._lookout.stop()
             for each in tuple(self.members):
                 if not each.ended and self._is_through(each):
