@@ -7,10 +7,9 @@ from typing import TypeVar
 
 from rstreams._core.claims import NO_HOLD, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
-from rstreams._core.subscription import ENDED, subscribe_failed
-from rstreams._stages.stage import KeepingStage, window_of
+from rstreams._core.subscription import ENDED
+from rstreams._stages.stage import KeepingStage, too_small_window
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -29,18 +28,9 @@ class Lists(KeepingStage[T, list[T]]):
         self._count = count
 
     def on_subscribe(self, subscription: Subscription) -> None:
-        window = window_of(subscription)
-        if window >= self._count or self._ended or self._upstream is not ENDED:
+        error = too_small_window(subscription, self._count, f"buffer_count(count={self._count})")
+        if self._accepts_source(subscription, error):
             super().on_subscribe(subscription)
-            return
-        msg = (
-            f"buffer_count(count={self._count}) needs {self._count} items at once, but of the link it reads only "
-            f"{window} can be held: its window, minus pack_items - 1 if its items come packed; count must be "
-            f"{window} or less, or the window larger"
-        )
-        self._ended = True
-        subscription.cancel()
-        subscribe_failed(self._downstream, ConfigError(msg))
 
 
 class Overlapping(Lists[T]):

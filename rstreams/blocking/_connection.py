@@ -8,6 +8,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 import trio
@@ -188,11 +189,7 @@ class BlockingConnection:
         Errors: As `rstreams.Connection.publish`.
         Context: Any thread but the connection's own; blocks it. Ctrl-C cancels the publishing.
         """
-
-        async def publish() -> PublishResult:
-            return await self._connection.publish(address, items, **options)
-
-        return self._portal.run(publish)
+        return self._portal.run(partial(self._connection.publish, address, items, **options))
 
     @like_method(Connection.sender)
     def sender(self, address: str, **options: Any) -> AbstractContextManager[BlockingSender]:
@@ -264,12 +261,7 @@ class BlockingConnection:
         allowed = {"concurrency", "settlement", "decode", *StreamOptions.__annotations__}
         require_argument_names("Connection.consume", options, allowed, Connection.consume, Connection.stream)
         require_effect("consume", "handler", handler, AWAITED)
-        handle = _in_thread("consume", handler, at_work)
-
-        async def consume() -> None:
-            await self._connection.consume(address, handle, **options)
-
-        return consume
+        return partial(self._connection.consume, address, _in_thread("consume", handler, at_work), **options)
 
     @overload
     def requester(
@@ -320,23 +312,14 @@ class BlockingConnection:
         require_argument_names("Connection.respond", options, allowed, Connection.respond)
         require_plain("respond", "handler", handler, AWAITED)
         refuse_plain_generator(handler)
-        answer = _in_thread("respond", handler, at_work)
-
-        async def respond() -> None:
-            await self._connection.respond(address, answer, **options)
-
-        return respond
+        return partial(self._connection.respond, address, _in_thread("respond", handler, at_work), **options)
 
     def unsubscribe(self, address: str, name: str) -> None:
         """End a named subscription; see `rstreams.Connection.unsubscribe`.
 
         Context: Any thread but the connection's own; blocks it.
         """
-
-        async def unsubscribe() -> None:
-            await self._connection.unsubscribe(address, name)
-
-        self._portal.run(unsubscribe)
+        self._portal.run(partial(self._connection.unsubscribe, address, name))
 
     def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """End everything on the connection in order, then close it; see `rstreams.Connection.drain_and_close`.
@@ -345,11 +328,7 @@ class BlockingConnection:
         Context: Any thread but the connection's own, and not a thread that the connection waits for; blocks it.
         """
         self._at_work.refuse("drain_and_close()", "this connection")
-
-        async def drain_and_close() -> Drained:
-            return await self._connection.drain_and_close(timeout_s=timeout_s)
-
-        return self._portal.run(drain_and_close)
+        return self._portal.run(partial(self._connection.drain_and_close, timeout_s=timeout_s))
 
     def _delivery(self, delivery: Delivery[T]) -> Delivery[T]:
         return BlockingDelivery(self._portal, delivery)

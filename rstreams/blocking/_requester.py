@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from rstreams.blocking._stream import BlockingStream
@@ -35,11 +36,7 @@ class BlockingRequester(Generic[T]):
     @like_method(Requester.request)
     def request(self, item: Any, **options: Any) -> T:
         """Send a request and return the item in its reply; see `Requester.request`."""
-
-        async def request() -> T:
-            return await self._requester.request(item, **options)
-
-        return self._portal.run(request)
+        return self._portal.run(partial(self._requester.request, item, **options))
 
     @like_method(Requester.stream)
     def stream(self, item: Any, **options: Any) -> BlockingStream[T]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, Never, ParamSpec, TypeVar, overload
 
 from rstreams._checks.argument_names import name_arguments
@@ -120,11 +121,7 @@ class BlockingStream(Generic[T_co]):
 
     def to_list(self, *, ack: GatherAck = "within_window") -> list[T_co]:
         """Return all items; they are done when the list is returned, as `Stream.to_list` tells."""
-
-        async def to_list() -> list[T_co]:
-            return await self._stream.to_list(ack=ack)
-
-        return self._portal.run(to_list)
+        return self._portal.run(partial(self._stream.to_list, ack=ack))
 
     def first_or_none(self) -> T_co | None:
         """Return the first item, or None if the stream completes without one; no other item is requested."""
