@@ -7,7 +7,7 @@ settled after its link has ended.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -20,9 +20,10 @@ from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_end import LinkEnd
+from rstreams.net._proton.link_turns import TakesTurns
 from rstreams.net._proton.loops import address_of
 from rstreams.net._proton.pointers import Pointer
-from rstreams.protocol.driver import IntakeLimits
+from rstreams.protocol.driver import Driver, IntakeLimits
 from rstreams.protocol.frames import Attach, Detach, Frame, Lost
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS
@@ -33,26 +34,21 @@ _ASKS: Final = {State.ATTACH_SENT: "attach", State.DETACH_SENT: "detach"}
 """The states in which the peer owes an answer, and to what."""
 
 
-class LinkDriver(ABC):
+class LinkDriver(Driver, TakesTurns):
     """Carries one link: a `rstreams.protocol.driver.Driver` on the engine.
 
     Attributes:
-        pointer: The link in the engine.
         address: Its address, by which the loops know it.
-        sends: Whether this side is the sender.
         link: The link that it carries; None before `bind` and after `let_go`.
         origin: The end of this side that attached the link, and its attach; None if the peer attached it.
         heard_detach: Whether the peer has ended its half.
         owns_session: Whether the session of the link is for this link alone.
         deliveries_noted: How many deliveries have news that has not been handed over.
         flow_noted: Whether the link's flow has such news.
-        sent_at: The number of the connection's output that had the link's last transfer.
         unanswered: Whether the link has ended because the peer did not answer in time.
 
     Context: Only the task that owns the connection. Any task of its run may call `wake`.
     """
-
-    sends: bool
 
     def __init__(self, host: HostConnection, pointer: Pointer) -> None:
         """Drive the engine's link at `pointer`."""
@@ -104,30 +100,6 @@ class LinkDriver(ABC):
         if link.state is State.ATTACH_SENT:
             self._send_detach(Detach(closed=False))  # if it is attached late, a subscription that is kept stays (2.6.5)
         link.lose(Lost(AnswerTimeout(f"{link.place or 'the peer'}: the peer {why} (answer_timeout_s)")))
-
-    def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:  # noqa: ARG002 - for a sender
-        """Return False: a receiver sends no deliveries."""
-        return False
-
-    @abstractmethod
-    def credit(self) -> int:
-        """Return the engine's own number; a receiver's is exact once all that arrived has been read."""
-
-    @abstractmethod
-    def queued(self) -> int:
-        """Return how many deliveries are not on the wire yet; a sender with some is woken when they have gone."""
-
-    @abstractmethod
-    def room_bytes(self) -> int:
-        """Return how many bytes the session takes; a sender that is told 0 or less is woken when there is room."""
-
-    def is_shut(self, *, used_up: bool = False) -> bool:  # noqa: ARG002 - for a sender
-        """Return False: a receiver sends no deliveries."""
-        return False
-
-    def has_room(self) -> bool:
-        """See `TakesTurns`: a receiver needs no room."""
-        return True
 
     def wake(self, *, for_item: bool = False) -> None:
         """Have the link work in the connection's next turn; does nothing when the connection has ended.
@@ -223,10 +195,6 @@ class LinkDriver(ABC):
             link.work()
             if link.state is State.DETACHED:
                 self._host.turns.end(self)
-
-    @abstractmethod
-    def hand_over(self, most: int) -> bool:
-        """Hand the noted news to the link, at most `most` deliveries; tell whether there is more."""
 
     def hand_over_all(self) -> None:
         """Hand over all noted news, because the end of the link comes next."""

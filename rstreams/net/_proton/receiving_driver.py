@@ -33,7 +33,56 @@ MAX_LATE_BYTES: Final = 128 * 1024
 """The most bytes of a connection's deliveries that came behind this side's detach and are not settled."""
 
 
-class ReceivingDriver(LinkDriver):
+class _SendsNothing:
+    """What a driver answers to whoever wants to send, on a link of a receiver."""
+
+    def send_ahead(self, tag: int, message: bytes, *, settled: bool) -> bool:  # noqa: ARG002 - for a sender
+        return False
+
+    def queued(self) -> int:
+        return 0
+
+    def room_bytes(self) -> int:
+        return 0
+
+    def has_room(self) -> bool:
+        return True
+
+    def is_shut(self, *, used_up: bool = False) -> bool:  # noqa: ARG002 - for a sender
+        return False
+
+
+class _LateDeliveries:
+    """The deliveries that come behind this side's detach: the peer does not need to hear of them.
+
+    They are thrown away. The engine keeps the memory of unsettled deliveries until the peer detaches. Therefore all are
+    settled but the first `MAX_LATE_BYTES` of them.
+
+    Attributes:
+        count: How many came after the link had ended.
+    """
+
+    def __init__(self, host: HostConnection) -> None:
+        self.count = 0
+        self._host = host
+        self._bytes = 0  # of those that are not settled
+
+    def take(self, frame: Transfer) -> None:
+        if frame.settled or frame.more or frame.aborted:
+            return
+        cost = sum(map(len, frame.payloads)) + OVERHEAD_BYTES * len(frame.deliveries)
+        if self._host.late_bytes + cost <= MAX_LATE_BYTES:
+            self._host.late_bytes += cost
+            self._bytes += cost
+            return
+        for delivery in map(as_delivery, frame.deliveries):
+            lib.pn_delivery_settle(delivery)
+
+    def forget(self) -> None:
+        self._host.late_bytes -= self._bytes
+
+
+class ReceivingDriver(_SendsNothing, LinkDriver):
     """Carries a link of a receiver of this side.
 
     Attributes:
@@ -57,8 +106,7 @@ class ReceivingDriver(LinkDriver):
         self._is_ending = False
         self._left = False  # something was left in the engine because there was no room
         self._asked_with = -sys.maxsize  # the room there was when it was too little
-        self._late = 0  # deliveries that came after this side had ended the link
-        self._late_bytes = 0  # of those among them that are not settled
+        self._late = _LateDeliveries(host)
 
     # Driver
 
@@ -72,16 +120,8 @@ class ReceivingDriver(LinkDriver):
             super().send(frame)
 
     def credit(self) -> int:
-        """See `LinkDriver`."""
+        """See `Driver`; it is exact once all that arrived has been read."""
         return int(lib.pn_link_credit(self.pointer))
-
-    def queued(self) -> int:
-        """Return 0: a receiver sends no deliveries."""
-        return 0
-
-    def room_bytes(self) -> int:
-        """Return 0: a receiver sends no deliveries."""
-        return 0
 
     # its life
 
@@ -99,18 +139,12 @@ class ReceivingDriver(LinkDriver):
         self._bounded = None
         self._count_unfinished(0)
         self.arrivals.close()
-        self._host.late_bytes -= self._late_bytes
+        self._late.forget()
+        del self._late
 
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
-        return self._packed_as_told(super().remote_attach())
-
-    def _packed_as_told(self, attach: Attach) -> Attach:
-        """Return either side's attach, for packs of no more items than their sender can be told of."""
-        items, frame_bytes = attach.properties.get(PACK_ITEMS), self._host.peer_frame_bytes
-        if not frame_bytes or not isinstance(items, int):
-            return attach
-        return replace(attach, properties={**attach.properties, PACK_ITEMS: min(items, told_items(frame_bytes))})
+        return _packed_as_told(super().remote_attach(), self._host.peer_frame_bytes)
 
     # turns
 
@@ -166,32 +200,15 @@ class ReceivingDriver(LinkDriver):
         elif not isinstance(frame, Transfer):
             super().receive(frame)
         elif link is not None and link.state is State.DETACH_SENT:
-            self._throw_away(frame)
+            self._late.take(frame)
         elif link is None or self._refused or self._ended:
-            self._throw_away(frame)
-            self._late += len(frame.deliveries)
-            if self._late > MAX_LATE and self.credit() < 0:
+            self._late.take(frame)
+            self._late.count += len(frame.deliveries)
+            if self._late.count > MAX_LATE and self.credit() < 0:
                 text = "it goes on sending, without credit, on a link that has been ended"
                 self._host.owner.on_misuse(Condition.SESSION_ERRANT_LINK.value, text)
         else:
             super().receive(frame)
-
-    def _throw_away(self, frame: Transfer) -> None:
-        """Settle deliveries that come behind this side's detach, except the first `MAX_LATE_BYTES` of them.
-
-        The peer does not need to hear of those. The engine keeps the memory of unsettled deliveries until the peer
-        detaches.
-        """
-        if frame.settled or frame.more or frame.aborted:
-            return
-        host = self._host
-        cost = sum(map(len, frame.payloads)) + OVERHEAD_BYTES * len(frame.deliveries)
-        if host.late_bytes + cost <= MAX_LATE_BYTES:
-            host.late_bytes += cost
-            self._late_bytes += cost
-            return
-        for delivery in map(as_delivery, frame.deliveries):
-            lib.pn_delivery_settle(delivery)
 
     # reading
 
@@ -316,7 +333,7 @@ class ReceivingDriver(LinkDriver):
     # sending
 
     def _send_attach(self, frame: Attach) -> None:
-        super()._send_attach(self._packed_as_told(frame))
+        super()._send_attach(_packed_as_told(frame, self._host.peer_frame_bytes))
 
     def _send_flow(self, frame: Flow) -> None:
         pointer = self.pointer
@@ -340,6 +357,14 @@ class ReceivingDriver(LinkDriver):
                 local = lib.pn_delivery_local(as_delivery(delivery))
                 write_outcome(local, outcome, self._host.peer_frame_bytes)
         self._loops.settle(frame.deliveries, OUTCOME_CODES[outcome.kind])
+
+
+def _packed_as_told(attach: Attach, frame_bytes: int) -> Attach:
+    """Return either side's attach, for packs of no more items than their sender can be told of."""
+    items = attach.properties.get(PACK_ITEMS)
+    if not frame_bytes or not isinstance(items, int):
+        return attach
+    return replace(attach, properties={**attach.properties, PACK_ITEMS: min(items, told_items(frame_bytes))})
 
 
 def _is_received(delivery: Pointer) -> bool:

@@ -85,18 +85,18 @@ class SendingDriver(LinkDriver):
         return True
 
     def credit(self) -> int:
-        """See `LinkDriver`."""
-        return int(lib.pn_link_credit(self.pointer)) - self._unsent
+        """See `Driver`."""
+        return int(lib.pn_link_credit(self.pointer)) - _deliveries_in(self._waiting)
 
     def queued(self) -> int:
-        """See `LinkDriver`."""
-        queued = int(lib.pn_link_queued(self.pointer)) + self._unsent
+        """See `Driver`."""
+        queued = int(lib.pn_link_queued(self.pointer)) + _deliveries_in(self._waiting)
         if queued:
             self._host.turns.wait(self)
         return queued
 
     def room_bytes(self) -> int:
-        """See `LinkDriver`."""
+        """See `Driver`."""
         host = self._host
         if self._waiting:
             host.turns.wait(self)
@@ -124,12 +124,6 @@ class SendingDriver(LinkDriver):
             return 0
         room = host.session_bytes - int(self._loops.waiting(self._session_address))
         return room if room * _PARTS_OF_ROOM >= host.session_bytes else 0
-
-    @property
-    def _unsent(self) -> int:
-        """How many deliveries the engine does not have, or not the whole of."""
-        frames = (each for each in self._waiting if isinstance(each, Transfer) and not each.more)
-        return sum(len(each.deliveries) for each in frames) if self._waiting else 0
 
     @cached_property
     def _frame_bytes(self) -> int:
@@ -172,7 +166,12 @@ class SendingDriver(LinkDriver):
     def work(self) -> None:
         """See `LinkDriver`."""
         if self.link is not None:
-            self._go_on()
+            while self._waiting:
+                left = self._send_next(self._waiting[0])
+                if left is not None:
+                    self._waiting[0] = left
+                    break  # it is woken when there is room
+                self._waiting.popleft()
             if self._tells_starved:
                 self._tell_starved()
             if self._tells_drained:
@@ -204,15 +203,6 @@ class SendingDriver(LinkDriver):
     def _send_detach(self, frame: Detach) -> None:
         self._waiting.clear()
         super()._send_detach(frame)
-
-    def _go_on(self) -> None:
-        """Send what waits, as far as there is room."""
-        while self._waiting:
-            left = self._send_next(self._waiting[0])
-            if left is not None:
-                self._waiting[0] = left
-                return
-            self._waiting.popleft()
 
     def _send_next(self, frame: Transfer | Flow) -> Transfer | None:
         """Send a frame that has none before it; return what is left of it because there was no room."""
@@ -319,3 +309,9 @@ class SendingDriver(LinkDriver):
         if not more:
             self._partial = None
         return True
+
+
+def _deliveries_in(waiting: deque[Transfer | Flow]) -> int:
+    """Return how many deliveries the engine does not have, or not the whole of."""
+    frames = (each for each in waiting if isinstance(each, Transfer) and not each.more)
+    return sum(len(each.deliveries) for each in frames) if waiting else 0

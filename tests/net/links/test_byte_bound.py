@@ -173,7 +173,7 @@ async def test_packs_count_by_their_items(most_on_hand: Callable[[], tuple[int, 
         got = await connection.stream("packed", pack_items=16, window_bytes=64 * KB).to_list()
         assert got == [bytes(KB)] * 500
     on_hand, _ = most_on_hand()
-    assert 16 * KB <= on_hand <= 65 * KB + 16 * KB
+    assert 16 * KB <= on_hand <= 65 * KB + 2 * 17 * KB, "the session's window has two packs"
 
 
 async def test_after_a_loss_what_is_on_hand_is_counted_anew() -> None:
