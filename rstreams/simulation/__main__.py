@@ -19,7 +19,7 @@ from typing import Final
 
 from rstreams.simulation.frames import frame_lines
 from rstreams.simulation.pool import Job, Pool
-from rstreams.simulation.running import Result, find, judge, make, names, write_failure
+from rstreams.simulation.running import SMALL, Result, find, judge, make, names, write_failure
 from rstreams.simulation.surroundings import SimulationError
 
 _SHRUNK: Final = 3
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         given = options.workload.split(",")
-        workloads = [each for name in given for each in (names() if name == "all" else [name])]
+        workloads = [each for name in given for each in _every(name)]
         for name in workloads:
             find(name)
         if options.frames:
@@ -42,6 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _every(name: str) -> list[str]:
+    what, small, _ = name.partition(SMALL)
+    return [each + small for each in (names() if what == "all" else [what])]
 
 
 def _replay(workloads: list[str], seed: int, faults: list[int] | None) -> int:
@@ -128,7 +133,8 @@ def _tell(result: Result, folder: Path) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rstreams.simulation", description="Runs workloads in simulations.")
-    parser.add_argument("--workload", default="all", metavar="NAME", help="all, names with commas, or MODULE:FUNCTION")
+    what = "all, names with commas, or MODULE:FUNCTION; NAME/small: in small worlds"
+    parser.add_argument("--workload", default="all", metavar="NAME", help=what)
     parser.add_argument("--seed", type=_number, default=0, metavar="N", help="the first seed (0)")
     parser.add_argument("--seeds", type=_count, default=1, metavar="N", help="how many seeds of each workload (1)")
     parser.add_argument("--twice", type=_number, default=0, metavar="N", help="run the first N seeds a second time")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TypeVarTuple, Unpack
+from typing import Final, TypeVarTuple, Unpack
 
 import trio
 
@@ -21,6 +21,9 @@ from rstreams.simulation.weather import OF_PAIRS, OF_PARTS, Fault, Kind, drawn
 
 Args = TypeVarTuple("Args")
 
+_SMALL_FAULTS: Final = 6
+"""The most faults of one weather in a small world."""
+
 
 class WorldFaults(ABC):
     """The part of a `World` that lets things go wrong.
@@ -32,6 +35,7 @@ class WorldFaults(ABC):
         faults: How many faults there were.
         plan: The faults that `weather` has drawn.
         only: The numbers of those that happen; None: all do.
+        is_small: Whether numbers of things and of faults are small; see `how_many`.
         calms_at_s: When everything heals; 0: there is no weather.
         disturbed_until_s: When the last of the faults so far is over.
     """
@@ -46,6 +50,7 @@ class WorldFaults(ABC):
         self.disturbed_until_s = 0.0
         self._weathers = 0
         self.only = only
+        self.is_small = False
         self._parts: dict[str, WorldPart] = {}
         self._planned: list[tuple[float, Callable[[], object]]] = []
         self._has_begun = False
@@ -254,7 +259,7 @@ class WorldFaults(ABC):
             disks=[name for name in parts if self._part(name).has_disk],
             pairs=[pair for pair in pairs if all(map(self._part, pair))],
             until_s=until_s,
-            most=most,
+            most=min(most, _SMALL_FAULTS) if self.is_small else most,
         )
         for number, fault in enumerate(plan, len(self.plan)):
             self.plan.append(fault)

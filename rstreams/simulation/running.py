@@ -26,6 +26,9 @@ LATE: Final = "late"
 
 _OWN: Final = "rstreams.simulation.workloads"
 
+SMALL: Final = "/small"
+"""What follows the name of a workload that runs in small worlds; see `World.how_many`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -37,7 +40,7 @@ class Result:
         findings: What is wrong, each in one sentence that begins with its kind; none: all is well.
         digest: A number of all bytes of the run.
         faults: How many faults there were.
-        plan: The faults of the weather, as text; of a run that was shrunk those that are left.
+        plan: If something is wrong: the faults of the weather, as text; of a run that was shrunk those that are left.
         only: The numbers of these faults.
         took_s: How long the run took the processor, in seconds.
     """
@@ -64,10 +67,12 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Workload:
-    """Return a workload: by its name, or as `module:function`.
+    """Return a workload: by its name, or as `module:function`; in small worlds if `/small` follows.
 
     Errors: `SimulationError` that names those there are.
     """
+    if name.endswith(SMALL):
+        return _small(find(name.removesuffix(SMALL)))
     module, _, function = name.partition(":")
     try:
         if function:
@@ -84,6 +89,14 @@ def find(name: str) -> Workload:
         raise SimulationError(msg)
     workload: Workload = found
     return workload
+
+
+def _small(workload: Workload) -> Workload:
+    def of(world: World) -> object:
+        world.is_small = True
+        return workload(world)
+
+    return of
 
 
 def make(workload: Workload, seed: int, only: Sequence[int] | None = None) -> World:
@@ -109,7 +122,7 @@ def run(name: str, workload: Workload, seed: int, only: Sequence[int] | None = N
     began = time.process_time()
     world = make(workload, seed, only)
     findings = judge(world)
-    numbers = [number for number in range(len(world.plan)) if only is None or number in only]
+    numbers = [number for number in range(len(world.plan)) if findings and (only is None or number in only)]
     return Result(
         name,
         seed,
@@ -180,7 +193,7 @@ def write_failure(folder: Path, workload: Workload, result: Result) -> Path:
     """Write the history and the log of a run into a folder; return the file of the history."""
     world = make(workload, result.seed, result.only)
     judge(world)
-    name = f"{result.workload.replace(':', '.')}-{result.seed}"
+    name = f"{result.workload.replace(':', '.').replace('/', '.')}-{result.seed}"
     history = folder / f"{name}.jsonl"
     world.history.write(history)
     (folder / f"{name}.log").write_text("\n".join(world.log) + "\n", "utf-8")

@@ -91,6 +91,12 @@ class World(WorldFaults):
         life = current.get()
         return BEGINNING + self.now() + (0.0 if life is None else life.part.clock_s)
 
+    def how_many(self, least: int, most: int) -> int:
+        """Draw a number of things, such as producers or items; in a small world most are near the least one."""
+        if self.is_small:
+            return least + int((most - least + 1) * self.random.random() ** 4)
+        return self.random.randint(least, most)
+
     def note(self, event: Event, /, **fields: object) -> None:
         """Note an event in the history; that of a part which was killed is dropped."""
         life = current.get()

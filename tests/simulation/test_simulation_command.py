@@ -14,7 +14,7 @@ import trio
 
 from rstreams.simulation import World, overtime
 from rstreams.simulation.__main__ import main
-from rstreams.simulation.running import find, names, run, shrink, write_failure
+from rstreams.simulation.running import find, make, names, run, shrink, write_failure
 
 HERE = "tests.simulation.test_simulation_command"
 
@@ -53,6 +53,45 @@ def test_a_failure_is_shrunk_to_the_fewest_faults() -> None:
     smallest = shrink(failing, two_of_a_kind)
     assert sorted(each.partition(" ")[0] for each in smallest.plan) == ["cut", "kill"]
     assert smallest.kinds == failing.kinds == {"early"}
+
+
+def counted(world: World) -> None:
+    """Draw numbers and faults, and tell how many there are."""
+    well(world)
+    for _ in range(100):
+        world.note("level", of="things", value=world.how_many(3, 12), most=12)
+    world.start(trio.sleep_forever, name="one", service=True)
+    world.weather(parts=["one"], kinds=["kill"])
+
+
+def test_a_small_world_has_few_things_and_few_faults() -> None:
+    things, faults = {}, {}
+    for name in (f"{HERE}:counted", f"{HERE}:counted/small"):
+        worlds = [make(find(name), seed) for seed in range(30)]
+        things[name] = sorted(event["value"] for event in worlds[0].history.events if event["event"] == "level")
+        faults[name] = max(len(world.plan) for world in worlds)
+    usual, small = things.values()
+    assert small[0] == usual[0] == 3
+    assert max(small) <= 12
+    assert small[50] < usual[50]
+    assert list(faults.values()) == [1000, 6]
+
+
+def test_a_failure_in_a_small_world_comes_again_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--workload", f"{HERE}:lost/small", "--jobs", "1", "--folder", str(tmp_path)]
+    assert main(arguments) == 1
+    assert f"--workload {HERE}:lost/small --seed 0" in capsys.readouterr().out
+    assert [*tmp_path.glob("*.jsonl")] == [tmp_path / f"{HERE}.lost.small-0.jsonl"]
+
+
+def lost(world: World) -> None:
+    """Lose an item."""
+    well(world)
+    world.note("address", address="q")
+    world.note("sent", by="p", address="q", item=1)
+    world.note("accepted", by="p", address="q", item=1)
+    world.note("subscribed", by="c", address="q", **{"from": "first"})
+    world.weather(until_s=1.0)
 
 
 def test_the_command_tells_what_failed_and_how_to_have_it_again(

@@ -271,7 +271,7 @@ async def at_rest(world: World, is_through: Callable[[], bool], begins_s: float 
 def restart_at_times(world: World, node: str, most: int) -> None:
     """Let a node begin again at some times, and nothing else fail: what it was told before is certain."""
     random = world.random
-    for _ in range(random.randint(1, most)):
+    for _ in range(world.how_many(1, most)):
         kill = partial(world.kill, node, for_s=random.choice((0.001, 0.02, 0.3)), power=random.random() < 0.5)
         world.at(3.0 * random.random(), kill)
     world.weather(kinds=(), until_s=3.5)

@@ -49,7 +49,7 @@ class _Asker:
         self._window = random.choice((1, 2, 16, 256))
         self._holds = settlement != "at_most_once" and random.random() < 0.4
         self._pause_s = random.choice((0.02, 0.2, 0.5))
-        self._steps = random.randint(4, 12)
+        self._steps = world.how_many(4, 12)
         self._options: dict[str, Any] = {"window": self._window, "settlement": settlement}
         self._who = {"by": name, "address": "work"}
         self._is_alone = is_alone
@@ -168,7 +168,7 @@ def workload(world: World) -> None:
     queues: list[Queue] = []
     url = world.node("node", lambda node: queues.append(node.queue("work")), idle_timeout_s=IDLE_S)
     world.history.note("address", address="work", order="none", part="node")
-    names = [f"asker{number}" for number in range(random.randint(1, 2))]
+    names = [f"asker{number}" for number in range(world.how_many(1, 2))]
     items = [f"item{number}" for number in range(30 * len(names))]
     settlement = random.choice(("at_least_once", "at_least_once", "effectively_once", "at_most_once"))
     told: set[int | str] = set()

@@ -263,7 +263,7 @@ def _drawn_store(world: World, producers: int, *, is_late: bool, refuses: bool) 
 def workload(world: World) -> None:
     """Set up producers that are killed, and a consumer that stays, or consumers that come and go."""
     random = world.random
-    names = [f"producer{number}" for number in range(random.randint(1, 3))]
+    names = [f"producer{number}" for number in range(world.how_many(1, 3))]
     is_late, stays, refuses = random.random() < 0.5, random.random() < 0.6, random.random() < 0.5
     store = _drawn_store(world, len(names), is_late=is_late, refuses=refuses)
     url = world.node("node", store.declare, store=store.durable, idle_timeout_s=IDLE_S)
@@ -278,7 +278,7 @@ def workload(world: World) -> None:
     begins = trio.Event()
     if not is_late:
         begins.set()
-    consumers = [f"consumer{number}" for number in range(1 if stays else random.randint(1, 2))]
+    consumers = [f"consumer{number}" for number in range(1 if stays else world.how_many(1, 2))]
     for name in consumers:
         consumer = _Consumer(
             world, url, name, world.numbers(name), store, stays, random.random() < 0.4, random.choice((0.001, 0.1)),
@@ -313,7 +313,7 @@ def _start_producer(world: World, url: str, name: str, *, durable: bool) -> _Pro
     publishes = (
         random.random() < 0.5 and durable
     )  # it tells at its end what was accepted, when others have forgotten it
-    items = [f"{name}/{number}" for number in range(random.randint(5, 15))]
+    items = [f"{name}/{number}" for number in range(world.how_many(5, 15))]
     pause_s = random.choice((0.0, 0.001, 0.1, 0.5))
     producer = _Producer(world, url, name, world.numbers(name), items, pause_s, publishes)
     world.start(producer.run, name=name)

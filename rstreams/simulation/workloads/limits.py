@@ -159,8 +159,8 @@ def workload(world: World) -> None:
     depot, random = _Depot(world), world.random
     url = world.node("depot", depot.declare, store=depot.durable, idle_timeout_s=IDLE_S)
     depot.note_addresses()
-    producers = [f"producer{number}" for number in range(random.randint(1, 2))]
-    consumers = [f"consumer{number}" for number in range(random.randint(1, 2))]
+    producers = [f"producer{number}" for number in range(world.how_many(1, 2))]
+    consumers = [f"consumer{number}" for number in range(world.how_many(1, 2))]
     told: set[int | str] = set()
     sent: set[int | str] = set()
 
@@ -169,7 +169,7 @@ def workload(world: World) -> None:
         depot.look()
 
     for name in producers:
-        items = [f"{name}/{number}" for number in range(random.randint(5, 15))]
+        items = [f"{name}/{number}" for number in range(world.how_many(5, 15))]
         sent.update(items)
         depot.large.update(item for item in items if random.random() < 0.2)
         settlement = random.choice(("at_least_once", "effectively_once"))

@@ -78,11 +78,11 @@ def _start_producers(world: World, url: str, log: TheLog) -> dict[str, bool]:
     """Start producers; return their names, with whether each is through."""
     random, through = world.random, {}
     tombstones = log.compact and random.random() < 0.5
-    for number in range(random.randint(1, 2)):
+    for number in range(world.how_many(1, 2)):
         name, numbers = f"producer{number}", world.numbers(f"producer{number}")
         keys = random.choice(("a", "ab", "abcdef"))
         ends = ("", "", "!") if tombstones else ("",)
-        items = [f"{name}/{at}/{numbers.choice(keys)}{numbers.choice(ends)}" for at in range(random.randint(5, 20))]
+        items = [f"{name}/{at}/{numbers.choice(keys)}{numbers.choice(ends)}" for at in range(world.how_many(5, 20))]
         program = ProducerProgram(
             world, url, name, log.name, items, numbers, random.choice((0.001, 0.1, 0.4)), log.message_of,
             (lambda item: {"key": item.rstrip("!").rpartition("/")[2]}) if log.compact else None,
@@ -102,7 +102,7 @@ def _start_readers(world: World, url: str, log: TheLog) -> list[LogReaderProgram
     random = world.random
     begins: list[Begin] = ["first", "first", "next", "last", "offset", "time"]
     readers = []
-    for number in range(random.randint(0, 2)):
+    for number in range(world.how_many(0, 2)):
         name = f"reader{number}"
         reader = LogReaderProgram(
             world, url, name, log, world.numbers(name), random.choice(begins), random.choice((0.0, 0.1)),
@@ -122,7 +122,7 @@ def _start_members(world: World, url: str, log: TheLog) -> list[GroupMemberProgr
     members = []
     # If retention has passed a member, its node ends its link. It may still have messages that others get then.
     most, of_first = (2, 1) if log.retention else (3, 2)
-    for number in range(random.randint(1, most)):
+    for number in range(world.how_many(1, most)):
         name, group = f"member{number}", _GROUPS[number >= of_first]
         member = GroupMemberProgram(
             world, url, name, log, group, world.numbers(name), random.choice((0.001, 0.1)), verdicts, leaves,

@@ -227,13 +227,13 @@ def workload(world: World) -> None:
     if paper.backlog is not None:
         drops.add(paper.when_full.removeprefix("drop_"))
     world.note("address", address=_NEWS, copies=True, durable=paper.durable, part=_NEWS, drops=sorted(drops))
-    names = [f"plain{number}" for number in range(random.randint(0, 2))]
-    named = [f"named{number}" for number in range(random.randint(0 if names else 1, 2))]
+    names = [f"plain{number}" for number in range(world.how_many(0, 2))]
+    named = [f"named{number}" for number in range(world.how_many(0 if names else 1, 2))]
     quiet_s = 12.0
     subscribers = [_NewsReader(paper, url, name, quiet_s, named=name in named) for name in (*names, *named)]
     for subscriber in subscribers:
         world.start(subscriber.run, name=subscriber.name, service=True)
-    publishers = [f"publisher{number}" for number in range(random.randint(1, 2))]
+    publishers = [f"publisher{number}" for number in range(world.how_many(1, 2))]
     settlement = random.choice(("at_least_once", "effectively_once"))
     through: set[str] = set()
 
@@ -249,7 +249,7 @@ def workload(world: World) -> None:
 
     for name in publishers:
         begin_s = random.choice((0.0, 0.5))
-        world.start(partial(publish, name, random.randint(3, 15), random.choice((0.0, 0.001, 0.1)), begin_s), name=name)
+        world.start(partial(publish, name, world.how_many(3, 15), random.choice((0.0, 0.001, 0.1)), begin_s), name=name)
     late = {f"late/{number}" for number in range(3)}
     world.start(partial(publish, "late", len(late), 0.5, quiet_s + 8.0), name="late")
     clients = [subscriber.name for subscriber in subscribers]

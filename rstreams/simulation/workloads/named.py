@@ -41,7 +41,7 @@ class _Issue:
         self.when_full: Literal["drop_oldest", "drop_newest"] = random.choice(("drop_oldest", "drop_newest"))
         self.address: MulticastAddress | None = None
         self.moving = 0  # subscribers that are not there to stay yet
-        self._kills = random.randint(1, 3)
+        self._kills = world.how_many(1, 3)
         self._random = world.numbers("kills")
 
     @property
@@ -145,11 +145,11 @@ def workload(world: World) -> None:
     letter, random = _Issue(world), world.random
     url = world.node(_LETTER, letter.declare, store=True, idle_timeout_s=IDLE_S)
     world.note("address", address=_LETTER, copies=True, part=_LETTER, drops=letter.drops)
-    for number in range(random.randint(2, 3) if letter.is_crowd else 1):
+    for number in range(world.how_many(2, 3) if letter.is_crowd else 1):
         pause_s = random.choice((0.05, 0.3)) if number == 0 else random.choice((0.001, 0.05))
         subscriber = _Subscriber(letter, url, f"subscriber{number}", pause_s)
         world.start(subscriber.run, name=subscriber.name, service=True)
-    publishers = [f"publisher{number}" for number in range(3 if letter.is_crowd else random.randint(1, 2))]
+    publishers = [f"publisher{number}" for number in range(3 if letter.is_crowd else world.how_many(1, 2))]
     most, pauses = (12, (0.0, 0.02)) if letter.is_crowd else (25, (0.05, 0.1))
     through: set[str] = set()
 
@@ -161,7 +161,7 @@ def workload(world: World) -> None:
         through.add(name)
 
     for name in publishers:
-        world.start(partial(publish, name, random.randint(5, most), random.choice(pauses)), name=name)
+        world.start(partial(publish, name, world.how_many(5, most), random.choice(pauses)), name=name)
     world.weather(kinds=(), until_s=_KILLS_UNTIL_S + 0.5)
 
     async def referee() -> None:

@@ -55,10 +55,10 @@ def workload(world: World) -> None:
     world.history.note("address", address="orders", dead_letters="letters", **attempts, **fields)
     through: set[int | str] = set()
     expected: set[int | str] = set()
-    producers = [f"producer{number}" for number in range(random.randint(1, 2))]
-    consumers = [f"consumer{number}" for number in range(random.randint(1, 3))]
+    producers = [f"producer{number}" for number in range(world.how_many(1, 2))]
+    consumers = [f"consumer{number}" for number in range(world.how_many(1, 3))]
     for name in producers:
-        items = [f"{name}/{number}" for number in range(random.randint(2, 12))]
+        items = [f"{name}/{number}" for number in range(world.how_many(2, 12))]
         expected.update(items)
         producer = ProducerProgram(
             world, url, name, "orders", items, world.numbers(name), random.choice((0.0, 0.002, 0.1))

@@ -317,16 +317,16 @@ def workload(world: World) -> None:
     leaves: tuple[Leaves, ...] = ("stays", "stays", "drains", "cancels")
     senders: list[_Publishing] = []
     receivers: list[_Receiver] = []
-    for number in range(random.randint(1, 2)):
+    for number in range(world.how_many(1, 2)):
         name = f"sender{number}"
-        items = [f"{name}/{at}" for at in range(random.randint(5, 40 if sizes[-1] < 1000 else 8))]
+        items = [f"{name}/{at}" for at in range(world.how_many(5, 40 if sizes[-1] < 1000 else 8))]
         sender = _Publishing(
             world, url, name, world.numbers(name), items, sizes, random.choice(leaves),
             random.choice((None, 1, 4, 64)), random.choice((0.001, 0.1)),
         )  # fmt: skip
         world.start(sender.run, name=name)
         senders.append(sender)
-    for number in range(random.randint(1, 2)):
+    for number in range(world.how_many(1, 2)):
         name = f"receiver{number}"
         window = random.choice((1, 2, 7, 64, 256))
         receiver = _Receiver(

@@ -39,12 +39,12 @@ def workload(world: World) -> None:
         for name in names:
             queues[name] = node.queue(name, durable=durable, capacity=capacity)
 
-    names = [f"step{number}" for number in range(random.randint(2, 3))]
+    names = [f"step{number}" for number in range(world.how_many(2, 3))]
     url = world.node("node", declare, store=durable, idle_timeout_s=IDLE_S)
     ways: Sequence[SettlementName] = random.choice((("at_least_once",), ("at_least_once", "at_most_once")))
     drops = ["retention"] if "at_most_once" in ways else []
     world.history.note("address", address="step0", order="none", durable=durable, part="node", drops=drops)
-    items = list(range(random.randint(1, 12)))
+    items = list(range(world.how_many(1, 12)))
     pause_s = random.choice((0.0, 0.001, 0.05))
     large = random.choice((items[-1], items[-1], random.choice(items), None))  # behind the last one nothing comes
 

@@ -96,9 +96,9 @@ class _Requester:
         self._address: Literal["ask", "tasks"] = random.choice(("ask", "tasks"))
         self._timeouts_s: Sequence[float] = random.choice(((0.3,), (3.0,), (30.0,), (0.3, 3.0, 30.0), (0.3, 3.0, 30.0)))
         self._most = random.choice((1, 2, 256))
-        self._together = random.randint(1, 4)
+        self._together = desk.world.how_many(1, 4)
         self._pause_s = random.choice((0.0, 0.05))
-        kinds = [random.choice(("", "", "stream/")) for _ in range(random.randint(4, 12))]
+        kinds = [random.choice(("", "", "stream/")) for _ in range(desk.world.how_many(4, 12))]
         self._items = [f"{kind}{name}/{number}" for number, kind in enumerate(kinds)]
         self._given_up = 0
 
@@ -202,14 +202,14 @@ class _Requester:
 
 def workload(world: World) -> None:
     """Set up requesters and responders."""
-    desk, random = _Desk(world), world.random
+    desk = _Desk(world)
     url = world.node("desk", desk.declare, idle_timeout_s=IDLE_S)
     promise = "at_least_once" if desk.retries else "at_most_once"
     fields = {"accepted": "processed", "drops": ["expired"], "order": "none", "durable": False, "part": "desk"}
     world.note("address", address="ask", promise=promise, **fields)
     world.note("address", address="tasks", **fields)
-    workers = [f"worker{number}" for number in range(random.randint(1, 2))]
-    requesters = [f"requester{number}" for number in range(random.randint(1, 3))]
+    workers = [f"worker{number}" for number in range(world.how_many(1, 2))]
+    requesters = [f"requester{number}" for number in range(world.how_many(1, 3))]
     for name in workers:
         world.start(desk.work, url, name, name=name, service=True)
     for name in requesters:
@@ -219,7 +219,8 @@ def workload(world: World) -> None:
 
     async def referee() -> None:
         await at_rest(world, lambda: not any(desk.running.values()), 6.5)
-        await trio.sleep(40.0)  # all requests have ended, also those whose replies were lost
+        if any(desk.running.values()):
+            await trio.sleep(40.0)  # all requests have ended, also those whose replies were lost
         for name, running in desk.running.items():
             if running:
                 msg = f"{running} requests are still in the handler of {name}"

@@ -223,7 +223,7 @@ def workload(world: World) -> None:
         random.random() < 0.3, random.choice((0.0, 0.01, 0.2)), world.numbers("service"),
     )  # fmt: skip
     url = world.node("node", service.declare, idle_timeout_s=IDLE_S)
-    names = [f"subscriber{number}" for number in range(random.randint(1, 3))]
+    names = [f"subscriber{number}" for number in range(world.how_many(1, 3))]
     subscribers = []
     for name in names:
         window = random.choice((1, 2, 16, 256))

@@ -52,7 +52,7 @@ class _Office:
         self.count = random.choice((3, 12, 40))
         self.period_s = random.choice((0.001, 0.02, 0.2))
         self.window = random.choice((1, 3, 256))
-        self.members = random.randint(1, 3)
+        self.members = world.how_many(1, 3)
         self.produced = 0
         self._random = world.numbers("office")
 

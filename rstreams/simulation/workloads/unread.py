@@ -56,7 +56,7 @@ class _Unread:
         )
         self.capacity = random.choice((1, 2, 5, 20))
         self.delay_s = random.choice((0.0, 0.1, 0.5))
-        self.items = [f"item{number}" for number in range(random.randint(3, 24))]
+        self.items = [f"item{number}" for number in range(world.how_many(3, 24))]
         self.has_dates = random.random() < 0.5
         lifetimes_s = random.choice(_LIFETIMES_S)
         self.lifetime_s = {item: random.choice(lifetimes_s) for item in self.items}
@@ -169,7 +169,7 @@ def workload(world: World) -> None:
     opens_s = world.calms_at_s + random.choice((0.0, 2.5, 2.5))
     through: set[int | str] = set()
     verdicts: tuple[Verdict, ...] = random.choice((("done",), ("done", "failed"), ("done", "failed", "released")))
-    for number in range(random.randint(1, 2)):
+    for number in range(world.how_many(1, 2)):
         name = f"reader{number}"
         reader = ConsumerProgram(
             world, url, name, "store", world.numbers(name), random.choice((0.0, 0.01, 0.1)), verdicts,
