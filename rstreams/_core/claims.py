@@ -103,7 +103,7 @@ class Claims:
         self._begin = 0  # how many of them have ended, or were cut off
 
     def __len__(self) -> int:
-        """Return on how many places they still are."""
+        """Return how many places have a claim that has not ended."""
         return len(self._places) - self._begin
 
     def __repr__(self) -> str:
@@ -160,7 +160,10 @@ class Claims:
         return places[begin:end]
 
     def grow(self, places: list[Any], place: object) -> bool:
-        """Put a place behind the others, if these are still in the list `places`, which has no other owner."""
+        """Claim one more place, behind the others; return False, and claim nothing, if they are not in `places` now.
+
+        `places` is a list of the caller, which these claims were made with. They leave it when some of them end.
+        """
         if self._places is not places:
             return False
         places.append(place)

@@ -37,7 +37,6 @@ from rstreams.node.temporary import Temporaries
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
 from rstreams.protocol.options import ReceivingOptions, SendingOptions
-from rstreams.protocol.packing import PACK_ITEMS
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
@@ -344,7 +343,7 @@ class NodeLinks:
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
-        answer = _answer(frame, Role.SENDER, end.properties())
+        answer = _answer(frame, Role.SENDER, end.properties(frame))
         answer = replace(
             answer,
             dynamic=frame.dynamic,
@@ -377,7 +376,7 @@ class NodeLinks:
         link = end.bind(frame.name, driver)
         driver.bind(link, end.intake)
         link.receive(frame)
-        link.send(_answer(frame, Role.RECEIVER, end.properties()))
+        link.send(_answer(frame, Role.RECEIVER, end.properties(frame)))
         end.start()
 
     def _on_consumer_gone(
@@ -452,10 +451,9 @@ def _end(hold: Hold, outcome: Outcome) -> bool:
 def _answer(frame: Attach, role: Role, properties: Mapping[str, Any]) -> Attach:
     """Return this side's half of a link: the peer's wishes, as far as this side fulfils them.
 
-    It mentions packs only to a peer that knows them. A receiver that settles second is settled first, and then
-    by its own disposition; this side does not wait for a sender to settle (2.7.3: the receiver decides).
+    A receiver that settles second is settled first, and then by its own disposition; this side does not wait for a
+    sender to settle (2.7.3: the receiver decides).
     """
-    knows = PACK_ITEMS in frame.properties
     return Attach(
         frame.name,
         role,
@@ -464,7 +462,7 @@ def _answer(frame: Attach, role: Role, properties: Mapping[str, Any]) -> Attach:
         frame.settlement,
         mixed=frame.mixed,
         settles_second=frame.settles_second and role is Role.SENDER,
-        properties=properties if knows else {},
+        properties=properties,
     )
 
 

@@ -168,7 +168,7 @@ class CreditLedger:
 
     def request(self, items: int) -> None:
         """Count `items` more demand."""
-        self.demand = add_demand(self.demand, items)
+        self.demand = min(self.demand + items, UNBOUNDED)
 
     def receive(self, items: int) -> None:
         """Count `items` as received; the engine has subtracted them from the credit."""

@@ -11,7 +11,7 @@ from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Frame, Lost
 from rstreams.protocol.life import Life, ReceiverPhase, SenderPhase
 from rstreams.protocol.link import Link
-from rstreams.protocol.packing import offer
+from rstreams.protocol.packing import PACK_ITEMS, agreed_items, offer
 from rstreams.protocol.states import State
 
 _FINAL: Final = frozenset(
@@ -111,9 +111,16 @@ class End:
         """Whether a lost link should be replaced."""
         ...
 
-    def properties(self) -> dict[str, Any]:
-        """Return the properties about packs in this side's attach."""
-        return offer(self._pack_items)
+    def properties(self, asked: Attach | None = None) -> dict[str, Any]:
+        """Return the properties about packs in this side's attach, which answers `asked`, unless that is None.
+
+        An answer mentions packs only to a peer that knows them.
+        """
+        return {} if asked is not None and PACK_ITEMS not in asked.properties else offer(self._pack_items)
+
+    def _agreed_items(self, theirs: Attach) -> int:
+        """Return how many items a delivery may carry, by both attaches."""
+        return agreed_items(self._pack_items, theirs.properties)
 
     def next_attach(self, frame: Attach) -> Attach:
         """Return this side's attach for its next link, made from the one it began with."""

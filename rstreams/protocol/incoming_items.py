@@ -18,6 +18,7 @@ been handed over.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
@@ -30,11 +31,10 @@ from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Transfer
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
-from rstreams.protocol.item_buffer import ItemBuffer, ReceivedRun
-from rstreams.protocol.joined_message import JoinedMessage, size_of
+from rstreams.protocol.joined_message import JoinedMessage
 from rstreams.protocol.life import ReceiverEvent, ReceiverLife, ReceiverPhase
 from rstreams.protocol.options import ReceivingOptions
-from rstreams.protocol.packing import PackedMessages, unpack
+from rstreams.protocol.packing import PackedMessages, ReceivedRun, unpack
 
 T = TypeVar("T")
 
@@ -42,6 +42,66 @@ _MANY: Final = 256
 """The most items handed over without a look at the time, however quick the last ones were."""
 
 _SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
+
+
+class ItemBuffer:
+    """Items that wait, in their order and in the runs in which they came: none is moved by itself."""
+
+    __slots__ = ("_runs", "_size", "_taken")
+
+    def __init__(self) -> None:
+        """Start without items."""
+        self._runs: deque[ReceivedRun] = deque()
+        self._taken = 0  # of the first run
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[tuple[Hashable, bytes]]:
+        taken = self._taken
+        for deliveries, items in self._runs:
+            yield from zip(deliveries[taken:], items[taken:], strict=True)
+            taken = 0
+
+    @property
+    def last(self) -> bytes | None:
+        """The last item; None if there is none."""
+        return self._runs[-1][1][-1] if self._runs else None
+
+    def put(self, run: ReceivedRun) -> None:
+        """Put a run after the others."""
+        if run[1]:
+            self._runs.append(run)
+            self._size += len(run[1])
+
+    def take(self, most: int) -> ReceivedRun:
+        """Take up to `most` items of the first run; there must be one."""
+        (deliveries, items), begin = self._runs[0], self._taken
+        size = len(items)
+        end = min(begin + most, size)
+        if end < size:
+            self._taken = end
+        else:
+            self._taken = 0
+            self._runs.popleft()
+        self._size -= end - begin
+        return (deliveries, items) if end - begin == size else (deliveries[begin:end], items[begin:end])
+
+    def put_back(self, run: ReceivedRun) -> None:
+        """Put back the last items of the run that was taken last."""
+        if run[1]:
+            if self._taken:
+                deliveries, items = self._runs[0]
+                self._runs[0] = deliveries[self._taken :], items[self._taken :]
+                self._taken = 0
+            self._runs.appendleft(run)
+            self._size += len(run[1])
+
+    def clear(self) -> None:
+        """Remove all items."""
+        self._runs.clear()
+        self._taken = self._size = 0
 
 
 class IncomingItems(Generic[T]):
@@ -162,7 +222,9 @@ class IncomingItems(Generic[T]):
         if frame.settled:
             deliveries = [None] * len(payloads)
         losses = self._outcomes.losses
-        self._outcomes.loose.more_comes()
+        loose = self._outcomes.loose
+        if loose.slack or loose.wanted:
+            loose.more_comes()
         ledger = self._ledger
         bound = ledger.bound
         if bound is not None:
@@ -173,7 +235,7 @@ class IncomingItems(Generic[T]):
             runs = unpack(deliveries, payloads, ledger.pack)
             items = sum(len(run[1]) for run in runs)
         if ledger.grows:
-            ledger.fit(size_of(payloads), items)
+            ledger.fit(payloads.size if type(payloads) is JoinedMessage else sum(map(len, payloads)), items)
         for run in runs:
             ledger.receive(len(run[1]))
             self.buffer.put(run)

@@ -76,8 +76,3 @@ class JoinedMessage(Sequence[bytes]):
             self._message = b"".join(self._pieces)
             self._pieces = (self._message,)
         return [self._message][index]
-
-
-def size_of(messages: Sequence[bytes]) -> int:
-    """Return the bytes of messages; one that is in pieces stays in pieces."""
-    return messages.size if isinstance(messages, JoinedMessage) else sum(map(len, messages))

@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 _LIVE: Final[SenderPhase] = SenderPhase.LIVE
 
-_OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
+OPEN: Final = (SenderPhase.ATTACHING, _LIVE)
 """The phases in which more items may come from the publisher."""
 
 
-class _Attention(Enum):
+class Attention(Enum):
     """Whether the link sees items that come."""
 
     NONE = auto()
@@ -45,7 +45,7 @@ class _Attention(Enum):
     """It is working."""
 
 
-_NONE, _WOKEN, _WORKS = _Attention
+_NONE, _WOKEN, _WORKS = Attention
 
 
 class LocalPublisher(Scannable, Generic[T]):
@@ -55,6 +55,7 @@ class LocalPublisher(Scannable, Generic[T]):
     Spec: Reactive Streams chapter 2.
 
     Attributes:
+        attention: Whether the link sees items that come.
         starved: Whether the publisher has said that it can send no more before items are settled.
         suspended: Whether the publisher is suspended.
         error: The error that the stream failed with.
@@ -63,7 +64,6 @@ class LocalPublisher(Scannable, Generic[T]):
     """
 
     __slots__ = (
-        "_attention",
         "_draw",
         "_items",
         "_ledger",
@@ -74,6 +74,7 @@ class LocalPublisher(Scannable, Generic[T]):
         "_settled",
         "_subscription",
         "_wake",
+        "attention",
         "error",
         "starved",
         "suspended",
@@ -110,7 +111,7 @@ class LocalPublisher(Scannable, Generic[T]):
         self.unencodable = False
         self.starved = False
         self.suspended = False
-        self._attention = _NONE
+        self.attention = _NONE
         self._publisher = publisher
         self._items = items
         self._ledger = ledger
@@ -135,7 +136,7 @@ class LocalPublisher(Scannable, Generic[T]):
     @property
     def completed(self) -> bool:
         """Whether no more items are expected from the publisher."""
-        return self._life.phase not in _OPEN
+        return self._life.phase not in OPEN
 
     def stall(self) -> str:
         """Return why the link asks for no more."""
@@ -169,7 +170,7 @@ class LocalPublisher(Scannable, Generic[T]):
             self.unencodable = True
             self._fail(error)
             return
-        if not items.payloads and self._attention is not _WORKS and self._send_ahead(payload, hold):
+        if not items.payloads and self.attention is not _WORKS and self._send_ahead(payload, hold):
             self._ledger.pass_on(1)
             items.size.mean = max(1, len(payload))
             return
@@ -201,8 +202,8 @@ class LocalPublisher(Scannable, Generic[T]):
                 self._note_items()
 
     def _note_items(self) -> None:
-        if self._attention is _NONE:
-            self._attention = _WOKEN
+        if self.attention is _NONE:
+            self.attention = _WOKEN
             self._wake(for_item=True)
 
     def on_error(self, error: BaseException) -> None:
@@ -217,18 +218,6 @@ class LocalPublisher(Scannable, Generic[T]):
             self._wake()
 
     # the link calls these, to get items
-
-    def begin_turn(self) -> bool:
-        """Let the link see new items without a wake-up, until `end_turn`; return False if it does so already."""
-        if self._attention is _WORKS:
-            return False
-        self._attention = _WORKS
-        self.turn_over = False
-        return True
-
-    def end_turn(self) -> None:
-        """Have the link woken for new items."""
-        self._attention = _NONE
 
     def look_again(self) -> None:
         """Have the link look whether it can answer a drain: no more items come later."""
@@ -248,7 +237,7 @@ class LocalPublisher(Scannable, Generic[T]):
     def request(self, credit: int, most: int, room_bytes: int) -> int:
         """Ask the publisher for items for `credit` deliveries and `room_bytes`, at most `most`; return how many."""
         if (
-            self._life.phase not in _OPEN or self._subscription is ENDED
+            self._life.phase not in OPEN or self._subscription is ENDED
         ):  # the subscription may come later than the credit
             return 0
         items = self._ledger.request(credit, min(most, max(1, room_bytes // self._items.size.mean)))

@@ -23,7 +23,6 @@ from rstreams._codec.data_sections import Sections, join, join_bodies, pack_size
 from rstreams._codec.data_sections import last as last_section
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED, ERROR_DESCRIPTION, FAILED, Outcome
-from rstreams.protocol.item_buffer import ReceivedRun
 
 CAPABILITY: Final = "rstreams:packed"
 """The capability that a connection offers if its links may carry packs."""
@@ -190,6 +189,10 @@ class Pack:
 
 PackedItem: TypeAlias = tuple[Pack, int]
 """An item of a pack: the pack, and the item's place in it."""
+
+
+ReceivedRun: TypeAlias = tuple[Sequence[Hashable], Sequence[bytes]]
+"""Items that came together: the deliveries, all None if the items came settled; and the items."""
 
 
 class PackItems(Sequence[PackedItem]):

@@ -39,7 +39,6 @@ from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverLife, ReceiverPhase
 from rstreams.protocol.link import Link, ReceivingLink
 from rstreams.protocol.options import ReceivingOptions
-from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.receiver_state import SILENT, ReceiverState
 from rstreams.protocol.states import State
 
@@ -149,7 +148,7 @@ class LinkSubscription(ReceiverState[T]):
         """Ask for `n` more items; see `rstreams.abc.Subscription.request`."""
         if get_ident() != self._thread:
             refuse_thread(f"request({n})", self._thread)
-        if self.ended:
+        if self._life.phase is SILENT:
             return
         error = demand_error(n)
         if error is not None:
@@ -237,7 +236,7 @@ class LinkSubscription(ReceiverState[T]):
     def on_attach(self, frame: Attach) -> None:
         """The publisher's answer: the subscription begins, unless it is a refusal."""
         self._settled = frame.settlement is Settlement.AT_MOST_ONCE
-        self.ledger.pack = agreed_items(self._pack_items, frame.properties)
+        self.ledger.pack = self._agreed_items(frame)
         self._answered = not frame.refuses
         if self._answered and self.state is State.ATTACHED:
             self.start()
@@ -372,10 +371,13 @@ class LinkSubscription(ReceiverState[T]):
     # parts of `work`
 
     def _wake(self) -> None:
-        if self.state is State.DETACHED:
+        link = self._link
+        if link is None:
+            return
+        if link.state is State.DETACHED:
             self.work()  # without a driver, items that came settled may still be handed over
-        elif self._link is not None:
-            self._link.driver.wake()
+        else:
+            link.driver.wake()
 
     def _send_flow(self, credit: int) -> None:
         """Grant or drain credit, if that has become possible."""

@@ -34,12 +34,11 @@ from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost
 from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link, SendingLink
-from rstreams.protocol.local_publisher import LocalPublisher
+from rstreams.protocol.local_publisher import OPEN, Attention, LocalPublisher
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
 from rstreams.protocol.outgoing_holds import end_each
 from rstreams.protocol.outgoing_items import OutgoingItems
-from rstreams.protocol.packing import agreed_items
 from rstreams.protocol.sender_state import SenderState
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import UnsettledBound
@@ -139,7 +138,7 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def on_attach(self, frame: Attach) -> None:
         """Receive the receiver's answer: the stream begins, unless it is a refusal."""
-        self.ledger.pack = agreed_items(self._pack_items, frame.properties)
+        self.ledger.pack = self._agreed_items(frame)
         self._deliveries.agree(self.ledger.pack, frame.max_message_bytes)
         self._answered = not frame.refuses
         if self._answered and self.state is State.ATTACHED:
@@ -190,8 +189,10 @@ class LinkSubscriber(SenderState, Generic[T]):
         if link is None or link.state is not State.ATTACHED:
             self._bound.go_on()
             return
-        if not publisher.begin_turn():
+        if publisher.attention is Attention.WORKS:
             return
+        publisher.attention = Attention.WORKS
+        publisher.turn_over = False
         try:
             if publisher.suspended:
                 publisher.resume(link.driver)
@@ -204,14 +205,13 @@ class LinkSubscriber(SenderState, Generic[T]):
                 # Items that are still owed arrive later, and take the next credit first.
                 self._drain = False
                 self._send(Flow(0, drain=True))
-            if publisher.completed:
+            if self._life.phase not in OPEN:
                 self._send_detach()
             elif self.ledger.owed > 0 and link.driver.credit() <= 0:
                 publisher.suspend()
         finally:
-            publisher.end_turn()
-            if self._bound.share is not None:
-                self._bound.go_on()
+            publisher.attention = Attention.NONE
+            self._bound.go_on()
 
     def _tell_starved(self) -> None:
         """Tell the receiver, if it is so, that no more items can come before it settles some.
@@ -256,7 +256,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             if self._deliveries.body is not None or self._bound.held_back:
                 return False  # woken later: by the driver's room, by a part of the body, or by an outcome
             credit = driver.credit()
-            may_ask = credit > 0 and (self._drain or ledger.may_request(credit)) and not publisher.completed
+            may_ask = credit > 0 and (self._drain or ledger.may_request(credit)) and self._life.phase in OPEN
             if credit <= 0 or not (items.payloads or may_ask):
                 return True
             room = driver.room_bytes()

@@ -140,7 +140,8 @@ class Share:
         """Count deliveries that have been settled; a link that waits may go on."""
         self.used -= cost
         self._budget.used -= cost
-        self.pass_on()
+        if self._waiting:
+            self.pass_on()
 
     def wait(self, wake: Callable[[], None]) -> None:
         """Call `wake` when there is room; links that waited before come first."""
@@ -155,7 +156,8 @@ class Share:
     def go_on(self, wake: Callable[[], None]) -> None:
         """Note that a link has taken the room that it needs; the next ones that wait have their turn."""
         self._served.discard(wake)
-        self.pass_on()
+        if self._waiting:
+            self.pass_on()
 
     def pass_on(self) -> None:
         """Wake the first links that wait, if there is room for what they and those woken before may send."""

@@ -316,7 +316,7 @@ class MemoryWire:
         self._socket = socket
         self._incoming = incoming
         self._outgoing = outgoing
-        self._unsent = bytearray()
+        self.unsent = bytearray()
 
     async def receive(self, rooms: Rooms = tuple) -> Received:
         """See `Wire`."""
@@ -335,37 +335,32 @@ class MemoryWire:
                 return in_rooms, b""
         return in_rooms, self._incoming.take(RECEIVE_BYTES)
 
-    @property
-    def unsent(self) -> bool:
-        """See `Wire`."""
-        return bool(self._unsent)
-
     def send_now(self, *pieces: bytes | memoryview) -> None:
         """See `Wire`."""
         for piece in pieces:
-            self._unsent += piece
+            self.unsent += piece
         self._send()
 
     async def flush(self) -> None:
         """See `Wire`."""
         try:
-            while self._unsent:
+            while self.unsent:
                 await trio.lowlevel.checkpoint()
                 while not self._check(self._outgoing).room:
                     await self._outgoing.writers.park()
                 self._send()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._unsent.clear()
+            self.unsent.clear()
             raise
 
     def _send(self) -> None:
         pipe = self._outgoing
         if self._socket.is_closed or pipe.broken:
             raise trio.BrokenResourceError
-        if self._unsent and pipe.room:
-            with memoryview(self._unsent) as view:
+        if self.unsent and pipe.room:
+            with memoryview(self.unsent) as view:
                 sent = pipe.put(view)
-            del self._unsent[:sent]
+            del self.unsent[:sent]
 
     async def aclose(self) -> None:
         """See `Wire`."""

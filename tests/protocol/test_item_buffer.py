@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rstreams.protocol.item_buffer import ItemBuffer
+from rstreams.protocol.incoming_items import ItemBuffer
 from rstreams.protocol.packing import Pack, PackItems
 
 _steps = st.one_of(

@@ -7,7 +7,7 @@ import pytest
 from rstreams.errors import RemoteProtocolError
 from rstreams.message import Message, decode_body, decode_message, encode_item
 from rstreams.net.links.effectively_once import decode_unstamped
-from rstreams.protocol.joined_message import JoinedMessage, size_of
+from rstreams.protocol.joined_message import JoinedMessage
 
 BODY = bytes(range(256)) * 1024
 
@@ -41,7 +41,7 @@ def test_it_is_decoded_as_the_whole_message(item: object) -> None:
 def test_a_body_that_is_one_piece_is_not_copied(item: object) -> None:
     encoded = encode_item(item)
     joined = halves(encoded)
-    assert size_of(joined) == size_of([encoded]) == len(encoded)
+    assert joined.size == len(encoded)
     bodies, messages = joined.bodies(), joined.messages(decode_message)
     assert bodies is not None
     assert bodies[0] is BODY

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rstreams.abc import Publisher
-from rstreams.message import ByteStream, Message
+from rstreams.message import ByteStream
 from rstreams.stream import Stream
 
 
@@ -18,11 +18,6 @@ def open_body(body: ByteStream) -> Publisher[Any]:
     if hasattr(chunks, "__aiter__"):
         return Stream.from_async_iterable(chunks)
     return Stream.from_iterable(chunks)
-
-
-def is_streamed(item: object) -> bool:
-    """Tell whether an item is a message whose body is not in memory."""
-    return isinstance(item, Message) and isinstance(item.body, ByteStream)
 
 
 def encoded_once(encode: Callable[[object], bytes]) -> Callable[[object], bytes]:

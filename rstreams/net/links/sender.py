@@ -13,8 +13,7 @@ from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
 from rstreams._core.demand import TURN_S, add_demand
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
-from rstreams.message import encode_item
-from rstreams.net.links.bodies import is_streamed
+from rstreams.message import ByteStream, Message, encode_item
 from rstreams.net.links.encoding import Encoding
 from rstreams.net.links.own_run import OwnRun
 
@@ -221,7 +220,7 @@ class Sender:
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
         receipt = await self.submit(item)
-        if not receipt.settled or receipt.error is not None:  # `submit` lets other tasks run
+        if not receipt._settled or receipt._error is not None:  # `submit` lets other tasks run
             try:
                 await receipt.wait()
             except trio.Cancelled:
@@ -247,7 +246,8 @@ class Sender:
         """
         encoded = self._checked(item)
         await trio.lowlevel.checkpoint_if_cancelled()
-        self._check_open()
+        if self._closed is not None:
+            raise self._closed
         if not self._demand or self._waiters:
             return await self._sent_in_turn(encoded)
         self._demand -= 1
@@ -281,7 +281,8 @@ class Sender:
     def _encoded(self, item: object) -> object:
         try:
             sent = item if self._encode is None else self._encode.at_once(item)
-            return sent if self._streams and is_streamed(sent) else self._message_of(sent)
+            is_streamed = self._streams and isinstance(sent, Message) and isinstance(sent.body, ByteStream)
+            return sent if is_streamed else self._message_of(sent)
         except ConfigError as error:
             msg = f"a message to {self.address!r}: {error}"
             raise ConfigError(msg) from error

@@ -125,18 +125,18 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def _look(self) -> None:
         """Begin a wait, if there is one; a window that is used up is noticed later, because that takes longer."""
-        if self._since is None and self.state is State.ATTACHED:
-            if self._waits_for_peer():
+        link = self._link
+        if self._since is None and link is not None and link.state is State.ATTACHED:
+            if self._waits_for_peer(link.driver):
                 self._begin()
-            else:
+            elif not self._looks_again:
                 self._look_again(self._tell_after_s)
 
-    def _waits_for_peer(self) -> bool:
+    def _waits_for_peer(self, driver: Driver) -> bool:
         """Tell whether there is something to send, and credit or the window of the session is missing for it."""
-        driver = self._driver
         if driver.is_shut():
             return self._something_waits()
-        return self._wants_credit() and driver.credit() <= 0
+        return driver.credit() <= 0 and self._wants_credit()
 
     def _something_waits(self) -> bool:
         """Tell whether there is something to send, here or in the engine."""
@@ -174,7 +174,7 @@ class PublishingEnd(LinkSubscriber[T]):
             self._since = trio.current_time()
         if self._since is None or self._told:
             return
-        if self.state is State.ATTACHED and not waits_for_window and not self._waits_for_peer():
+        if self.state is State.ATTACHED and not waits_for_window and not self._waits_for_peer(self._driver):
             self._forget()  # the items that waited have been given up
             return
         waited_s = trio.current_time() - self._since

@@ -60,12 +60,10 @@ class Feeding:
         return data
 
     def feed(self, data: bytes | bytearray | memoryview | None) -> int:
-        """Give the engine bytes, for a slice; return how many it took. None is the end."""
+        """Give the engine many bytes, for a slice; return how many it took. None is the end."""
         slow_frames, slice_s = self._share.slow_frames, self._share.slice_s
         if data is None:
             return self._engine.feed_some(b"", slow_frames)
-        if len(data) <= FEED_BYTES:
-            return self._engine.feed_some(data, slow_frames) if data else 0
         view, at = memoryview(data), 0
         turn = self._turn.begin(seconds=slice_s)
         while True:

@@ -25,42 +25,31 @@ inside of that signal, by itself (`begin_ahead`), or with the part of a turn tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import trio
 
 from rstreams import _machine
 from rstreams._core.turn import Turn
 from rstreams.errors import (
-    Condition,
     ConnectionLost,
     IdleTimeout,
-    PeerClosed,
-    RemoteProtocolError,
-    RStreamsError,
-    SessionEnded,
 )
-from rstreams.net._proton import LinkDriver, LinkEnd, Unfinished
+from rstreams.net._proton import LinkDriver, Unfinished
 from rstreams.net._proton.trace import engine_class
 from rstreams.net.options.limits import ConnectionLimits
-from rstreams.net.transport import losses
-from rstreams.net.transport.bursts import Bursts
-from rstreams.net.transport.carrier import ConnectionStatus
-from rstreams.net.transport.feeding import Feeding
+from rstreams.net.transport.connection_life import LOST_AT_ONCE, ConnectionLife, silence_of
+from rstreams.net.transport.feeding import FEED_BYTES, Feeding
 from rstreams.net.transport.run_share import LEAST_ROOM_BYTES, share_of_run
 from rstreams.net.transport.wire import wire_over
-from rstreams.protocol.frames import Attach, Lost
-from rstreams.protocol.states import State
+from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import Share
 from rstreams.runtime.scope import open_nursery
 
 RUN: Final = 256
 """The most deliveries handed to one link in a turn, as many as the smallest default window. With a larger window, the
 credit for one part travels while the next part is worked on."""
-
-LOST_AT_ONCE: Final = 64
-"""The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
 
 _SILENCE: Final = 1.9
 """The shortest silence of the network that ends the connection, as a multiple of the idle time-out."""
@@ -74,21 +63,23 @@ CLOSE_TIMEOUT_S: Final = 3.0
 GOODBYE_TIMEOUT_S: Final = 1.0
 """How long the stream itself may take to end after the close, in seconds."""
 
+QUIET_S: Final = 0.0002
+"""A connection is busy for so many seconds after a turn. The pump then gathers the items that come."""
 
-class Pump:
+MOST_AHEAD: Final = 32
+"""The most items of a burst that are sent ahead. The pump gathers the later ones."""
+
+FEW_AHEAD: Final = 2
+"""The most items that are sent ahead of each burst that follows a long one."""
+
+BURSTS_WITH_FEW: Final = 7
+"""How many bursts after a long one have only few items sent ahead. The next burst shows whether they are still long."""
+
+
+class Pump(ConnectionLife):
     """One AMQP connection over one byte stream.
 
     Context: `run` is the owner task; every other method is called from tasks of the same trio run.
-
-    Attributes:
-        peer: The host and port of the peer, for messages; never a password.
-        peer_properties: The properties of the peer's `open`, such as its product and version.
-        opened: Set when the peer has opened the connection, or when it has ended.
-        ended: Set when it has ended: all its links have ended, and the stream is closed.
-        error: Why it ended; None while it lives, and if it was closed from this side.
-        engine: The connection in the engine.
-        returns: Whether another connection is opened when this one is lost, so that its links wait.
-        waiting: The ends that wait for another connection, or for another attempt on this one, with their attaches.
     """
 
     def __init__(
@@ -115,13 +106,7 @@ class Pump:
             share: The sending links' part of the memory of their node; None: there is no such bound.
             on_attach: Called for each link the peer attaches: binds a link to the driver or refuses it.
         """
-        self.peer = peer
-        self.peer_properties: Mapping[str, Any] = {}
-        self.opened = trio.Event()
-        self.error: RStreamsError | None = None
-        self.returns = False
-        self.keeps_links = False
-        self._on_attach = on_attach
+        super().__init__(peer, limits.idle_timeout_s, on_attach)
         self._share = share
         self._unfinished = unfinished
         self._share_of_run = share_of_run()
@@ -137,7 +122,6 @@ class Pump:
         self._feeding = Feeding(self.engine, self._share_of_run)
         self._stream = stream
         self._wire = wire_over(stream, self.engine.limit_parts)
-        self._idle_timeout_s = limits.idle_timeout_s
         self._bell = trio.Event()
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
@@ -148,14 +132,7 @@ class Pump:
         self._failed_ahead: Exception | None = None  # raised in a turn ahead of the pump, which raises it again
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
         self._owner = trio.CancelScope()
-        self._open = False
-        self._closing = False  # this side sends close, or has sent it
         self._goodbye: tuple[str | None, str] | None = None  # condition and text of the close, for the next turn
-        self._over = False  # nothing more will come
-        self._cut_off = False  # bytes that come are not read any more
-        self.ended = trio.Event()
-        self._attaching: list[tuple[LinkEnd, Attach]] = []
-        self.waiting: list[tuple[LinkEnd, Attach]] = []
 
     async def run(self) -> None:
         """Own the connection until it ends; all its links have ended then, and the stream is closed.
@@ -219,26 +196,9 @@ class Pump:
         finally:
             self._owner.cancel()
 
-    @property
-    def status(self) -> ConnectionStatus:
-        """The state of the connection."""
-        return ConnectionStatus("closed" if self._over or self._closing else "connected", self.peer, self.error)
-
     def cut(self) -> None:
         """End the connection at once: the peer sees it break."""
         self._owner.cancel()
-
-    def attach(self, end: LinkEnd, frame: Attach) -> None:
-        """Attach a new link for `end` in the pump's next turn; if the connection has ended, it hears `Lost` at once."""
-        if self._over or self._closing:
-            self._tell_lost(self._lost(self.error or self._end), [(end, frame)])
-        else:
-            self._attaching.append((end, frame))
-            self.on_wake()
-
-    def attach_later(self, end: LinkEnd, frame: Attach, error: RStreamsError) -> None:  # noqa: ARG002 - a carrier's
-        """Tell `end` the error at once: only a `KeptConnection` attaches again."""
-        end.on_lost(Lost(error))
 
     # the tasks
 
@@ -269,8 +229,9 @@ class Pump:
                     return True
         finally:
             self._turning = False
-        self._share_of_run.note(self, busy=False)
-        return self._wire.unsent
+        if self in self._share_of_run.busy:
+            self._share_of_run.note(self, busy=False)
+        return bool(self._wire.unsent)
 
     def _turn(self, slice_s: float) -> bool:
         """Take one turn; tell whether there is something to do for another one."""
@@ -361,10 +322,10 @@ class Pump:
                 fed, came = self._feed(data), 0 if data is None else len(data)
                 if data is not None and fed < came:
                     await self._feed_rest(memoryview(bytes(data[fed:])))  # a copy: other tasks read into the same room
-                elif self._share_of_run.is_short and came >= LEAST_ROOM_BYTES:
+                elif came >= LEAST_ROOM_BYTES and self._share_of_run.is_short:
                     await self._share_of_run.next_slice()
             await trio.sleep_forever()  # it hung up; the rest is to be sent before the silence is too long
-        self._fail(self._end if data is None else losses.silence(self.peer, self._idle_timeout_s))
+        self._fail(self._end if data is None else silence_of(self.peer, self._idle_timeout_s))
         self._owner.cancel()
 
     async def _feed_rest(self, left: memoryview) -> None:
@@ -378,7 +339,10 @@ class Pump:
         """Give the engine bytes that came, for a slice, and take turns; return how many bytes it took."""
         self._turning = True  # turns follow in any case
         try:
-            at = self._feeding.feed(data)
+            if data is None or len(data) > FEED_BYTES:
+                at = self._feeding.feed(data)
+            else:
+                at = self.engine.feed_some(data, self._share_of_run.slow_frames) if data else 0
         finally:
             self._turning = False
         self._over = self._over or data is None
@@ -413,88 +377,45 @@ class Pump:
             self._sleeps = False
             self._bell.set()
 
-    # events of the engine
 
-    def on_open(self) -> None:
-        """The peer has opened the connection."""
-        self._open = True
-        self.peer_properties = self.engine.peer_properties
-        self.opened.set()
+class Bursts:
+    """The bursts of items that are emitted on one connection: how many are sent ahead of a turn, each by itself.
 
-    def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
-        """The peer attaches a link: bind one to its driver, or refuse it."""
-        self._on_attach(driver, frame)
+    An item that is sent by itself arrives earlier, but takes more of the processor. A short burst, such as a timer
+    makes, is sent in this way as a whole. A publisher that emits as many items as it may has long bursts; only their
+    first items would arrive earlier.
 
-    def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
-        """The peer ended a session; if it did that to refuse one link, the other links in it are attached again."""
-        error.place = self.peer
-        links = [(driver.link, driver.origin) for driver in drivers if driver.link is not None]
-        for_another = any(link.state is State.ATTACH_SENT for link, _ in links) and not self._closing
-        for link, origin in links:
-            returns = for_another and origin is not None and link.state is State.ATTACHED
-            link.lose(Lost(error, returns))
-            if returns and origin is not None and origin[0].wants_link:
-                self.attach(*origin)
+    Attributes:
+        turned_at: When the last turn began, or the last item was sent ahead of one.
+        left: How many more items may be sent ahead before the next turn.
 
-    def on_close(self, error: PeerClosed | None) -> None:
-        """The peer has closed the connection: answer, and end every link."""
-        self._over = True
-        if error is not None:
-            error.place = self.peer
-        if not self._closing:
-            self._fail(error or ConnectionLost(f"{self.peer} closed the connection"))
-            self.engine.close()
+    Context: Only the tasks of the connection's run.
+    """
 
-    def on_failure(self, condition: str, description: str) -> None:
-        """The engine gave up on the connection: tell the links, with an error that says what it means."""
-        self._over = True
-        silence = losses.silence(self.peer, self._idle_timeout_s)
-        if condition == Condition.UNAUTHORIZED_ACCESS:
-            self._fail(losses.refusal(self.peer, description, self.engine.sasl_outcome))
-        else:
-            self._fail(losses.failure(self.peer, condition, description, was_open=self._open, silence=silence))
+    __slots__ = ("_most", "_with_few", "left", "turned_at")
 
-    def on_misuse(self, condition: str, description: str) -> None:
-        """The peer repeats something that was refused: close the connection without waiting for an answer."""
-        self._cut(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"), condition, description)
+    def __init__(self) -> None:
+        """Have been quiet for ever."""
+        self.turned_at = -math.inf
+        self.left = 0
+        self._most = MOST_AHEAD
+        self._with_few = 0
 
-    def on_broken_frame(self, condition: str, description: str) -> None:
-        """The peer broke the protocol, or the network changed its bytes: a new connection may do better."""
-        self._cut(ConnectionLost(f"{self.peer} was cut off: {description} ({condition})"), condition, description)
+    def note_turn(self, now: float) -> None:
+        """Note that a turn begins at the time `now`."""
+        self.turned_at = now
+        self.left = self._most = 0
 
-    def _cut(self, error: RStreamsError, condition: str, description: str) -> None:
-        if not self._over:
-            self._over = self._cut_off = True
-            self._fail(error)
-            self.engine.close(condition, description)
-
-    @property
-    def _end(self) -> RStreamsError:
-        """The error of a connection that ended without an error: closed from this side, or the peer hung up."""
-        return losses.end(self.peer, was_open=self._open, from_here=self._closing or not self._over)
-
-    def _fail(self, error: RStreamsError) -> None:
-        """End the connection: its links hear of it, and `run` ends when the last frames have been sent."""
-        if not self._closing:
-            self.error = self.error or error
-        lost = self._lost(self.error or error)
-        origins = [driver.origin for driver in self.engine.links.drivers if driver.lives and driver.origin is not None]
-        self.engine.links.lose(lost.error, returns=lost.returns, most=None if lost.returns else LOST_AT_ONCE)
-        self._keep_waiting(lost, origins)
-        attaching, self._attaching = self._attaching, []
-        self._tell_lost(lost, attaching)
-        self.opened.set()
-        self.on_wake()
-
-    def _tell_lost(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
-        """Tell ends that have no link yet that the connection is lost."""
-        for end, _ in ends:
-            end.on_lost(lost)
-        self._keep_waiting(lost, ends)
-
-    def _keep_waiting(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
-        if lost.returns:
-            self.waiting += [(end, frame) for end, frame in ends if end.wants_link]
-
-    def _lost(self, error: RStreamsError) -> Lost:
-        return Lost(error, returns=self.returns and not self._closing)
+    def take(self, now: float) -> bool:
+        """Return whether an item that is emitted at the time `now` is sent ahead, and count it if so."""
+        if now - self.turned_at >= QUIET_S:
+            self._most = FEW_AHEAD if self._with_few else MOST_AHEAD
+            self._with_few = max(0, self._with_few - 1)
+            self.left = self._most
+        elif not self.left:
+            if self._most == MOST_AHEAD:
+                self._with_few = BURSTS_WITH_FEW
+            return False
+        self.left -= 1
+        self.turned_at = now
+        return True

@@ -44,6 +44,9 @@ class RunShare:
         slice_s: How long a connection takes turns before other tasks run: the busy ones share a slice.
         slow_frames: How many frames that begin or end links it reads in such a slice.
         kept: The bytes that have come and wait for a turn.
+        room_bytes: How many bytes a connection may take at once.
+        is_short: Whether so many bytes are kept that connections with much to read go on by turns, too.
+        busy: The connections that had more to do when their last slice was over.
     """
 
     def __init__(self) -> None:
@@ -51,10 +54,10 @@ class RunShare:
         self.output = bytearray(BUFFER_BYTES)
         self.slice_s = SLICE_S
         self.slow_frames = SLOW_FRAMES
-        self.kept = 0
-        self._busy: set[object] = set()  # they had more to do when their last slice was over
+        self.busy: set[object] = set()
         self._keeping: set[object] = set()  # they have bytes that wait for a turn
         self._slices = trio.Semaphore(MOST_SLICES)
+        self._keep(0)
 
     async def next_slice(self) -> None:
         """Wait until other tasks have run, and until it is this connection's turn to go on, or to end.
@@ -65,42 +68,36 @@ class RunShare:
         async with self._slices:
             pass
 
-    @property
-    def room_bytes(self) -> int:
-        """How many bytes a connection may take at once."""
+    def _keep(self, size: int) -> None:
+        """Note how many bytes are kept."""
+        self.kept = size
         # So many connections may read before any of them has handled what it took.
-        return max(LEAST_ROOM_BYTES, min((KEPT_BYTES - self.kept) // MOST_SLICES, ROOM_BYTES))
+        self.room_bytes = max(LEAST_ROOM_BYTES, min((KEPT_BYTES - size) // MOST_SLICES, ROOM_BYTES))
+        self.is_short = size > KEPT_BYTES // 2
 
     @contextmanager
     def keeping(self, connection: object, size: int) -> Iterator[None]:
         """Count `size` bytes as kept during the block, and their connection as a busy one."""
-        self.kept += size
+        self._keep(self.kept + size)
         self._keeping.add(connection)
         self._share_out()
         try:
             yield
         finally:
-            self.kept -= size
+            self._keep(self.kept - size)
             self._keeping.remove(connection)
             self._share_out()
 
-    @property
-    def is_short(self) -> bool:
-        """Whether so many bytes are kept that connections with much to read go on by turns, too."""
-        return self.kept > KEPT_BYTES // 2
-
     def note(self, connection: object, *, busy: bool) -> None:
         """Note whether a connection had more to do when its last slice was over."""
-        if busy is (connection in self._busy):
-            return
         if busy:
-            self._busy.add(connection)
+            self.busy.add(connection)
         else:
-            self._busy.remove(connection)
+            self.busy.discard(connection)
         self._share_out()
 
     def _share_out(self) -> None:
-        sharing = max(1, len(self._busy | self._keeping))
+        sharing = max(1, len(self.busy | self._keeping))
         self.slice_s = max(SLICE_S / sharing, MIN_SLICE_S)
         self.slow_frames = max(SLOW_FRAMES // sharing, MIN_SLOW_FRAMES)
 

@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from contextlib import suppress
 from itertools import islice
 from typing import Final, Protocol, TypeAlias, runtime_checkable
@@ -54,6 +54,11 @@ class Wire(Protocol):
     Errors: `trio.BrokenResourceError` and `trio.ClosedResourceError`, from every call but `aclose`.
     """
 
+    @property
+    def unsent(self) -> Sized:
+        """What is kept because the network did not take it at once; empty if nothing is."""
+        ...
+
     async def receive(self, rooms: Rooms = _no_rooms) -> Received:
         """Wait for bytes.
 
@@ -65,11 +70,6 @@ class Wire(Protocol):
             How many bytes are in the rooms, and the bytes behind them, which are valid until the caller waits for
             anything. No bytes at all are the end.
         """
-        ...
-
-    @property
-    def unsent(self) -> bool:
-        """Whether bytes are kept that the network did not take at once."""
         ...
 
     def send_now(self, *pieces: bytes | memoryview) -> None:
@@ -117,27 +117,23 @@ class StreamWire:
     def __init__(self, stream: trio.abc.Stream) -> None:
         """Carry bytes over `stream`."""
         self._stream = stream
-        self._unsent = bytearray()
+        self.unsent = bytearray()
 
     async def receive(self, rooms: Rooms = _no_rooms) -> Received:  # noqa: ARG002 - for plain sockets
         """See `Wire`."""
         return 0, await self._stream.receive_some(RECEIVE_BYTES)
 
-    @property
-    def unsent(self) -> bool:
-        """See `Wire`."""
-        return bool(self._unsent)
-
     def send_now(self, *pieces: bytes | memoryview) -> None:
         """See `Wire`: a stream waits whenever it sends."""
         for piece in pieces:
-            self._unsent += piece
+            self.unsent += piece
 
     async def flush(self) -> None:
         """See `Wire`."""
-        while self._unsent:
-            unsent, self._unsent = self._unsent, bytearray()
-            await self._stream.send_all(unsent)
+        while self.unsent:
+            kept = bytes(self.unsent)
+            self.unsent.clear()
+            await self._stream.send_all(kept)
 
     async def aclose(self) -> None:
         """See `Wire`."""
@@ -170,7 +166,7 @@ class SocketWire:
         self._on_pace = on_pace
         self._now = trio.lowlevel.current_clock().current_time
         self._follow_pace()
-        self._unsent: deque[memoryview] = deque()
+        self.unsent: deque[memoryview] = deque()
         self._room = _shared_room()
         self._view = memoryview(self._room)
         self._share = share_of_run()
@@ -193,25 +189,20 @@ class SocketWire:
             except OSError as error:
                 raise trio.BrokenResourceError from error
 
-    @property
-    def unsent(self) -> bool:
-        """See `Wire`."""
-        return bool(self._unsent)
-
     def send_now(self, *pieces: bytes | memoryview) -> None:
         """See `Wire`."""
-        sent = 0 if self._unsent else self._write(pieces)
+        sent = 0 if self.unsent else self._write(pieces)
         if sent == sum(map(len, pieces)):
             return
         for piece in pieces:
             if sent < len(piece):
                 rest = memoryview(piece)[sent:]
-                self._unsent.append(rest if rest.readonly else memoryview(bytes(rest)))
+                self.unsent.append(rest if rest.readonly else memoryview(bytes(rest)))
             sent = max(0, sent - len(piece))
 
     async def flush(self) -> None:
         """See `Wire`."""
-        unsent = self._unsent
+        unsent = self.unsent
         try:
             while unsent:
                 began = self._now()
@@ -266,6 +257,7 @@ class TlsWire:
         self._stream = stream
         self._layer = stream.layer
         self._below = wire_over(stream.transport, on_pace)
+        self.unsent: Sized = self._below.unsent
         self._view = memoryview(_shared_room())  # encrypted bytes are copied before plain ones take their place
 
     async def receive(self, rooms: Rooms = _no_rooms) -> Received:  # noqa: ARG002 - for plain sockets
@@ -277,11 +269,6 @@ class TlsWire:
         if answer:
             self._below.send_now(answer)
         return 0, self._view[:count]
-
-    @property
-    def unsent(self) -> bool:
-        """See `Wire`."""
-        return self._below.unsent
 
     def send_now(self, *pieces: bytes | memoryview) -> None:
         """See `Wire`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rstreams.net.transport.bursts import BURSTS_WITH_FEW, FEW_AHEAD, MOST_AHEAD, QUIET_S, Bursts
+from rstreams.net.transport.pump import BURSTS_WITH_FEW, FEW_AHEAD, MOST_AHEAD, QUIET_S, Bursts
 
 
 class Clock:

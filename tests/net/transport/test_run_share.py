@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -35,10 +36,12 @@ async def test_the_more_input_waits_for_a_turn_the_less_is_taken_from_the_networ
     """A thousand connections with more than they can read in a slice keep a known number of bytes together."""
     share = share_of_run()
     assert share.room_bytes == ROOM_BYTES
-    for _ in range(1000):
-        share.kept += share.room_bytes
-    assert share.room_bytes == LEAST_ROOM_BYTES
-    assert share.kept <= KEPT_BYTES + 1000 * LEAST_ROOM_BYTES
+    with ExitStack() as kept:
+        for number in range(1000):
+            kept.enter_context(share.keeping(number, share.room_bytes))
+        assert share.room_bytes == LEAST_ROOM_BYTES
+        assert share.kept <= KEPT_BYTES + 1000 * LEAST_ROOM_BYTES
+    assert share.room_bytes == ROOM_BYTES
 
 
 async def test_at_most_so_many_tasks_get_a_slice_before_all_others_have_run() -> None:

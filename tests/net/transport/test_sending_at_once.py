@@ -15,7 +15,6 @@ from rstreams.errors import ConnectionLost
 from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.net.connection import Connection, SettlementName
-from rstreams.net.transport import bursts
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.wire import SocketWire
 from rstreams.push import EmitResult, Multicast
@@ -130,7 +129,7 @@ async def test_the_clock_of_the_run_tells_whether_a_connection_is_quiet(
     writes: Writes, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del autojump_clock
-    monkeypatch.setattr(bursts, "MOST_AHEAD", 8)  # no more than the credit of an idle producer
+    monkeypatch.setattr("rstreams.net.transport.pump.MOST_AHEAD", 8)  # no more than the credit of an idle producer
     async with publishing() as one:
         one.pump._bursts.turned_at = trio.current_time()
         before = len(writes.sizes)
