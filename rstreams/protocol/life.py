@@ -70,6 +70,8 @@ class ReceiverPhase(Enum):
     """This side ends the subscription in order: no credit is granted, and deliveries on their way are handed over."""
     ENDING = auto()
     """The publisher has ended: items that wait for demand are handed over, then the subscriber gets the end."""
+    LEFT = auto()
+    """Both sides have ended the subscription: as ENDING, but items that are lost with the link are not awaited."""
     SILENT = auto()
     """The subscriber gets no more signals. Its held items are settled, then the link is detached."""
 
@@ -132,7 +134,7 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             **_stay(
                 ReceiverPhase.LEAVING, ReceiverEvent.BEGIN, ReceiverEvent.LOSE, ReceiverEvent.PART, ReceiverEvent.LEAVE
             ),
-            ReceiverEvent.END: ReceiverPhase.ENDING,
+            ReceiverEvent.END: ReceiverPhase.LEFT,
             ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
         },
         ReceiverPhase.ENDING: {
@@ -140,7 +142,14 @@ RECEIVING: Final[Table[ReceiverPhase, ReceiverEvent]] = MappingProxyType(
             # Only if items are missing (MISS), the subscription goes on as after a loss before the end.
             ReceiverEvent.MISS: ReceiverPhase.APART,
             **_stay(
-                ReceiverPhase.ENDING,
+                ReceiverPhase.ENDING, ReceiverEvent.BEGIN, ReceiverEvent.LOSE, ReceiverEvent.PART, ReceiverEvent.END
+            ),
+            ReceiverEvent.LEAVE: ReceiverPhase.LEFT,
+            ReceiverEvent.SILENCE: ReceiverPhase.SILENT,
+        },
+        ReceiverPhase.LEFT: {
+            **_stay(
+                ReceiverPhase.LEFT,
                 ReceiverEvent.BEGIN,
                 ReceiverEvent.LOSE,
                 ReceiverEvent.PART,

@@ -7,7 +7,7 @@ of the driver and gives them to the endpoint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from rstreams.errors import Condition, LocalProtocolError, RemoteProtocolError
 from rstreams.protocol.driver import Driver
@@ -53,22 +53,6 @@ class Endpoint(Protocol):
         ...
 
 
-class ReceivingEndpoint(Endpoint, Protocol):
-    """The receiving end of a link."""
-
-    def on_transfer(self, frame: Transfer) -> None:
-        """A run of deliveries came."""
-        ...
-
-
-class SendingEndpoint(Endpoint, Protocol):
-    """The sending end of a link."""
-
-    def on_disposition(self, frame: Disposition) -> None:
-        """A run of deliveries got its outcome."""
-        ...
-
-
 _SEND_EVENTS: dict[type[Frame], LinkEvent] = {
     Flow: LinkEvent.SEND_FLOW,
     Transfer: LinkEvent.SEND_TRANSFER,
@@ -77,6 +61,8 @@ _SEND_EVENTS: dict[type[Frame], LinkEvent] = {
 }
 
 _RECEIVE_EVENTS: dict[type[Frame], LinkEvent] = {
+    Flow: LinkEvent.RECEIVE_FLOW,
+    Detach: LinkEvent.RECEIVE_DETACH,
     Transfer: LinkEvent.RECEIVE_TRANSFER,
     Disposition: LinkEvent.RECEIVE_DISPOSITION,
 }
@@ -85,24 +71,42 @@ _ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
 
 
 class Link:
-    """One end of a link between two containers; this base ignores the peer's deliveries and outcomes.
+    """One end of a link between two containers.
 
     Attributes:
         name: The link's name, unique between the two containers and the role.
         role: The end that this is.
         driver: The driver that carries the link and has its numbers.
         state: The present state of the link; see `states`.
+        work: Lets the endpoint do all that has become possible.
     """
 
-    __slots__ = ("_endpoint", "driver", "name", "role", "state")
+    __slots__ = ("_endpoint", "_on_deliveries", "driver", "name", "role", "state", "work")
 
-    def __init__(self, name: str, role: Role, driver: Driver, endpoint: Endpoint) -> None:
-        """Make an unattached link."""
+    def __init__(
+        self,
+        name: str,
+        role: Role,
+        driver: Driver,
+        endpoint: Endpoint,
+        on_deliveries: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Make an unattached link.
+
+        Args:
+            name: See the attribute.
+            role: See the attribute.
+            driver: See the attribute.
+            endpoint: Hears the frames of the peer.
+            on_deliveries: Hears of deliveries: a receiver the transfers, a sender the dispositions; None: ignores them.
+        """
         self.name = name
         self.role = role
         self.state = State.UNATTACHED
         self.driver = driver
+        self.work = endpoint.work
         self._endpoint = endpoint
+        self._on_deliveries = on_deliveries
 
     @property
     def place(self) -> str:
@@ -131,73 +135,29 @@ class Link:
 
         Errors: `RemoteProtocolError` if the peer may not send it now; the driver closes the link with the condition.
         """
-        endpoint = self._endpoint
+        if isinstance(frame, Attach):
+            refused = frame.refuses and self.state is not State.UNATTACHED
+            event = LinkEvent.RECEIVE_REFUSAL if refused else LinkEvent.RECEIVE_ATTACH
+        else:
+            event = _RECEIVE_EVENTS[type(frame)]
+        after = TRANSITIONS[self.state].get(event)
+        if after is None or _ONLY_FROM.get(type(frame)) is self.role:
+            msg = f"link {self.name!r}: the peer may not {event.name} to a {self.role.value} in state {self.state.name}"
+            raise RemoteProtocolError(Condition.ILLEGAL_STATE.value, msg)
+        self.state = after
         match frame:
             case Flow():
-                self._enter(LinkEvent.RECEIVE_FLOW, frame)
-                endpoint.on_flow(frame)
+                self._endpoint.on_flow(frame)
             case Attach():
-                refused = frame.refuses and self.state is not State.UNATTACHED
-                self._enter(LinkEvent.RECEIVE_REFUSAL if refused else LinkEvent.RECEIVE_ATTACH, frame)
-                endpoint.on_attach(frame)
+                self._endpoint.on_attach(frame)
             case Detach():
-                self._enter(LinkEvent.RECEIVE_DETACH, frame)
-                endpoint.on_detach(frame)
+                self._endpoint.on_detach(frame)
             case _:
-                self._enter(_RECEIVE_EVENTS[type(frame)], frame)
+                if self._on_deliveries is not None:
+                    self._on_deliveries(frame)
 
     def lose(self, lost: Lost) -> None:
         """Tell the endpoint that the link is lost; only the first time, and not after both sides detached."""
         if self.state is not State.DETACHED:
             self.state = State.DETACHED
             self._endpoint.on_lost(lost)
-
-    def work(self) -> None:
-        """Let the endpoint do all that has become possible."""
-        self._endpoint.work()
-
-    def _enter(self, event: LinkEvent, frame: Frame) -> None:
-        after = TRANSITIONS[self.state].get(event)
-        if after is None or _ONLY_FROM.get(type(frame)) is self.role:
-            msg = f"link {self.name!r}: the peer may not {event.name} to a {self.role.value} in state {self.state.name}"
-            raise RemoteProtocolError(Condition.ILLEGAL_STATE.value, msg)
-        self.state = after
-
-
-class ReceivingLink(Link):
-    """A link whose deliveries come to this side."""
-
-    __slots__ = ("_receives",)
-
-    def __init__(self, name: str, driver: Driver, endpoint: ReceivingEndpoint) -> None:
-        """Make an unattached link."""
-        super().__init__(name, Role.RECEIVER, driver, endpoint)
-        self._receives = endpoint
-
-    def receive(self, frame: Frame) -> None:
-        """Act on a frame of the peer, as `Link` does."""
-        if isinstance(frame, Transfer):
-            if self.state is not State.ATTACHED:  # an attached link stays so
-                self._enter(LinkEvent.RECEIVE_TRANSFER, frame)
-            self._receives.on_transfer(frame)
-        else:
-            super().receive(frame)
-
-
-class SendingLink(Link):
-    """A link whose deliveries go to the peer."""
-
-    __slots__ = ("_sends",)
-
-    def __init__(self, name: str, driver: Driver, endpoint: SendingEndpoint) -> None:
-        """Make an unattached link."""
-        super().__init__(name, Role.SENDER, driver, endpoint)
-        self._sends = endpoint
-
-    def receive(self, frame: Frame) -> None:
-        """Act on a frame of the peer, as `Link` does."""
-        if isinstance(frame, Disposition):
-            self._enter(LinkEvent.RECEIVE_DISPOSITION, frame)
-            self._sends.on_disposition(frame)
-        else:
-            super().receive(frame)

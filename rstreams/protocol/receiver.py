@@ -33,13 +33,13 @@ from rstreams.errors import (
 )
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Settlement, Transfer
+from rstreams.protocol.frames import Attach, Detach, Flow, Lost, Role, Settlement, Transfer
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import RECEIVING, Life, ReceiverEvent, ReceiverLife, ReceiverPhase
-from rstreams.protocol.link import Link, ReceivingLink
+from rstreams.protocol.link import Link
 from rstreams.protocol.options import ReceivingOptions
-from rstreams.protocol.receiver_state import SILENT, ReceiverState
+from rstreams.protocol.receiver_state import ENDS, SILENT, ReceiverState
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
@@ -106,8 +106,7 @@ class LinkSubscription(ReceiverState[T]):
         )
         self.hold: Callable[[], Hold] = self._items.hold  # not a method: this saves a call for each held item
         self._settled = False  # the deliveries come settled
-        self._error: BaseException | None = None  # in the phase ENDING: the error of the publisher, if it failed
-        self._leaves = False  # it wants no further link
+        self._error: BaseException | None = None  # in the phases `ENDS`: why the publisher has failed, if it has
         self._reason: PeerClosed | None = None  # in the phase PARTING: the reason why the peer has detached the link
         self._goodbye = Detach()
         self.why_not: Callable[[Attach], LinkDetached | None] = _nothing_is_wrong
@@ -118,7 +117,7 @@ class LinkSubscription(ReceiverState[T]):
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this subscription: the first one, or a new one in the place of a lost one."""
-        self._link = ReceivingLink(name, driver, self)
+        self._link = Link(name, Role.RECEIVER, driver, self, self.on_transfer)
         self._answered = False
         self._is_first = True
         self.ledger.pack = 1
@@ -212,7 +211,6 @@ class LinkSubscription(ReceiverState[T]):
         Credit: Withdrawn, as by `suspend`.
         """
         self._start_at_last()
-        self._leaves = True
         self._life.on(ReceiverEvent.LEAVE)
         self.suspend()
         if self._link is None:
@@ -327,10 +325,10 @@ class LinkSubscription(ReceiverState[T]):
             self._life.on(ReceiverEvent.LOSE)
         else:
             self._end(frame.error)
-        if self._life.phase is ReceiverPhase.ENDING and self._error is None and self._items.lacks_when_lost:
+        if self._life.phase in ENDS and self._error is None and self._items.lacks_when_lost:
             if not returns:
                 self._error = frame.error  # the stream was complete, but the items that are dropped now are missing
-            elif not self._leaves:
+            elif self._life.phase is ReceiverPhase.ENDING:
                 self._life.on(ReceiverEvent.MISS)
         self._items.forget_link()
         self.ledger.forget_link()
@@ -355,7 +353,7 @@ class LinkSubscription(ReceiverState[T]):
             and not (ledger.drains and self.state is State.ATTACHED)
         ):
             self._end(None)  # no more items are on their way
-        if life.phase is ReceiverPhase.ENDING and not items.buffer:
+        if life.phase in ENDS and not items.buffer:
             life.on(ReceiverEvent.SILENCE)
             items.end(self._error)
         if life.phase is SILENT:
@@ -379,6 +377,11 @@ class LinkSubscription(ReceiverState[T]):
         else:
             link.driver.wake()
 
+    def _send_dispositions(self) -> None:
+        """Send the collected outcomes. Without a link there are none: they are forgotten with it."""
+        for frame in self._outcomes.take_dispositions():
+            self._send(frame)
+
     def _send_flow(self, credit: int) -> None:
         """Grant or drain credit, if that has become possible."""
         ledger, loose = self.ledger, self._outcomes.loose
@@ -394,11 +397,6 @@ class LinkSubscription(ReceiverState[T]):
                     if self._life.phase is not SILENT:
                         self._items.signal(call)
                 self._wake()
-
-    def _send_dispositions(self) -> None:
-        """Send the collected outcomes. Without a link there are none: they are forgotten with it."""
-        for frame in self._outcomes.take_dispositions():
-            self._send(frame)
 
     def _send_detach(self) -> None:
         """Detach when every item that was handed over has been settled."""

@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 SILENT: Final[ReceiverPhase] = ReceiverPhase.SILENT
 
+ENDS: Final = (ReceiverPhase.ENDING, ReceiverPhase.LEFT)
+"""The phases in which the publisher has ended, and the subscriber has not got the end yet."""
+
 
 class ReceiverState(End, Scannable, Generic[T]):
     """The base of `LinkSubscription`: the questions that others ask it. No answer changes anything.
@@ -59,7 +62,7 @@ class ReceiverState(End, Scannable, Generic[T]):
     @property
     def wants_link(self) -> bool:
         """Whether a lost link should be replaced: neither side has ended the subscription."""
-        return self._life.phase not in (ReceiverPhase.ENDING, SILENT)
+        return self._life.phase not in (*ENDS, SILENT)
 
     @property
     def window(self) -> int:

@@ -31,9 +31,9 @@ from rstreams.errors import (
 )
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost
+from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role
 from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
-from rstreams.protocol.link import Link, SendingLink
+from rstreams.protocol.link import Link
 from rstreams.protocol.local_publisher import OPEN, Attention, LocalPublisher
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
@@ -103,7 +103,7 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this end: the first one, or a new one in the place of a lost one."""
-        self._link = SendingLink(name, driver, self)
+        self._link = Link(name, Role.SENDER, driver, self, self.on_disposition)
         self._answered = False
         self.ledger.pack = 1
         return self._link

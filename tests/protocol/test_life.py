@@ -94,30 +94,34 @@ def receiver_in(phase: ReceiverPhase, *, settled: bool = True) -> PlayedReceiver
         case ReceiverPhase.ENDING:
             played.transfer(1, settled=settled)  # likewise
             played.driver.receive(Detach())
+        case ReceiverPhase.LEFT:
+            played.transfer(1, settled=True)  # likewise
+            played.end.leave()
+            played.driver.receive(Detach())
         case ReceiverPhase.SILENT:
             played.probe.cancel()
     return played
 
 
 def end_receiver(played: PlayedReceiver, phase: ReceiverPhase) -> None:
-    if phase in (ReceiverPhase.PARTING, ReceiverPhase.ENDING):  # the peer has detached already
+    if phase in (ReceiverPhase.PARTING, ReceiverPhase.ENDING, ReceiverPhase.LEFT):  # the peer has detached already
         played.link.lose(Lost(LOST))
     else:
         played.driver.receive(Detach(condition="amqp:unauthorized-access"))
 
 
 def part_receiver(played: PlayedReceiver, phase: ReceiverPhase) -> None:
-    if phase is ReceiverPhase.ENDING:
+    if phase in (ReceiverPhase.ENDING, ReceiverPhase.LEFT):
         played.link.lose(Lost(LOST, returns=True))
         bound_again(played)
-    if phase in (ReceiverPhase.ATTACHING, ReceiverPhase.APART, ReceiverPhase.ENDING):
+    if phase in (ReceiverPhase.ATTACHING, ReceiverPhase.APART, ReceiverPhase.ENDING, ReceiverPhase.LEFT):
         played.driver.receive(REFUSED_BY_SENDER, FORCED)
     else:
         played.driver.receive(FORCED)
 
 
 def begin_receiver(played: PlayedReceiver, phase: ReceiverPhase) -> None:
-    if phase in (ReceiverPhase.LEAVING, ReceiverPhase.ENDING, ReceiverPhase.SILENT):
+    if phase in (ReceiverPhase.LEAVING, ReceiverPhase.ENDING, ReceiverPhase.LEFT, ReceiverPhase.SILENT):
         played.link.lose(Lost(LOST, returns=True))
         bound_again(played)
     played.attach()
@@ -152,7 +156,7 @@ def test_each_row_of_a_receiving_end_is_reached(
 
 
 def test_an_item_waits_in_the_buffer_of_an_end_that_leaves_or_ends() -> None:
-    for phase in (ReceiverPhase.LEAVING, ReceiverPhase.ENDING):
+    for phase in (ReceiverPhase.LEAVING, ReceiverPhase.ENDING, ReceiverPhase.LEFT):
         played = receiver_in(phase)
         played.driver.turn()
         assert played.end._life.phase is phase

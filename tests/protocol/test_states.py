@@ -10,7 +10,7 @@ import pytest
 from rstreams.errors import Condition, ConnectionLost, LocalProtocolError, RemoteProtocolError
 from rstreams.protocol.delivery import ACCEPTED
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Lost, Role, Transfer
-from rstreams.protocol.link import Link, ReceivingLink, SendingLink
+from rstreams.protocol.link import Link
 from rstreams.protocol.states import TRANSITIONS, LinkEvent, State
 from tests.protocol.played import PlayedDriver
 
@@ -46,7 +46,6 @@ class Heard:
         self.worked += 1
 
 
-LINKS = {Role.SENDER: SendingLink, Role.RECEIVER: ReceivingLink}
 OTHER = {Role.SENDER: Role.RECEIVER, Role.RECEIVER: Role.SENDER}
 ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
 
@@ -84,7 +83,7 @@ PATHS = paths()
 def link_in(state: State, role: Role) -> tuple[Link, PlayedDriver, Heard]:
     """Drive a new link to `state`."""
     driver, heard = PlayedDriver(), Heard()
-    link = LINKS[role]("n", driver, heard)
+    link = Link("n", role, driver, heard, heard.on_transfer if role is Role.RECEIVER else heard.on_disposition)
     for event in PATHS[state]:
         happen(link, event)
     assert link.state is state

@@ -18,7 +18,7 @@ from rstreams.net._proton import LinkDriver, host_connection
 from rstreams.net._proton.loops import Loops, new_loops
 from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role, Settlement, Transfer
-from rstreams.protocol.link import Link, ReceivingLink
+from rstreams.protocol.link import Link
 from rstreams.protocol.states import State
 from tests.net.engines import Alone
 from tests.net.recorded import Chunk, mutated
@@ -53,7 +53,7 @@ class Keeping:
         self._kept = kept
 
     def bind(self, name: str, driver: LinkDriver) -> Link:
-        return ReceivingLink(name, driver, self)
+        return Link(name, Role.RECEIVER, driver, self, self.on_transfer)
 
     def on_transfer(self, frame: Transfer) -> None:
         self._kept += [(bytes(each), frame.settled, frame.aborted) for each in frame.payloads]
