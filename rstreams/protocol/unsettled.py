@@ -122,9 +122,9 @@ class Share:
         """Return whether a link may take room: it was woken for this, or no other link waits."""
         return not self._waiting or wake in self._served
 
-    def fits(self, cost: int) -> int:
-        """Return how many deliveries of this cost fit; at least one if there is any room."""
-        room = self.room()
+    def fits(self, cost: int, wake: Callable[[], None]) -> int:
+        """Return how many deliveries of this cost a link may send; at least one if there is any room for it."""
+        room = self.room() if not self._waiting or wake in self._served else 0
         return max(1, room // cost) if room > 0 else 0
 
     def take(self, cost: int) -> None:
@@ -235,8 +235,7 @@ class UnsettledBound:
         if not self.items:
             most = max(most, 1)
         if self.share is not None:
-            is_open = self.share.is_open(self._wake)
-            most = min(most, self.share.fits(item_bytes + OVERHEAD_BYTES // pack) if is_open else 0)
+            most = min(most, self.share.fits(item_bytes + OVERHEAD_BYTES // pack, self._wake))
         return most - held
 
     def fit(self, payloads: list[bytes], count: int, pack: int) -> int:

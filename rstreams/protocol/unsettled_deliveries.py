@@ -101,7 +101,9 @@ class UnsettledDeliveries:
         runs, begin = self._runs, self._begin
         self._runs, self._begin = deque(), 0
         for tags, payloads, sizes, claims in runs:
-            holds = (claims,) if len(sizes) == 1 or not isinstance(claims, Claims) else claims.each()
+            holds: Iterable[Hold] = (claims,)  # on one item, whatever it is; else there is a place for each item
+            if isinstance(claims, Claims) and len(claims) == len(sizes) - begin:
+                holds = claims.each()
             self._put_each(tags[begin:], payloads[begin:], holds, sizes[begin:])
             begin = 0
 

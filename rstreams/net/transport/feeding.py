@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import trio
-
 from rstreams import _machine
 from rstreams._core.turn import Turn
 from rstreams.net._proton import Engine
 from rstreams.net.transport.run_share import RunShare
-from rstreams.net.transport.wire import Wire
 
 FEED_BYTES: Final = 64 * 1024
 """The bytes that the engine is fed between two looks at the clock: the first number, and the least."""
@@ -18,10 +15,10 @@ FEED_BYTES: Final = 64 * 1024
 MAX_FEED_BYTES: Final = 1024 * 1024
 """The most such bytes; an engine that is quick gets more at once, because that costs it less."""
 
-_CLOSE: Final = b"\x00\x53\x18"
-"""How the performative of a `close` begins."""
+CLOSE: Final = b"\x00\x53\x18"
+"""How the performative of a `close` begins. A wrong guess only lets other tasks run first."""
 
-_CLOSE_BYTES: Final = 512
+CLOSE_BYTES: Final = 512
 """Bytes that come with a `close` are seldom more, unless other frames come before it."""
 
 
@@ -40,24 +37,19 @@ class Feeding:
         self._size = FEED_BYTES
         self._turn = Turn(_machine)
 
-    async def receive(self, wire: Wire) -> bytes | bytearray | memoryview | None:
-        """Wait for bytes of a wire; return those that are to be fed, and None at the end.
+    async def special(
+        self, in_rooms: int, data: bytes | bytearray | memoryview
+    ) -> bytes | bytearray | memoryview | None:
+        """Return what is to be fed behind bytes in rooms, or of bytes that may end the connection; None at its end.
 
         The rest of a large body is written where it belongs. Bytes that end the connection wait for a slice: other
         connections may end at the same time.
         """
-        try:
-            in_rooms, data = await wire.receive(self._engine.rooms)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            in_rooms, data = 0, b""
         if in_rooms:
             return self._engine.take_rooms(in_rooms, data)
-        if len(data) <= _CLOSE_BYTES:
-            piece = bytes(data)  # a copy, because other tasks read into the same room
-            if not piece or _CLOSE in piece:  # a wrong guess only lets other tasks run first
-                await self._share.next_slice()
-                return piece or None
-        return data
+        piece = bytes(data)  # a copy, because other tasks read into the same room
+        await self._share.next_slice()
+        return piece or None
 
     def feed(self, data: bytes | bytearray | memoryview | None) -> int:
         """Give the engine many bytes, for a slice; return how many it took. None is the end."""

@@ -40,7 +40,7 @@ from rstreams.net._proton import LinkDriver, Unfinished
 from rstreams.net._proton.trace import engine_class
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.connection_life import LOST_AT_ONCE, ConnectionLife, silence_of
-from rstreams.net.transport.feeding import FEED_BYTES, Feeding
+from rstreams.net.transport.feeding import CLOSE, CLOSE_BYTES, FEED_BYTES, Feeding
 from rstreams.net.transport.run_share import LEAST_ROOM_BYTES, share_of_run
 from rstreams.net.transport.wire import wire_over
 from rstreams.protocol.frames import Attach
@@ -243,7 +243,7 @@ class Pump(ConnectionLife):
             engine.close(*self._goodbye)
             self._goodbye = None
         now = self._now()
-        self._bursts.note_turn(now)
+        self._bursts.turned_at = now
         output, due, more = engine.turn(RUN, slice_s, now)
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
@@ -318,18 +318,26 @@ class Pump(ConnectionLife):
                 due = self._now() + _SILENCE * self._idle_timeout_s
                 if silence.deadline < due or silence.deadline == math.inf:
                     silence.deadline = due + _SILENCE_STEP * self._idle_timeout_s
-                data = await self._feeding.receive(self._wire)
-                fed, came = self._feed(data), 0 if data is None else len(data)
-                if data is not None and fed < came:
-                    await self._feed_rest(memoryview(bytes(data[fed:])))  # a copy: other tasks read into the same room
-                elif came >= LEAST_ROOM_BYTES and self._share_of_run.is_short:
-                    await self._share_of_run.next_slice()
+                try:
+                    in_rooms, data = await self._wire.receive(self.engine.rooms)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    in_rooms, data = 0, b""
+                if in_rooms or not data or (len(data) <= CLOSE_BYTES and CLOSE in bytes(data)):
+                    data = await self._feeding.special(in_rooms, data)
+                fed = self._feed(data)
+                if data is not None and not fed == len(data) < LEAST_ROOM_BYTES:
+                    await self._go_on(data, fed)
             await trio.sleep_forever()  # it hung up; the rest is to be sent before the silence is too long
         self._fail(self._end if data is None else silence_of(self.peer, self._idle_timeout_s))
         self._owner.cancel()
 
-    async def _feed_rest(self, left: memoryview) -> None:
-        """Give the engine the rest of what came, slice by slice."""
+    async def _go_on(self, data: bytes | bytearray | memoryview, fed: int) -> None:
+        """Give the engine the rest of what came, slice by slice; let others go on behind much input."""
+        if fed == len(data):
+            if self._share_of_run.is_short:
+                await self._share_of_run.next_slice()
+            return
+        left = memoryview(bytes(data[fed:]))  # a copy: other tasks read into the same room
         with self._share_of_run.keeping(self, len(left)):
             while left and not self._cut_off:
                 await self._share_of_run.next_slice()
@@ -386,36 +394,34 @@ class Bursts:
     first items would arrive earlier.
 
     Attributes:
-        turned_at: When the last turn began, or the last item was sent ahead of one.
-        left: How many more items may be sent ahead before the next turn.
+        turned_at: When the last turn of the pump began.
+        left: How many more items of this burst may be sent ahead.
 
     Context: Only the tasks of the connection's run.
     """
 
-    __slots__ = ("_most", "_with_few", "left", "turned_at")
+    __slots__ = ("_most", "_sent_at", "_with_few", "left", "turned_at")
 
     def __init__(self) -> None:
         """Have been quiet for ever."""
         self.turned_at = -math.inf
         self.left = 0
+        self._sent_at = -math.inf  # when the last item was sent ahead
         self._most = MOST_AHEAD
         self._with_few = 0
 
-    def note_turn(self, now: float) -> None:
-        """Note that a turn begins at the time `now`."""
-        self.turned_at = now
-        self.left = self._most = 0
-
     def take(self, now: float) -> bool:
         """Return whether an item that is emitted at the time `now` is sent ahead, and count it if so."""
-        if now - self.turned_at >= QUIET_S:
+        if now - max(self.turned_at, self._sent_at) >= QUIET_S:
             self._most = FEW_AHEAD if self._with_few else MOST_AHEAD
             self._with_few = max(0, self._with_few - 1)
             self.left = self._most
+        elif self.turned_at >= self._sent_at:
+            return False  # a turn has ended the burst
         elif not self.left:
             if self._most == MOST_AHEAD:
                 self._with_few = BURSTS_WITH_FEW
             return False
         self.left -= 1
-        self.turned_at = now
+        self._sent_at = now
         return True

@@ -99,7 +99,8 @@ LARGE = b"x" * 2_000_000
 
 def waiting_for(loop: Any) -> int:  # noqa: ANN401 - the open items of a stream
     """Return how many items have come for a loop, and wait for it."""
-    return len(loop._sink._kept)
+    waiting: int = loop._sink._waiting
+    return waiting
 
 
 @pytest.mark.parametrize("decode", [None, decode_message])

@@ -45,10 +45,10 @@ def test_when_bursts_are_short_again_they_are_sent_ahead() -> None:
 
 def test_a_turn_ends_a_burst_and_a_busy_connection_has_none() -> None:
     bursts = Bursts()
-    bursts.note_turn(1.0)
+    bursts.turned_at = 1.0
     assert not bursts.take(1.0 + QUIET_S / 2)
     assert bursts.take(1.0 + 1.5 * QUIET_S)
     assert bursts.take(1.0 + 1.6 * QUIET_S), "a burst goes on, however quickly"
-    bursts.note_turn(1.0 + 1.7 * QUIET_S)
+    bursts.turned_at = 1.0 + 1.7 * QUIET_S
     assert not bursts.take(1.0 + 1.8 * QUIET_S)
     assert [bursts.take(2.0) for _ in range(10)] == [True] * 10, "it was a short burst, which the turn has ended"

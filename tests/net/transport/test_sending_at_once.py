@@ -15,7 +15,7 @@ from rstreams.errors import ConnectionLost
 from rstreams.net._proton.sending_driver import SendingDriver
 from rstreams.net._proton.sent_deliveries import SentDeliveries
 from rstreams.net.connection import Connection, SettlementName
-from rstreams.net.transport.pump import Pump
+from rstreams.net.transport.pump import Bursts, Pump
 from rstreams.net.transport.wire import SocketWire
 from rstreams.push import EmitResult, Multicast
 from rstreams.runtime.scope import Scope
@@ -72,7 +72,7 @@ class Publishing:
     async def idle(self) -> None:
         """Wait until the connection has nothing to do, and has been quiet for long."""
         await until(lambda: self.pushed.demand and self.pump._sleeps)
-        self.pump._bursts.turned_at = -math.inf
+        self.pump._bursts = Bursts()
 
     def emit(self, item: int) -> None:
         assert self.pushed.emit(item) is EmitResult.OK
@@ -225,7 +225,7 @@ async def test_an_item_emitted_in_a_turn_of_its_own_connection_leaves_at_the_end
 
         def pass_on(item: int) -> None:
             before = len(writes.sizes)
-            one.pump._bursts.turned_at = -math.inf
+            one.pump._bursts = Bursts()
             one.emit(item)
             inside.append((one.pump._turning, len(writes.sizes) - before))
 
@@ -241,7 +241,7 @@ async def test_a_link_that_is_attached_while_an_item_is_sent_ahead_is_attached_a
     probe: ProbeSubscriber[int] = ProbeSubscriber(1)
     async with publishing() as one, Scope():
         await until(lambda: one.pump._sleeps)
-        one.pump._bursts.turned_at = -math.inf
+        one.pump._bursts = Bursts()
         assert one.pump.begin_ahead()
         one.connection.stream("in").subscribe(probe)  # as user code may do in `do_on_request`
         one.pump.end_ahead()
@@ -267,7 +267,7 @@ async def test_a_stream_is_passed_on_from_one_connection_to_another_in_order() -
             nursery.start_soon(one.publish, "first", pushed)
             for item in range(300):
                 await until(lambda: pushed.demand)
-                pump_of(one)._bursts.turned_at = pump_of(other)._bursts.turned_at = -math.inf
+                pump_of(one)._bursts, pump_of(other)._bursts = Bursts(), Bursts()
                 assert pushed.emit(item) is EmitResult.OK
                 if item % 7 == 0:
                     await until(lambda last=item: got and got[-1] >= last - 1)  # type: ignore[misc]
