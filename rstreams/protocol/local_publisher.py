@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.claims import DONE, NO_HOLD, no_claims
+from rstreams._core.claims import DONE, NO_HOLD, Settles, no_claims
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
@@ -216,6 +216,10 @@ class LocalPublisher(Scannable, Generic[T]):
         """Note that the publisher completed: a detach without error follows its items."""
         if self._life.on(SenderEvent.COMPLETE):
             self._wake()
+
+    def withdraw(self, source: Settles) -> bool:
+        """Give back an item that has not been sent, and whose claim has this source; return whether there was one."""
+        return self._items.withdraw(source)
 
     # the link calls these, to get items
 
