@@ -103,6 +103,10 @@ MODULES: dict[str, Module] = {
             "rstreams.node.PasswordHash",
             "rstreams.node.UserLimits",
             "rstreams.node.STATISTICS",
+            "rstreams.node.Address",
+            "rstreams.node.LinkRequest",
+            "rstreams.node.Supply",
+            "rstreams.node.NodeServices",
         ),
     ),
     "rstreams.node.config": Module(

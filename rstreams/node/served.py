@@ -30,6 +30,12 @@ class Served(Address, Generic[T]):
         encode: Returns the value to send for an item; None: the item itself is sent.
         keep_s: How long a subscription is kept after its connection is lost, in seconds; see `Node.serve`.
 
+    Attributes:
+        delivered: How many items subscribers have got.
+        completed: How many subscriptions have completed.
+        failed: How many have failed.
+        cancelled: How many were cancelled.
+
     Demand: Passed up unchanged.
     Errors: `ConfigError` for a name or a publisher that is not allowed. Errors of the publisher are passed on.
     Cancels: The publisher's subscription, when the subscriber cancels.
@@ -57,10 +63,7 @@ class Served(Address, Generic[T]):
         self._publisher: Publisher[Any] = encoded_for(name, publisher, encode)
         self._size = ItemSize()
         self._subscriptions = 0
-        self._delivered = 0
-        self._completed = 0
-        self._failed = 0
-        self._cancelled = 0
+        self.delivered = self.completed = self.failed = self.cancelled = 0
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Subscribe `subscriber` to the publisher.
@@ -88,14 +91,14 @@ class Served(Address, Generic[T]):
 
     def statistics(self) -> ServedStatistics:
         """Return the address's counters."""
-        ended = self._completed + self._failed + self._cancelled
+        ended = self.completed + self.failed + self.cancelled
         return ServedStatistics(
             subscriptions=self._subscriptions,
             subscribers=self._subscriptions - ended,
-            delivered=self._delivered,
-            completed=self._completed,
-            failed=self._failed,
-            cancelled=self._cancelled,
+            delivered=self.delivered,
+            completed=self.completed,
+            failed=self.failed,
+            cancelled=self.cancelled,
             away=self._away,
             incarnation=self._incarnation or "",
         )
@@ -112,7 +115,7 @@ class _Counted(Stage[T, T]):
 
     def on_next(self, item: T) -> None:
         if not self._ended:
-            self._served._delivered += 1  # noqa: SLF001 - the stage is a part of it
+            self._served.delivered += 1
             self._downstream.on_next(item)
 
     @property
@@ -135,13 +138,13 @@ class _Counted(Stage[T, T]):
                 before += run.in_hand
                 raise
             finally:
-                self._served._delivered += run.taken - before  # noqa: SLF001
+                self._served.delivered += run.taken - before
 
         return pass_counted
 
     def _counted(self, items: Iterator[T]) -> Iterator[T]:
         for item in items:
-            self._served._delivered += 1  # noqa: SLF001
+            self._served.delivered += 1
             yield item
 
     def draws(self) -> Callable[[int], list[T]] | None:
@@ -153,22 +156,22 @@ class _Counted(Stage[T, T]):
 
         def draw_counted(n: int) -> list[T]:
             items = draw(n)
-            served._delivered += len(items)  # noqa: SLF001
+            served.delivered += len(items)
             return items
 
         return draw_counted
 
     def on_error(self, error: BaseException) -> None:
         if not self._ended:
-            self._served._failed += 1  # noqa: SLF001
+            self._served.failed += 1
         super().on_error(error)
 
     def on_complete(self) -> None:
         if not self._ended:
-            self._served._completed += 1  # noqa: SLF001
+            self._served.completed += 1
         super().on_complete()
 
     def cancel(self) -> None:
         if not self._ended:
-            self._served._cancelled += 1  # noqa: SLF001
+            self._served.cancelled += 1
         super().cancel()
