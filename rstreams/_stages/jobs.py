@@ -90,6 +90,8 @@ class Jobs(KeepingStage[T, R], EachHold):
         "_workers",
     )
 
+    calls = 12
+
     def __init__(
         self,
         downstream: Subscriber[R],
