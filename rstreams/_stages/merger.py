@@ -147,6 +147,8 @@ class Merging(TurningStage[T, R]):
         """Do the next thing, at most `most` times; return how often it was done."""
         if self._ended:
             return 0
+        if self._slots and self._fill():  # first: what begins when does not depend on how demand is split
+            return 1
         if self._ready and (self._demand or self._ready[0].is_to_fail):
             most = min(most, self._demand)
             if not self._pushed and most >= len(self._ready):
@@ -200,8 +202,9 @@ class Merging(TurningStage[T, R]):
             self._demand = take_demand(self._demand, emitted)
         if self._ended:
             return emitted + 1
-        if not self._demand:
-            gone = [inner for inner, _ in line if inner in ready and (inner in gone or inner.nothing_left())]
+        # Not only those that have been found empty: the end comes with the last item, however demand is split.
+        in_line = set(ready)
+        gone = [inner for inner, _ in line if inner in in_line and (inner in gone or inner.nothing_left())]
         if len(gone) == width == len(ready):
             ready.clear()
         else:
