@@ -23,8 +23,6 @@ UNANSWERED = {
     "buffer_boundary": "its second source may end a list at any time",
     "buffer_count_or_time": "a timer may end a list at any time",
     "buffer_time": "a timer may end a list at any time",
-    "debounce": "a timer may emit at any time",
-    "delay": "a timer may emit at any time",
     "expand": "it reads what it has emitted, so it can wait for itself and still move",
     "on_overflow_buffer": "it asks for all there is at once, so nothing waits for it to ask",
     "on_overflow_drop": "it asks for all there is at once, so nothing waits for it to ask",
@@ -34,11 +32,9 @@ UNANSWERED = {
     "pausable": "its valve may open at any time",
     "race": "the first of its sources to send something cancels the others",
     "retry_backoff": "a timer may subscribe again at any time",
-    "sample": "a timer may emit at any time",
     "skip_until": "its second source may open it at any time",
     "switch_map": "its next outer item ends the current stream",
     "take_until": "its second source may end it at any time",
-    "throttle": "a timer may emit at any time",
     "timeout": "a timer may end it at any time",
 }
 """The operators that never take part in a `DemandDeadlock`, and why: they may move by themselves."""
