@@ -280,7 +280,7 @@ class Log(Sharing[T, Reader[T]]):
         if member.at is None:
             return True
         # 1.4: all subscribers get an error; one that has asked for nothing loses no item by that
-        return self.error is not None and not (member.requested or self._error_waits)
+        return self.kept_error is not None and not (member.requested or self._error_waits)
 
     def _end(self, member: Reader[T]) -> None:
         unread = member.at is not None

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams._stages.stage import failure_of, window_of
@@ -37,10 +38,10 @@ class RunOfSource(Scannable, ABC, Generic[T]):
 
     Attributes:
         phase: How far it has got.
-        error: The error that it has ended with, if any.
+        kept_error: The error that it has ended with, if any.
     """
 
-    __slots__ = ("_calling", "_label", "_upstream", "error", "phase")
+    __slots__ = ("_calling", "_label", "_upstream", "kept_error", "phase")
 
     def __init__(self, label: str) -> None:
         """Wait; `label` is the operator's name."""
@@ -48,7 +49,7 @@ class RunOfSource(Scannable, ABC, Generic[T]):
         self._upstream: Subscription = ENDED
         self._calling = False  # inside a call that subscribes to the source, or requests of it
         self.phase = Phase.WAITING
-        self.error: BaseException | None = None
+        self.kept_error: KeptError[BaseException] | None = None
 
     @property
     def over(self) -> bool:
@@ -87,7 +88,7 @@ class RunOfSource(Scannable, ABC, Generic[T]):
         self._upstream = ENDED  # 2.3, 2.4
         if not self.over:
             self.phase = Phase.ENDED
-            self.error = error
+            self.kept_error = None if error is None else KeptError(error)
             self.update()
 
     def stop(self) -> None:
@@ -112,7 +113,7 @@ class RunOfSource(Scannable, ABC, Generic[T]):
     @property
     def failure(self) -> BaseException | None:
         """The error of the source, also if it waits further up."""
-        return failure_of(self._upstream) if self.error is None else self.error
+        return failure_of(self._upstream) if self.kept_error is None else self.kept_error.error
 
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscription of the run."""

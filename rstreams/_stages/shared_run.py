@@ -24,6 +24,7 @@ import logging
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, CANCEL, SEND, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
@@ -133,7 +134,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         """Stop the run early; present and later members end with `error`."""
         if not self.over:
             self.stop()
-            self.error = error
+            self.kept_error = KeptError(error)
             self.update()
 
     def forsake(self) -> None:
@@ -270,10 +271,10 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
     def _end(self, member: M) -> None:
         member.ended = True
         self._take_out(member)
-        if self.error is None:
+        if self.kept_error is None:
             member.subscriber.on_complete()
         else:
-            member.subscriber.on_error(self.error)
+            member.subscriber.on_error(self.kept_error.again())
 
     def _take_out(self, member: M) -> None:
         self._left(member)
@@ -302,7 +303,8 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         if self._tasks.lost and self.phase is Phase.RUNNING:
             self._upstream = ENDED  # nobody can call it any more
             self.phase = Phase.ENDED
-            self.error = RStreamsError(f"{self.label}: the event loop that the shared run began in has ended")
+            over = f"{self.label}: the event loop that the shared run began in has ended"
+            self.kept_error = KeptError(RStreamsError(over))
         self._tasks.open()
         self._turn = Turn(self._tasks.scheduler)
 

@@ -56,8 +56,7 @@ class Receipt:
                 self._event = AsyncioEvent()
                 self._receipt.when_settled(self._settled)
             await self._event.wait()
-        if self._receipt.error is not None:
-            raise self._receipt.error
+        self._receipt._raise_error()  # noqa: SLF001 - a receipt of the other loop
 
     def when_settled(self, tell: Callable[[Receipt], object]) -> None:
         """Have `tell` called once with this receipt when the outcome is known, at once if it is; it must not block."""

@@ -19,6 +19,7 @@ from operator import length_hint
 from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams._core.windows import WINDOW, window_ahead_of
@@ -82,7 +83,7 @@ class Items(Generic[T]):
         self._kept: list[T] = []  # behind the batch
         self._ended = False
         self._closed = False
-        self._error: BaseException | None = None
+        self._error: KeptError[BaseException] | None = None
         # the thread that loops writes these
         self._batch = _Batch[T](0, 0, iter(()))
         self._in_hand = False  # whether the loop is at work on the item given out last
@@ -131,9 +132,9 @@ class Items(Generic[T]):
             self._batch = _Batch(given, len(items), iter(items))
             self._in_hand = True  # before the item is given out, see `_through`
             return next(self._batch.items)
-        error = self._error
-        if error is None:
+        if self._error is None:
             raise StopIteration
+        error = self._error.again()
         if not isinstance(error, StopIteration):
             raise error
         msg = "the stream failed with StopIteration"  # raised here it would look like the end (PEP 479)
@@ -236,7 +237,7 @@ class Items(Generic[T]):
 
     def on_error(self, error: BaseException) -> None:
         """End the loop with the error, after the kept items."""
-        self._error = checked_error(error)
+        self._error = KeptError(checked_error(error))
         self.on_complete()
 
     def on_complete(self) -> None:

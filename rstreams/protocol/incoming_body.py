@@ -8,6 +8,7 @@ from typing import Final
 
 from rstreams._codec.section_heads import section_at
 from rstreams._codec.sections import DATA, FOOTER
+from rstreams._core.kept_errors import KeptError
 from rstreams.errors import RStreamsError
 
 MAX_HEAD_BYTES: Final = 1024 * 1024
@@ -113,7 +114,7 @@ class IncomingBody:
         self._size = 0
         self._ended = False
         self._skipped = False
-        self._error: BaseException | None = None
+        self._error: KeptError[BaseException] | None = None
 
     @property
     def through(self) -> bool:
@@ -135,7 +136,7 @@ class IncomingBody:
             self._on_room()
             return chunk
         if self._error is not None:
-            raise self._error
+            raise self._error.again()
         return None
 
     def put(self, chunk: bytes) -> None:
@@ -154,7 +155,7 @@ class IncomingBody:
     def fail(self, error: BaseException) -> None:
         """Note that no more bytes come; those that came can still be read."""
         if not self._ended and self._error is None:
-            self._error = error
+            self._error = KeptError(error)
             self.on_news()
 
     def skip(self) -> None:
@@ -165,7 +166,7 @@ class IncomingBody:
             self._size = 0
             self._ended = False
             text = "the body of a message can only be read until the message is settled: while it is the current one"
-            self._error = self._error or RStreamsError(text)
+            self._error = self._error or KeptError(RStreamsError(text))
             self.on_news()
             self._on_room()
 

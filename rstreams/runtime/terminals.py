@@ -125,8 +125,8 @@ async def _subscribed(source: Publisher[T], sink: Sink[T], ground: Ground) -> As
             yield
         finally:
             sink.cancel()
-        if sink.error is not None:
-            raise _not_an_end(sink.error)
+        if sink.failure is not None:
+            raise _not_an_end(sink.failure.again())
 
 
 @asynccontextmanager
@@ -193,8 +193,8 @@ class OpenItems(Items[T]):
             if sink.closed:
                 msg = "this stream has been closed: its items end with the `async with` block that opened it"
                 raise self._ground.closed(msg)
-            if sink.error is not None:
-                raise _not_an_end(sink.error)
+            if sink.failure is not None:
+                raise _not_an_end(sink.failure.again())
             if sink.ended:
                 raise StopAsyncIteration
             await self._pause(self._ground.checkpoint if sink.draws else self._bell.wait)

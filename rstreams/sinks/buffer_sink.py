@@ -11,6 +11,7 @@ from rstreams._checks.publishers import require_subscription
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import SLICE
 from rstreams._core.fast_paths import draws_of, signals_later
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.kept_items import KeptItems
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
@@ -198,7 +199,7 @@ class BufferSink(Sink[T]):
             self.outstanding += 1
             return
         self.cancel()
-        self.error = error
+        self.failure = KeptError(error)
         self._forget()
 
     def _forget(self) -> None:

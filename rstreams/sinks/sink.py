@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import signals_later
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.sight import CANCEL, Scannable, Waits, Way
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Subscription
@@ -21,12 +22,12 @@ class Sink(Scannable, ABC, Generic[T]):
 
     Attributes:
         ended: Whether the subscription is over: completed, failed or cancelled.
-        error: The error that it failed with, else None.
+        failure: The same as `error`, to be raised.
         outstanding: Items requested and not yet received.
         takes_all: Whether it takes all items, until the end.
     """
 
-    __slots__ = ("_on_change", "_subscription", "_top_up_at", "ended", "error", "outstanding")
+    __slots__ = ("_on_change", "_subscription", "_top_up_at", "ended", "failure", "outstanding")
 
     takes_all = False
 
@@ -35,8 +36,13 @@ class Sink(Scannable, ABC, Generic[T]):
         self._subscription: Subscription = ENDED
         self._top_up_at = 0
         self.ended = False
-        self.error: BaseException | None = None
+        self.failure: KeptError[BaseException] | None = None
         self.outstanding = 0
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that it failed with, else None."""
+        return None if self.failure is None else self.failure.error
 
     # the publisher calls these
 
@@ -60,7 +66,7 @@ class Sink(Scannable, ABC, Generic[T]):
         """Receive the failure."""
         if not self.ended:
             self.ended = True
-            self.error = checked_error(error)
+            self.failure = KeptError(checked_error(error))
             self._on_change()
 
     def on_complete(self) -> None:
@@ -105,5 +111,5 @@ class Sink(Scannable, ABC, Generic[T]):
         """End the subscription because the item in `on_next` could not be processed: it is given back as failed."""
         self._subscription.hold().fail(error)
         self.cancel()
-        self.error = error
+        self.failure = KeptError(error)
         self._on_change()

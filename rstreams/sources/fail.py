@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Never
 
 from rstreams._checks.refusals import refuse_object
+from rstreams._core.kept_errors import KeptError
 from rstreams.abc import Publisher
 from rstreams.sources._itemless import ItemlessPublisher
 
@@ -30,4 +31,5 @@ def fail(error: BaseException) -> Publisher[Never]:
     """
     if not isinstance(error, BaseException):
         refuse_object("fail", "error", error, "an exception")
-    return ItemlessPublisher(lambda subscriber: subscriber.on_error(error))
+    kept = KeptError(error)
+    return ItemlessPublisher(lambda subscriber: subscriber.on_error(kept.again()))

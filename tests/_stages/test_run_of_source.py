@@ -71,7 +71,7 @@ def test_nothing_follows_its_end(run: Run, how: str) -> None:
         run.stop()
     ended = Phase.STOPPED if how == "stop" else Phase.ENDED
     assert (run.phase, run.over) == (ended, True)
-    assert run.error is (error if how == "error" else None)
+    assert run.failure is (error if how == "error" else None)
     assert subscription.cancelled == (how == "stop")
     assert run.given_back == (how == "stop")
     updates = run.updates
@@ -80,12 +80,12 @@ def test_nothing_follows_its_end(run: Run, how: str) -> None:
     run.on_subscribe(late)
     assert late.cancelled
     assert (run.phase, run.updates) == (ended, updates)
-    assert run.failure is run.error
+    assert (run.kept_error is None) == (how != "error")
 
 
 def test_an_error_that_is_none_is_named(run: Run) -> None:
     run.on_error(None)  # type: ignore[arg-type] # against the rule
-    assert isinstance(run.error, SpecViolation)
+    assert isinstance(run.failure, SpecViolation)
 
 
 def test_without_a_source_it_has_no_window_and_no_error(run: Run) -> None:

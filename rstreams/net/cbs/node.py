@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
 from rstreams.errors import (
@@ -124,7 +125,7 @@ class _Pair:
     def __init__(self, pump: Pump, links: Links) -> None:
         self.name = links.new_name()
         self.was_open = False
-        self.error: BaseException | None = None
+        self.error: KeptError[BaseException] | None = None
         self._settled = trio.Event()  # set when it is known whether they are open
         self._to_come = 2
         self._asked = 0
@@ -142,7 +143,7 @@ class _Pair:
         """Send a request with the id `key`, and return its answer."""
         await self._settled.wait()
         if self.error is not None:
-            raise self.error
+            raise self.error.again()
         answer = self._waiting[key] = _Answer()
         try:
             self._ask_for_answers()
@@ -192,7 +193,7 @@ class _Pair:
     def _end(self, error: BaseException) -> None:
         if self.error is not None:
             return
-        self.error = error
+        self.error = KeptError(error)
         self._settled.set()
         self._sender.complete()
         self._subscription.cancel()
@@ -212,12 +213,12 @@ class _Answer:
     def __init__(self) -> None:
         self._came = trio.Event()
         self._message: Message | None = None
-        self._error: BaseException | None = None
+        self._error: KeptError[BaseException] | None = None
 
     def finish(self, message: Message | None, error: BaseException | None) -> None:
         """Note the answer, or that there will be none."""
         if not self._came.is_set():
-            self._message, self._error = message, error
+            self._message, self._error = message, None if error is None else KeptError(error)
             self._came.set()
 
     def on_settled(self, receipt: Receipt) -> None:
@@ -231,4 +232,4 @@ class _Answer:
         if self._message is not None:
             return self._message
         assert self._error is not None, "finished with a message or an error"
-        raise self._error
+        raise self._error.again()

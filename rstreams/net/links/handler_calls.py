@@ -94,13 +94,13 @@ class Handling:
                 await self._over.wait()
             finally:
                 inbox.close()
-            if inbox.error is not None:
-                raise inbox.error
+            if inbox.failure is not None:
+                raise inbox.failure.again()
 
     def _on_change(self) -> None:
         """Call a worker to the items that wait; at the end, see whether all is through."""
         inbox = self._inbox
-        if inbox.ended and (inbox.error is not None or not (inbox.waiting or inbox.in_hand)):
+        if inbox.ended and (inbox.failure is not None or not (inbox.waiting or inbox.in_hand)):
             self._over.set()
         else:
             self._call_worker()

@@ -11,6 +11,7 @@ import trio
 from rstreams import _machine
 from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
 from rstreams._core.demand import TURN_S, add_demand
+from rstreams._core.kept_errors import KeptError
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
 from rstreams.message import ByteStream, Message, encode_item
@@ -35,12 +36,12 @@ class Receipt:
     def __init__(self) -> None:
         self._settled = False
         self._awaited: trio.Event | None = None  # set when it is settled, if somebody waits
-        self._error: BaseException | None = None
+        self._error: KeptError[BaseException] | None = None
         self._tell: Callable[[Receipt], object] = _nobody
 
     def __repr__(self) -> str:
         """Return the outcome, if it is known."""
-        outcome = "waits" if not self.settled else "accepted" if self._error is None else f"failed: {self._error}"
+        outcome = "waits" if not self.settled else "accepted" if self._error is None else f"failed: {self._error.error}"
         return f"<rstreams receipt: {outcome}>"
 
     if not TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Receipt:
     @property
     def error(self) -> BaseException | None:
         """The reason why the message was not accepted; None if it was accepted, or if the outcome is not known yet."""
-        return self._error
+        return None if self._error is None else self._error.error
 
     async def wait(self) -> None:
         """Wait until the peer has accepted the message.
@@ -72,8 +73,12 @@ class Receipt:
             if self._awaited is None:
                 self._awaited = trio.Event()
             await self._awaited.wait()
+        self._raise_error()
+
+    def _raise_error(self) -> None:
+        """Raise the reason why the message was not accepted, if there is one."""
         if self._error is not None:
-            raise self._error
+            raise self._error.again()
 
     def when_settled(self, tell: Callable[[Receipt], object]) -> None:
         """Have `tell` called once with this receipt when the outcome is known, at once if it is; it must not block."""
@@ -90,7 +95,7 @@ class SentReceipt(Receipt, Settles):
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one message
         """Note the outcome."""
         if how is not DONE:
-            self._error = how if isinstance(how, BaseException) else DeliveryFailed("released")
+            self._error = KeptError(how if isinstance(how, BaseException) else DeliveryFailed("released"))
         self._settled = True
         if self._awaited is not None:
             self._awaited.set()
@@ -199,7 +204,7 @@ class Sender:
         self._demand = 0
         self._waiters: deque[Waiter] = deque()
         self._current: Hold = NO_HOLD  # on the message that is handed to the link
-        self._closed: BaseException | None = None
+        self._closed: KeptError[BaseException] | None = None
         self._on_wait: Callable[[], None] | None = None
         self._begin_turn()
 
@@ -320,11 +325,11 @@ class Sender:
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise self._closed
+            raise self._closed.again()
 
     def _close(self, error: BaseException) -> None:
         if self._closed is None:
-            self._closed = error
+            self._closed = KeptError(error)
             waiters, self._waiters = self._waiters, deque()
             for waiter in waiters:
                 waiter.give_up()

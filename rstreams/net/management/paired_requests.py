@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import trio
 
+from rstreams._core.kept_errors import KeptError
 from rstreams.abc import Subscription
 from rstreams.errors import AnswerTimeout, Condition, LinkDetached, RStreamsError
 from rstreams.message import Message, decode_message
@@ -83,16 +84,16 @@ class _AwaitedReply:
     def __init__(self) -> None:
         self._came = trio.Event()
         self._message: Message | None = None
-        self._error: BaseException | None = None
+        self._error: KeptError[BaseException] | None = None
 
     def finish(self, message: Message | None, error: BaseException | None) -> None:
-        self._message, self._error = message, error
+        self._message, self._error = message, None if error is None else KeptError(error)
         self._came.set()
 
     async def wait(self) -> Message:
         await self._came.wait()
         if self._error is not None:
-            raise self._error
+            raise self._error.again()
         assert self._message is not None, "finished with one or the other"
         return self._message
 
@@ -104,18 +105,18 @@ class _ManagementReplies:
         self._subscription: Subscription | None = None
         self._settled = trio.Event()  # the peer has answered the attach
         self._waiting: dict[int, _AwaitedReply] = {}
-        self._end: BaseException | None = None
+        self._end: KeptError[BaseException] | None = None
 
     async def started(self) -> None:
         """Wait until the peer has attached the link, or refused to."""
         await self._settled.wait()
         if self._end is not None:
-            raise self._end
+            raise self._end.again()
 
     def expect(self, number: int) -> _AwaitedReply:
         """Request one more reply, for the request of this number."""
         if self._end is not None:
-            raise self._end
+            raise self._end.again()
         assert self._subscription is not None, "it has started"
         self._subscription.request(1)
         reply = self._waiting[number] = _AwaitedReply()
@@ -144,7 +145,7 @@ class _ManagementReplies:
     def on_error(self, error: BaseException) -> None:
         """Fail all calls that wait: no further reply will come."""
         if self._end is None:
-            self._end = error
+            self._end = KeptError(error)
         self._settled.set()
         self.on_link_lost(error)
 

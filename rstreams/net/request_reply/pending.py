@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from rstreams._core.claims import NO_HOLD
+from rstreams._core.kept_errors import KeptError
 from rstreams.abc import Hold
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.sender import Receipt
@@ -34,12 +35,13 @@ class Pending(Generic[T]):
         self.hold: Hold = NO_HOLD
         self.lost = self.too_late = False
         self._item: Any = None
-        self._error: BaseException | None = None
+        self._error: KeptError[BaseException] | None = None
 
     def finish(self, item: T | None, error: BaseException | None, *, lost: bool = False) -> None:
         """End the wait with a reply or an error; only the first call counts."""
         if not self.came.is_set():
-            self._item, self._error, self.lost = item, error, lost
+            self._item, self.lost = item, lost
+            self._error = None if error is None else KeptError(error)
             self.came.set()
 
     def time_out(self) -> None:
@@ -56,7 +58,7 @@ class Pending(Generic[T]):
     def result(self) -> T:
         """Return the reply, or raise the error."""
         if self._error is not None:
-            raise self._error
+            raise self._error.again()
         item: T = self._item
         return item
 

@@ -27,6 +27,7 @@ from rstreams import _machine
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Subscription
 from rstreams.errors import (
@@ -94,7 +95,7 @@ class Requester(Generic[T]):
         self._free = trio.Semaphore(options.max_in_flight)
         self._prefix = _machine.fresh_uuid().hex
         self._numbers = itertools.count(1)
-        self._over: BaseException | None = None
+        self._over: KeptError[BaseException] | None = None
         self._was_open = False  # an earlier route
         self._limits = TimeLimits()
         nursery.start_soon(self._limits.run)
@@ -191,8 +192,8 @@ class Requester(Generic[T]):
     def close(self) -> None:
         """End both links; requests that wait fail."""
         if self._over is None:
-            self._over = RStreamsError(f"the requester of {self.address!r} is closed")
-        self._route.end(self._over, returns=False)
+            self._over = KeptError(RStreamsError(f"the requester of {self.address!r} is closed"))
+        self._route.end(self._over.again(), returns=False)
 
     async def opened(self) -> None:
         """Wait until the peer takes requests and has made an address for replies.
@@ -217,7 +218,7 @@ class Requester(Generic[T]):
         if self._over is None:
             self._nursery.start_soon(self._send, encoded, on_failed)
         else:
-            on_failed(self._over)
+            on_failed(self._over.again())
         return key
 
     def route_ended(self, route: _Route[T], error: BaseException, *, returns: bool) -> None:
@@ -228,7 +229,7 @@ class Requester(Generic[T]):
         if self._over is None and returns and not refused:
             self._route = _Route(self, self._links, self._options, follows=self._was_open)
         elif self._over is None:
-            self._over = error
+            self._over = KeptError(error)
 
     def _with_key(self, item: object) -> tuple[object, MessageId]:
         """Return the item as the user's `encode` makes it, and the id of its request."""
@@ -261,7 +262,7 @@ class Requester(Generic[T]):
                 await route.settled.wait()
             if route.ended is None:
                 return route
-        raise self._over
+        raise self._over.again()
 
     async def _ask_now(
         self, route: _Route[T], key: MessageId, encoded: bytes, deadline: float

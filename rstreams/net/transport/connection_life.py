@@ -163,6 +163,7 @@ class ConnectionLife:
             self.waiting += [(end, frame) for end, frame in ends if end.wants_link]
 
     def _lost(self, error: RStreamsError) -> Lost:
+        error = error.with_traceback(None)  # links that come later are told of the same one
         return Lost(error, returns=self.returns and not self._closing)
 
 
