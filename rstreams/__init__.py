@@ -4,6 +4,7 @@ A name of this package is imported when it is first used. A program that needs o
 worker of Spark that reads a file, does not load the network and the node.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -96,4 +97,5 @@ if not TYPE_CHECKING:  # a type checker would allow any name
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    own = (each for each in globals() if each.startswith("__") or f"{__name__}.{each}" in sys.modules)
+    return sorted({*own, *__all__, *_PACKAGES})

@@ -218,3 +218,7 @@ class RunScheduler(Scheduler, Protocol):
             last: The scope of the subscriber that was there last. Its end waits for the end of the tasks.
         """
         ...
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -33,3 +33,7 @@ __all__ = [
     "encode_rows",
     "field_columns",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -396,3 +396,7 @@ def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, st
             return condition.value, text_of(error), {}
     text = f"{type(error).__name__}: {text_of(error)}" if expose else "the publisher failed"
     return Condition.INTERNAL_ERROR.value, text, {}
+
+
+def __dir__() -> list[str]:
+    return __all__

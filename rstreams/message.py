@@ -351,3 +351,7 @@ def with_delivery_count(encoded: bytes, delivery_count: int) -> bytes:
     Spec: AMQP 1.0 section 3.2.1.
     """
     return _codec.with_delivery_count(encoded, delivery_count)
+
+
+def __dir__() -> list[str]:
+    return __all__

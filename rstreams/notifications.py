@@ -39,3 +39,7 @@ class Completed:
 
 Notification: TypeAlias = Next[T] | Failed | Completed
 """A signal as an item, as `materialize` emits it and `dematerialize` takes it."""
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -215,3 +215,7 @@ def _check_readable(option: str, path: FileName) -> None:
         why = getattr(error, "strerror", None) or error
         msg = f"{option}={path!r}: the file cannot be read: {why}"
         raise ConfigError(msg) from None
+
+
+def __dir__() -> list[str]:
+    return __all__

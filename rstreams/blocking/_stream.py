@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, Never, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    Never,
+    ParamSpec,
+    TypeVar,
+    overload,
+)
 
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import refuse_unrun, require_effect
@@ -36,8 +47,6 @@ P = ParamSpec("P")
 # from here on written by tools/fluent.py: change the operator, then run `make format`
 
 C = TypeVar("C", bound=Ordered)
-F = TypeVar("F", bound=float)
-N = TypeVar("N", bound=Summable)
 S = TypeVar("S")
 V = TypeVar("V")
 
@@ -158,7 +167,7 @@ class BlockingStream(Generic[T_co]):
         """See `Stream.any`."""
         return self._with(self._stream.any(predicate))
 
-    def average(self: BlockingStream[F]) -> BlockingStream[float]:
+    def average(self: BlockingStream[float]) -> BlockingStream[float]:
         """See `Stream.average`."""
         return self._with(self._stream.average())
 
@@ -600,7 +609,7 @@ class BlockingStream(Generic[T_co]):
         """See `Stream.start_with`."""
         return self._with(self._stream.start_with(*items))
 
-    def sum(self: BlockingStream[N]) -> BlockingStream[N | int]:
+    def sum(self: BlockingStream[Summable[R]]) -> BlockingStream[R | int]:
         """See `Stream.sum`."""
         return self._with(self._stream.sum())
 

@@ -493,3 +493,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
 
 
 name_arguments("Connection", Connection, RequestReply)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -78,3 +78,7 @@ def _why(properties: Any) -> tuple[str, str]:  # noqa: ANN401 - any value of the
     condition, description = properties.get(_CONDITION), properties.get(_DESCRIPTION)
     told = condition if isinstance(condition, str) else Condition.INTERNAL_ERROR.value
     return told, description if isinstance(description, str) else ""
+
+
+def __dir__() -> list[str]:
+    return __all__

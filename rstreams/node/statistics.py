@@ -326,3 +326,7 @@ class NodeStatistics:
 
 def _plain(addresses: Mapping[str, AddressStatistics]) -> dict[str, dict[str, Any]]:
     return {name: numbers.as_dict() for name, numbers in addresses.items()}
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -23,3 +23,7 @@ from rstreams.observables.rx import rx
 from rstreams.observables.to_observable import to_observable
 
 __all__ = ["Overflow", "from_observable", "rx", "to_observable"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from rstreams._stages.folds import Folding
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import NoItem
 
-F = TypeVar("F", bound=float)
 
-
-def average(source: Publisher[F]) -> Publisher[float]:
+def average(source: Publisher[float]) -> Publisher[float]:
     """Emit the mean of the numbers of `source`, once it has completed.
 
         --1--2--6--|

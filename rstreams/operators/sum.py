@@ -7,23 +7,23 @@ from typing import Any, Protocol, TypeVar
 from rstreams.abc import Publisher
 from rstreams.operators.reduce import reduce
 
+S_co = TypeVar("S_co", covariant=True)
+R = TypeVar("R")
 
-class Summable(Protocol):
+
+class Summable(Protocol[S_co]):
     """A type whose values can be added to 0 and to each other."""
 
     def __add__(self, other: Any, /) -> Any:  # noqa: ANN401 - as in `sum`
         """Return the sum."""
         ...
 
-    def __radd__(self, other: int, /) -> Any:  # noqa: ANN401 - as in `sum`
+    def __radd__(self, other: int, /) -> S_co:
         """Return the sum with 0."""
         ...
 
 
-N = TypeVar("N", bound=Summable)
-
-
-def sum(source: Publisher[N]) -> Publisher[N | int]:  # noqa: A001 - the field's name
+def sum(source: Publisher[Summable[R]]) -> Publisher[R | int]:  # noqa: A001 - the field's name
     """Add the items of `source`, and emit the sum at the end; without items it is 0.
 
         --1--2--3--|

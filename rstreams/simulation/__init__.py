@@ -29,3 +29,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(msg)
     found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     return found
+
+
+def __dir__() -> list[str]:
+    return __all__

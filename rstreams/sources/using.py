@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, AnyStr, Generic, TypeVar, overload
 
 from rstreams._checks.functions import require_plain
 from rstreams._checks.publishers import require_returned_publisher, require_subscription
@@ -23,9 +23,13 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
+@overload  # for mypy, which finds no item type of a function like from_iterable that is called in a lambda
+def using(acquire: Callable[[], IO[AnyStr]], use: Callable[[IO[AnyStr]], Publisher[T]]) -> Publisher[T]: ...
+@overload
 def using(
     acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]], use: Callable[[S], Publisher[T]]
-) -> Publisher[T]:
+) -> Publisher[T]: ...
+def using(acquire: Any, use: Any) -> Publisher[Any]:
     """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
 
         using(open_file, read_lines)

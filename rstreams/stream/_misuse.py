@@ -25,7 +25,22 @@ def _refused(name: str, text: str) -> Any:  # noqa: ANN401 - a method of any sig
     return refuse
 
 
-class NotIterable:
+def _hint(name: str) -> str:
+    ours = OURS.get(name)
+    return f"; here it is {ours}" if ours else ""
+
+
+class _Hinting(type):
+    """The class of `Stream`: sources are asked of the class itself, such as `Stream.of`."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            msg = f"type object {cls.__name__!r} has no attribute {name!r}{_hint(name)}"
+            raise AttributeError(msg, name=name, obj=cls)
+
+
+class NotIterable(metaclass=_Hinting):
     """The base of `Stream`: it refuses loops, `with` and `await` over the stream itself."""
 
     __slots__ = ()
@@ -41,9 +56,7 @@ class NotIterable:
         __exit__ = __aexit__ = __enter__
 
         def __getattr__(self, name: str) -> NoReturn:
-            ours = OURS.get(name)
-            hint = f"; here it is {ours}" if ours else ""
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}{_hint(name)}"
             raise AttributeError(msg, name=name, obj=self)
 
 

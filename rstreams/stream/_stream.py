@@ -10,7 +10,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Never, ParamSpec, TypeGuard, TypeVar, overload
+from typing import (
+    IO,
+    TYPE_CHECKING,
+    Any,
+    AnyStr,
+    Concatenate,
+    Generic,
+    Literal,
+    Never,
+    ParamSpec,
+    TypeGuard,
+    TypeVar,
+    overload,
+)
 
 from rstreams import operators, sources
 from rstreams._checks.argument_names import name_arguments
@@ -47,8 +60,6 @@ P = ParamSpec("P")
 # from here on written by tools/fluent.py: change the operator, then run `make format`
 
 C = TypeVar("C", bound=Ordered)
-F = TypeVar("F", bound=float)
-N = TypeVar("N", bound=Summable)
 S = TypeVar("S")
 T = TypeVar("T")
 V = TypeVar("V")
@@ -485,11 +496,19 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """
         return Stream(sources.unfold(initial, step))
 
+    @overload
+    @staticmethod
+    def using(acquire: Callable[[], IO[AnyStr]], use: Callable[[IO[AnyStr]], Publisher[T]]) -> Stream[T]: ...
+
+    @overload
     @staticmethod
     def using(
         acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
         use: Callable[[S], Publisher[T]],
-    ) -> Stream[T]:
+    ) -> Stream[T]: ...
+
+    @staticmethod
+    def using(acquire: Any, use: Any) -> Stream[Any]:
         """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
 
         Args:
@@ -522,7 +541,7 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """
         return Stream(operators.any(self._source, predicate))
 
-    def average(self: Stream[F]) -> Stream[float]:
+    def average(self: Stream[float]) -> Stream[float]:
         """Emit the mean of the numbers of this stream, once it has completed.
 
         Demand, holds, errors: `rstreams.operators.average`.
@@ -1529,7 +1548,7 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """
         return Stream(operators.start_with(self._source, *items))
 
-    def sum(self: Stream[N]) -> Stream[N | int]:
+    def sum(self: Stream[Summable[R]]) -> Stream[R | int]:
         """Add the items of this stream, and emit the sum at the end; without items it is 0.
 
         Demand, holds, errors: `rstreams.operators.sum`.

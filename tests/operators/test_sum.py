@@ -19,7 +19,7 @@ def test_whatever_can_be_added() -> None:
 
 def test_what_cannot_be_added_ends_the_stream() -> None:
     source, probe = ManualPublisher[object](), ProbeSubscriber[object](1)
-    sum_(source).subscribe(probe)  # type: ignore[type-var]
+    sum_(source).subscribe(probe)  # type: ignore[arg-type]
     source.next("tea")
     assert isinstance(probe.error, TypeError)
     assert source.outcomes == ["failed"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from decimal import Decimal
+from io import TextIOWrapper
+from pathlib import Path
 from typing import assert_type
 
 from rstreams import Stream
@@ -30,6 +34,22 @@ def test_types_of_operators() -> None:
     assert_type(numbers.group_by(str).map(lambda group: group.key), Stream[str])
     assert_type(words.publish(), ConnectableStream[str])
     assert_type(numbers.partition(lambda x: x, 2), tuple[Stream[int], ...])
+
+
+def opened(name: str) -> TextIOWrapper:
+    return Path(name).open()
+
+
+def test_types_of_sums_and_open_files() -> None:
+    assert_type(Stream.of(1, 2).sum(), Stream[int])
+    assert_type(Stream.of(0.5).sum(), Stream[float | int])
+    assert_type(Stream.of(Decimal(1)).sum(), Stream[Decimal | int])
+    Stream.of("a").sum()  # type: ignore[misc]  # words cannot be added to 0
+    Stream.of("a").average()  # type: ignore[misc]
+    assert_type(Stream.using(lambda: opened("a"), Stream.from_iterable), Stream[str])
+    read = Stream.using(lambda: opened("a"), lambda lines: Stream.from_iterable(lines))  # noqa: PLW0108 - written so first
+    assert_type(read.map(len), Stream[int])
+    assert_type(Stream.using(lambda: suppress(OSError), lambda _: Stream.of(1)), Stream[int])
 
 
 def test_types_of_joins() -> None:

@@ -72,3 +72,7 @@ def dialect_of(properties: Mapping[str, Any], host: str = "") -> Dialect:
     """
     peer = PeerDescription(properties, host)
     return next((dialect for dialect in DIALECTS.values() if dialect.matches(peer)), NONE)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -33,3 +33,7 @@ def check(events: Iterable[Mapping[str, Any]]) -> list[Finding]:
     for event in events:
         take(event)
     return checker.end()
+
+
+def __dir__() -> list[str]:
+    return __all__
