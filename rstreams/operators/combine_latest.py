@@ -74,6 +74,9 @@ def combine_latest(*sources: Publisher[Any], prefetch: int = 32, delay_errors: b
             combine_latest
         -----1a-2a-2b----3b->
 
+    Sources that have all their items ready take turns. reactivex takes the items of one source before those of the
+    next one: there `of(1, 2).combine_latest(of("a"))` has only the pair of 2.
+
     Args:
         *sources: Subscribed to at once, in this order; without sources the stream is empty.
         prefetch: The number of items requested ahead of each source; at least 1. Items of a plain iterator are not

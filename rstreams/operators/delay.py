@@ -24,6 +24,8 @@ def delay(source: Publisher[T], delay_s: float) -> Publisher[T]:
           delay(4)
         ------1--2--3|
 
+    The end is not delayed by itself, as in Reactor: an empty stream ends at once. reactivex delays its end, too.
+
     Args:
         source: The publisher of the items.
         delay_s: The delay, in seconds; more than 0.

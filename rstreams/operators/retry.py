@@ -25,6 +25,9 @@ def retry(
               retry(1)
         --1--2----1--2--3--|
 
+    With `retry(2)` a source is subscribed to three times at most, as in Reactor. In reactivex `count` is the number of
+    all subscriptions: two.
+
     Args:
         source: Subscribed to again each time. Items emitted before a failure are not taken back.
         count: The most times that it is subscribed to again; without limit by default.

@@ -21,6 +21,9 @@ def take_until(source: Publisher[T], boundary: Publisher[R]) -> Publisher[T]:
             take_until
         --1--2--3--|
 
+    A boundary that has its item ready, such as `Stream.of(0)`, ends the stream before the first item, as in Reactor. In
+    reactivex the items of a source that has them ready come first.
+
     Args:
         source: The publisher of the items.
         boundary: Subscribed to before the source. Its first item ends the stream. If it completes without an item, it

@@ -27,7 +27,8 @@ def window_count(
           1--2|
 
     A window takes one subscriber; a second one gets an error. Unlike a list of `buffer_count`, it is emitted with its
-    first item, and its items are passed on as they come.
+    first item, and its items are passed on as they come. No window is empty, as in Reactor: if the last window is full,
+    or no item comes, reactivex emits an empty one at the end.
 
     Args:
         source: The publisher of the items.
