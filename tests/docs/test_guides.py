@@ -11,7 +11,7 @@ from tests.docs.examples import ROOT, examples_of
 
 PAGES = [
     *("guides/codecs.md", "guides/durable.md", "guides/errors.md", "guides/large-messages.md", "guides/latest.md"),
-    *("guides/multicasts.md", "guides/node.md", "guides/request-reply.md", "guides/sharing.md"),
+    *("guides/monitoring.md", "guides/multicasts.md", "guides/node.md", "guides/request-reply.md", "guides/sharing.md"),
     *("coming-from/celery.md", "coming-from/kafka.md", "coming-from/nats.md", "coming-from/rabbitmq.md"),
     "coming-from/reactivex.md",
 ]
