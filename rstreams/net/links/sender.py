@@ -252,7 +252,7 @@ class Sender:
         encoded = self._checked(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
-            raise self._closed
+            raise self._closed.again()
         if not self._demand or self._waiters:
             return await self._sent_in_turn(encoded)
         self._demand -= 1
