@@ -27,8 +27,6 @@ class Arbiter(Stage[T, T]):
 
     __slots__ = ("_awaiting", "_emissions", "_introduced", "_scheduler", "_suspended")
 
-    calls = 10
-
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
         self._emissions = 0

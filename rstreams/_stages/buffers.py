@@ -178,8 +178,6 @@ class TimedBuffering(Buffering[T]):
 
     __slots__ = ("_span",)
 
-    calls = 18
-
     def __init__(
         self, downstream: Subscriber[list[T]], most: int, complete_at: int, scheduler: Scheduler, span_s: float
     ) -> None:
@@ -197,8 +195,6 @@ class BoundedBuffering(Buffering[T]):
     """A stage whose lists end with the items of another stream."""
 
     __slots__ = ("_boundaries", "_boundary", "_scheduler")
-
-    calls = 18
 
     def __init__(self, downstream: Subscriber[list[T]], most: int, boundaries: Publisher[object]) -> None:
         super().__init__(downstream, most, 0)

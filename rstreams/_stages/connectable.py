@@ -11,8 +11,8 @@ from typing import Any, Generic, Self, TypeVar
 from weakref import ref
 
 from rstreams._checks.numbers import require_count
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._stages.depth import require_room
 from rstreams._stages.enough_subscribers import BegunByEnough
 from rstreams._stages.shared_run import NOBODY, Sharing
 from rstreams.abc import Cancellable, Publisher, Subscriber
@@ -67,7 +67,7 @@ class Connectable(Watched, Generic[T]):
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add `subscriber` to the subscribers of the run; it may request before the run has begun."""
-        require_room(subscriber)
+        require_subscriber(subscriber)
         self._begins(self._door.run.join(subscriber))
 
     def connect(self) -> Cancellable:
@@ -141,7 +141,7 @@ class AutoConnected(Watched, Generic[T]):
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         """Add a subscriber, and begin the run if it is the last one needed."""
-        require_room(subscriber)
+        require_subscriber(subscriber)
         run = self._door.run
         run.needs = self._subscribers
         self._begins(run.join(subscriber))

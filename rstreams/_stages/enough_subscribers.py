@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
-from rstreams._stages.depth import require_room
 from rstreams._stages.run_of_source import Phase
 from rstreams._stages.shared_run import Sharing
 from rstreams.abc import Publisher, Subscriber
@@ -37,7 +37,7 @@ class BegunByEnough(Watched, Generic[T]):
         self._run: Sharing[T, Any] | None = None
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        require_room(subscriber)
+        require_subscriber(subscriber)
         run = self._run
         if run is None or run.phase is Phase.STOPPED or (self._again and run.over):
             run = self._run = self._make_run()

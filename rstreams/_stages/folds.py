@@ -43,7 +43,6 @@ class Folding(KeepingStage[T, R], ABC):
 
     only_reacts = True
     keeps_unfinished = True
-    calls = 18
 
     # the operator writes these
 

@@ -40,8 +40,6 @@ class OneInner(KeepingStage[T, R], ABC):
         "suspended",
     )
 
-    calls = 16
-
     def __init__(self, downstream: Subscriber[R], function: Callable[[T], Publisher[R]], *, delay_errors: bool) -> None:
         super().__init__(downstream)
         self._function = function
@@ -195,11 +193,6 @@ class Inner(Scannable, Generic[T, R]):
         self._stage = stage
         self.outer = outer
         self.upstream: Subscription = ENDED
-
-    @property
-    def calls_inside(self) -> int:
-        """See `depth`: that of the stage."""
-        return self._stage.calls_inside
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)

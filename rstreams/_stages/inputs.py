@@ -63,11 +63,6 @@ class Input(Scannable, Generic[T]):
         self._refill = prefetch - prefetch // 4
         self._taken = 0  # since the last request
 
-    @property
-    def calls_inside(self) -> int:
-        """See `depth`: that of the stage."""
-        return self._stage.calls_inside
-
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
         if self.upstream is not ENDED or self.complete or self._stage.ended:

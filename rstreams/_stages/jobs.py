@@ -90,8 +90,6 @@ class Jobs(KeepingStage[T, R], EachHold):
         "_workers",
     )
 
-    calls = 12
-
     def __init__(
         self,
         downstream: Subscriber[R],

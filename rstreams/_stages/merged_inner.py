@@ -23,7 +23,6 @@ R = TypeVar("R")
 class Merges(Protocol[R]):
     """What an inner stream uses of its stage (`merger`); see there."""
 
-    calls_inside: int
     prefetch: int
     started: bool
     suspended: bool
@@ -85,11 +84,6 @@ class MergedInner(Scannable, Generic[R]):
         self.drawn = False  # True for an iterator; the next two are set then
         self.draw: Callable[[], R] = _stop
         self.nothing_left: Callable[[], bool] = bool
-
-    @property
-    def calls_inside(self) -> int:
-        """See `depth`: that of the stage."""
-        return self._merging.calls_inside
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)

@@ -30,7 +30,6 @@ from rstreams._core.sight import ASK, CANCEL, SEND, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._core.turn import Turn
-from rstreams._stages.depth import depth_of
 from rstreams._stages.dispatching import Dispatching
 from rstreams._stages.lookout import LOOK_AGAIN_S, Lookout
 from rstreams._stages.member import Member
@@ -186,11 +185,6 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         self._due = True
         if not self._busy and self._next_turn is None:
             self._take_turn()
-
-    @property
-    def calls_inside(self) -> int:
-        """See `depth`: those of the deepest member, and its own."""
-        return max((depth_of(member.subscriber) for member in self.members), default=0) + 14
 
     # called by `explain` and the search for a deadlock, see `_core.sight`
 

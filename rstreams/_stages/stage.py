@@ -11,8 +11,11 @@ the same in all operators. An operator states only its treatment of an item:
     cancel         goes upstream; after it the stage is silent (3.5-3.7, 2.8)
     _let_go        written by an operator that keeps items: called once the stream ends in any way but completion
 
-A stage that keeps an item after `on_next` takes `self._upstream.hold()` in `on_next`. It ends the hold later: `done`
-when the thing made of it has been handled downstream, `fail` when that failed, `release` when the stream was cancelled.
+A stage that keeps an item after `on_next` takes `self._upstream.hold()` in `on_next`. It ends the hold later:
+
+    done      the thing made of the item has been handled downstream
+    fail      handling it failed
+    release   the stream was cancelled
 
 While the stage emits something made of kept items, a `hold()` from downstream must claim those items. To this end, set
 `self._emitting` to their `Claims` during the emission (`_emit` does both).
@@ -31,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
-from rstreams._checks.publishers import require_error, require_subscription
+from rstreams._checks.publishers import require_error, require_subscriber, require_subscription
 from rstreams._core.claims import NO_HOLD, Claims, claims_on, loosen
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import UNBOUNDED, demand_error
@@ -40,7 +43,6 @@ from rstreams._core.run import Run, runs_of
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
-from rstreams._stages.depth import depth_of, require_room
 from rstreams._stages.emission import log_dropped
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription, Suspendable
 from rstreams.errors import ConfigError
@@ -64,18 +66,16 @@ class Stage(Scannable, Generic[T, R]):
     """One operator in one subscription, with the checks that every operator needs; see the text of this module.
 
     Attributes:
-        only_reacts: Whether the stage asks its one source only when its one subscriber asks or an item has come, sends
-            only when its source has sent, and cancels only on one of these: no timer, no task, no second source.
+        only_reacts: Whether the stage does nothing by itself. It asks its one source only when its one subscriber asks
+            or an item has come. It sends only when its source has sent. It cancels only on one of these. It has no
+            timer, no task and no second source.
         passes_unseen: Whether it only reacts, and only its subscriber sees its items.
-        calls: The calls inside each other that it takes at most; see `depth`.
-        calls_inside: The same for it and all stages behind it.
     """
 
-    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream", "calls_inside")
+    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream")
 
     only_reacts: ClassVar[bool] = False
     passes_unseen: ClassVar[bool] = False
-    calls: ClassVar[int] = 9
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         self._downstream = downstream
@@ -83,7 +83,6 @@ class Stage(Scannable, Generic[T, R]):
         self._ended = False
         self._requested = 0  # in calls that `_accepts` has seen
         self._thread = get_ident()
-        self.calls_inside = depth_of(downstream) + self.calls
 
     # upstream calls these
 
@@ -388,7 +387,7 @@ class Lifted(Watched, Generic[T, R]):
         self._make_stage = make_stage
 
     def subscribe(self, subscriber: Subscriber[R]) -> None:
-        require_room(subscriber)
+        require_subscriber(subscriber)
         try:
             stage = self._make_stage(subscriber)
         except ConfigError as error:  # a stage that found no scheduler
@@ -415,7 +414,7 @@ class Joined(Watched, Generic[R]):
         self._start = start
 
     def subscribe(self, subscriber: Subscriber[R]) -> None:
-        require_room(subscriber)
+        require_subscriber(subscriber)
         stage = self._start(subscriber)
         if stage is not None:
             self._begins(stage)

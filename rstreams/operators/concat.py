@@ -53,7 +53,6 @@ class _Concat(Arbiter[T]):
     __slots__ = ("_advancing", "_delay_errors", "_due", "_errors", "_sources")
 
     operator = "concat"
-    calls = 16  # also for pages that ask for the next one by `defer`
     only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], sources: Sequence[Publisher[T]], *, delay_errors: bool) -> None:

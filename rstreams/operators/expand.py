@@ -65,7 +65,6 @@ class _Expand(Arbiter[T]):
     __slots__ = ("_depth", "_due", "_function", "_level", "_loop", "_max_pending", "_pending")
 
     operator = "expand"
-    calls = 16
 
     def __init__(
         self,

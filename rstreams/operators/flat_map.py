@@ -85,7 +85,6 @@ class _FlatMap(Merging[T, R]):
     __slots__ = ("_concurrency", "_function", "_intake")
 
     operator = "flat_map"
-    calls = 16
 
     def __init__(
         self,

@@ -143,11 +143,6 @@ class _Racer(Generic[T]):
         self._race = race
         self.upstream: Subscription = ENDED
 
-    @property
-    def calls_inside(self) -> int:
-        """See `depth`: that of the stage."""
-        return self._race.calls_inside
-
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
         if self.upstream is not ENDED or not self._race.open():

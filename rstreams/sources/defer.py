@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rstreams._checks.functions import require_plain
-from rstreams._checks.publishers import require_returned_publisher
+from rstreams._checks.publishers import require_returned_publisher, require_subscriber
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import subscribe_failed
-from rstreams._stages.depth import require_room
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -52,7 +51,7 @@ class _Deferred(Watched, Generic[T]):
         self._make = make
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        require_room(subscriber)
+        require_subscriber(subscriber)
         try:
             publisher = require_returned_publisher("defer", "make", self._make())
         except Exception as error:

@@ -8,13 +8,12 @@ from functools import partial
 from typing import IO, Any, AnyStr, Generic, TypeVar, overload
 
 from rstreams._checks.functions import require_plain
-from rstreams._checks.publishers import require_returned_publisher, require_subscription
+from rstreams._checks.publishers import require_returned_publisher, require_subscriber, require_subscription
 from rstreams._checks.refusals import refuse_result
 from rstreams._core.demand import add_demand
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.sight import Counts, Watched, counts_of
 from rstreams._core.subscription import ENDED, subscribe_failed
-from rstreams._stages.depth import require_room
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.stage import Stage, raised_during
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
@@ -80,7 +79,7 @@ class _Using(Watched, Generic[S, T]):
         self._use = use
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        require_room(subscriber)
+        require_subscriber(subscriber)
         try:
             manager = self._acquire()
             if isinstance(manager, AbstractContextManager):
