@@ -27,16 +27,13 @@ class TakesTurns(Protocol):
 
     Attributes:
         pointer: The link in the engine.
+        sends: Whether this side is the sender.
         sent_at: The number of the connection's output that had the link's last transfer.
     """
 
     pointer: Pointer
+    sends: bool
     sent_at: int
-
-    @property
-    def sends(self) -> bool:
-        """Whether this side is the sender."""
-        ...
 
     def hand_over(self, most: int) -> bool:
         """Read its news, at most `most` deliveries; tell whether there is more."""

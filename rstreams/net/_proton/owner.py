@@ -18,7 +18,7 @@ class Owner(LinksOwner, Protocol):
         """The peer opened the connection."""
         ...
 
-    def on_attach(self, driver: LinkDriver, frame: Attach) -> None:
+    def on_attach(self, driver: LinkDriver, frame: Attach, /) -> None:
         """The peer attached a link of its own: bind a link to `driver`, or refuse it."""
         ...
 

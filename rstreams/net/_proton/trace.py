@@ -38,7 +38,9 @@ drain echo properties
 default-outcome outcomes capabilities
 41 target address durable expiry-policy timeout dynamic dynamic-node-properties capabilities
 """
-_FIELDS: Final = {int(code): (name, fields) for code, name, *fields in map(str.split, _TYPES.strip().splitlines())}
+_FIELDS: Final[dict[object, tuple[str, list[str]]]] = {
+    int(code): (name, fields) for code, name, *fields in map(str.split, _TYPES.strip().splitlines())
+}
 _CODES: Final = {f"amqp:{name}:list": code for code, (name, _) in _FIELDS.items()}
 
 
