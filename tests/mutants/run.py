@@ -7,8 +7,9 @@
 For each fault the product is copied, changed there, and simulated in a process of its own, over all workloads, until a
 run fails. Two faults are looked for at a time. The run that has failed must pass without the fault.
 
-The simulation's command ends with 0 if no run has failed, and with 1 if one has; its file then says which. If it ends
-in another way, the fault has broken the program, and counts as failed, not as found.
+The simulation's command ends with 0 if no run has failed, and with 1 if one has; its file then says which. A run that
+ends its process has failed, too: a delivery that is settled twice is not there any more, and the engine is in C. If the
+command ends in another way, the fault has broken the program, and counts as failed, not as found.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +38,7 @@ DEFAULT_SEEDS: Final = 1000
 DEFAULT_LIMIT_S: Final = 1800.0
 
 _AT_A_TIME: Final = 2
+_CRASH: Final = re.compile(r"--workload (\S+): (its process has ended) in the run with seed (\d+)")
 _RESULT: Final = Path("build/simulate/mutants.json")
 
 
@@ -124,6 +127,9 @@ class Simulation:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
         if process.returncode not in {0, 1}:
+            if crash := _CRASH.search(said):
+                workload, finding, seed = crash.groups()
+                return {"kind": "found", "workload": workload, "seed": int(seed), "finding": finding}
             last = (said.strip().splitlines() or ["nothing said"])[-1]
             return {"kind": "error", "finding": f"exit code {process.returncode}: {last:.300}"}
         try:
