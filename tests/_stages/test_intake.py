@@ -217,14 +217,15 @@ def test_a_window_below_the_concurrency_is_refused(operator: str) -> None:
         operate(function, window=0)
 
 
-@pytest.mark.parametrize(("window", "most"), [(1, 101), (None, 1000)])
-async def test_over_a_link_items_come_ahead_unless_the_window_forbids_it(window: int | None, most: int) -> None:
-    """A function that stands still at the hundredth item has others ahead of it."""
-    sent = handled = 0
+@pytest.mark.parametrize("window", [1, None])
+async def test_over_a_link_items_come_ahead_unless_the_window_forbids_it(window: int | None) -> None:
+    """A function that stands still at the hundredth item had others ahead of it, at least while it was quick."""
+    sent = handled = ahead = 0
 
     def count(_: int) -> None:
-        nonlocal sent
+        nonlocal sent, ahead
         sent += 1
+        ahead = max(ahead, sent - handled)
 
     async def work(item: int) -> int:
         nonlocal handled
@@ -238,6 +239,6 @@ async def test_over_a_link_items_come_ahead_unless_the_window_forbids_it(window:
         stream = connection.stream("numbers").map_async(work, window=window)
         nursery.start_soon(stream.for_each, lambda _: None)
         await until(lambda: handled == 100)
-        assert 100 <= sent <= most
-        assert (sent > 101) is (window is None)
+        assert (ahead > 1) is (window is None)
+        assert window is None or sent <= 101
         nursery.cancel_scope.cancel()
