@@ -76,6 +76,7 @@ class Producer(Scannable):
     """The node's end of one producer link: the items that the address requests here become the producer's credit.
 
     If the address tells outcomes, an item is accepted when it says so (`accept`), otherwise when `on_next` returns.
+    Messages come by `on_next`, `on_run` or, if they are drawn, `_take_drawn`. `take` is also called for copies.
 
     Args:
         address: The address.
@@ -138,7 +139,7 @@ class Producer(Scannable):
             return
         if self._claims is not None:
             self._claims.keep()
-        if self._seen is None:  # as `take` does; this is called for each message that comes alone
+        if self._seen is None:  # not numbered: the short way past `take`, for a message that comes alone
             self._address.receive(self, (item,))
         else:
             self.take((item,))

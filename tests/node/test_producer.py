@@ -1,4 +1,4 @@
-"""The queue's producers: how they share its room, and what a wrong one is told."""
+"""`Producer`, shown with a queue: how producers share its room, and what a wrong one is told."""
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.errors import ConnectionLost
