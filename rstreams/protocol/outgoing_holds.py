@@ -68,13 +68,15 @@ class WaitingClaims:
     def remove(self, source: Settles) -> tuple[int, Hold | None]:
         """Take out the claim on a single item that has this source; return the place of the item, and the claim."""
         at = 0
-        for run in self._runs:
+        for number, run in enumerate(self._runs):
             if isinstance(run, Claims):
                 at += len(run)
                 continue
             for hold in run:
                 if isinstance(hold, Claims) and hold.source is source:
                     run.remove(hold)
+                    if not run:
+                        del self._runs[number]  # otherwise it would be sent as a run without deliveries
                     return at, hold
                 at += 1
         return at, None

@@ -201,6 +201,38 @@ async def test_a_cancelled_send_takes_its_message_back_from_the_link(when: str, 
     assert end.unsettled == 0
 
 
+async def test_a_cancelled_send_that_was_sent_before_a_loss_leaves_nothing_before_messages_that_were_not() -> None:
+    def bind(credit: int) -> PlayedDriver:
+        driver = PlayedDriver()
+        driver.link = end.bind("test", driver)
+        driver.link.send(Attach("test", Role.SENDER, "", "work"))
+        driver.receive(Attach("test", Role.RECEIVER, "", "work"))
+        driver.wire = credit
+        driver.receive(Flow(credit))
+        return driver
+
+    sender = SenderPublisher("work")
+    options = SendingOptions(encode=encoded_once(encode_item), settle_before_detach=True, resends=True)
+    end = LinkSubscriber(sender, options, sender.on_finished)
+    driver = bind(9)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sender.send, "cancelled")
+        await trio.testing.wait_all_tasks_blocked()
+        driver.turn()
+        driver.wire = 0
+        receipt = await sender.submit("kept")
+        driver.turn()
+        assert driver.link is not None
+        driver.link.lose(Lost(LOST, returns=True))
+        nursery.cancel_scope.cancel()
+    driver = bind(9)
+    (sent,) = (frame for frame in driver.sent if isinstance(frame, Transfer))
+    assert [decode_body(payload) for payload in sent.payloads] == ["kept"]
+    driver.receive(Disposition(sent.deliveries, ACCEPTED))
+    assert receipt.settled
+    assert end.unsettled == 0
+
+
 @pytest.mark.parametrize("settlement", ["at_least_once", "at_most_once"])
 @over_both_loops
 async def test_the_block_waits_until_all_is_settled(
