@@ -216,8 +216,10 @@ class Engine:
             self.links.free_ended()
         if self._sessions.closed and not self._outgoing.is_full:
             self._sessions.free_closed()
+        has_room = self._turns.waits and not self._outgoing.is_full and self._host.note_held_parts()
         if output:
             self._host.outputs += 1
+        if output or has_room:
             self._turns.wake_waiting()
         return output
 

@@ -72,6 +72,8 @@ class HostConnection:
         output_waits: Whether the network does not take the last output.
         session_bytes: The most bytes that wait in one session.
         parts_bytes: With as many bytes of parts in an output, no further part goes into it. Parts are not copied.
+        held_parts_bytes: The bytes of parts, at most a frame of each link, that were in no output, because the window
+            of their session is closed. Those of other sessions do not wait for them.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
 
     Context: Only the task that owns the connection. Any task of its run may call `call_after` and fill the queues.
@@ -107,11 +109,17 @@ class HostConnection:
         self.output_waits = False
         self.session_bytes = BUFFER_BYTES
         self.parts_bytes = PARTS_BYTES
+        self.held_parts_bytes = 0
         self.late_bytes = 0
 
     def flush(self) -> None:
         """Have the engine write its frames now: in one turn it would write flow before dispositions."""
         self.outgoing.flush()
+
+    def note_held_parts(self) -> bool:
+        """Note which parts wait in the engine, after all output has been taken; tell whether they are others now."""
+        before, self.held_parts_bytes = self.held_parts_bytes, int(self.loops.part_bytes())
+        return self.held_parts_bytes != before
 
     def call_after(self, delay_s: float, function: Callable[[], None]) -> None:
         """Call `function` in a turn of the connection after `delay_s` seconds, unless the connection has ended."""

@@ -136,6 +136,11 @@ class LinkTurns:
         self.dirty.pop(driver, None)
         driver.work()
 
+    @property
+    def waits(self) -> bool:
+        """Whether an end waits until output has gone."""
+        return bool(self._waiting)
+
     def wake_waiting(self) -> None:
         """Have the ends work that waited until output had gone.
 

@@ -115,6 +115,42 @@ def test_the_engine_has_no_more_of_it_than_two_parts() -> None:
     assert pair.probe.items == [large(1, 8 * LARGE_BYTES), b"last"]
 
 
+def test_messages_that_wait_for_a_window_leave_room_for_those_of_other_sessions() -> None:
+    engines, sources, probes = Engines(), dict[str, ManualPublisher[Any]](), dict[str, ProbeSubscriber[bytes]]()
+
+    def answer(driver: LinkDriver, frame: Attach) -> None:
+        sources[frame.name] = ManualPublisher[Any]()
+        sender = LinkSubscriber(sources[frame.name], SendingOptions(encode=encode_item), lambda _error: None)
+        link = sender.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        link.send(Attach(frame.name, Role.SENDER, "a", ""))
+        sender.start()
+
+    engines.other.answer = answer
+    engines.other.engine.limit_parts(1)  # as slow as no network is
+    for name, window_bytes in (("held", 100 * KB), ("free", 0)):
+        probes[name] = ProbeSubscriber[bytes](hold=True)
+        options = ReceivingOptions(decode=decode_body, window=8, window_bytes=window_bytes)
+        receiver = LinkSubscription(probes[name], options, never)
+        engines.one.engine.links.attach(receiver, Attach(name, Role.RECEIVER, "a", ""))
+        engines.run()
+        probes[name].request(8)
+    engines.run()
+    sources["held"].next(b"small")  # from now on credit is granted for several such messages
+    engines.run()
+    sources["held"].next(large(1))
+    engines.run()
+    assert probes["held"].items == [b"small"]  # while it is held the window is closed in the middle of the other one
+
+    sources["free"].next(large(3), b"last")
+    engines.run()
+    assert probes["free"].items == [large(3), b"last"]
+    probes["held"].holds[0].done()
+    engines.run()
+    assert probes["held"].items == [b"small", large(1)]
+
+
 def test_a_streamed_message_behind_it_is_asked_for_no_faster_than_it_goes_out() -> None:
     asked = 0
 
