@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from cproton_ffi import lib
+from cproton_ffi import ffi, lib
 
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
@@ -48,7 +48,7 @@ class SendingDriver(LinkDriver):
         self._sent = SentDeliveries(host.loops)
         self._waiting: deque[Transfer | Flow] = deque()  # a message in parts for which there is no room, and all behind
         self._at = 0  # how many bytes of its first payload have been sent
-        self._partial: Pointer | None = None  # the delivery being sent in parts
+        self._partial: Pointer | None = None  # the delivery being sent in parts; NULL: it was settled before its end
         self._share_of = self._share_taken = 0  # an output's number, and the bytes of parts of this link in it
         self._known_credit = 0  # the credit that the end has heard of, less what was sent since
         self._has_unsent = False  # some of its deliveries are never sent
@@ -151,15 +151,22 @@ class SendingDriver(LinkDriver):
         if lib.pn_link_unsettled(self.pointer) <= most:
             return False
         has_some = bool(self._sent)
+        if self._partial:
+            self._forget_part()
         self._sent.release(most)
         return has_some
 
     def _forget(self) -> None:
         if self._has_unsent or lib.pn_link_queued(self.pointer):
             self._loops.forget(self.address)
-        if self._partial is not None:
-            self._loops.forget(address_of(self._partial))
+        if self._partial:
+            self._forget_part()
         self._waiting.clear()
+
+    def _forget_part(self) -> None:
+        """Forget what waits of the delivery in parts, before its address may be that of another one."""
+        self._loops.forget(address_of(self._partial))
+        self._partial = ffi.NULL
 
     # turns
 
@@ -191,6 +198,8 @@ class SendingDriver(LinkDriver):
             self.receive(Flow(self.credit(), self.drain_asked and bool(lib.pn_link_get_drain(self.pointer))))
         noted, self.deliveries_noted = self.deliveries_noted, 0
         for frame in self._sent.take_decided(noted, self._host.peer_frame_bytes):
+            if self._partial and lib.pn_link_current(self.pointer) != self._partial:
+                self._forget_part()
             self.receive(frame)
         return False
 
@@ -287,7 +296,7 @@ class SendingDriver(LinkDriver):
             self._partial = as_delivery(begun[0])
             if not frame.settled:
                 self._sent.add(frame.deliveries[:1], begun)
-        is_current = lib.pn_link_current(pointer) == self._partial
+        is_current = bool(self._partial) and lib.pn_link_current(pointer) == self._partial
         if is_current and frame.aborted:
             self._loops.forget(address_of(self._partial))
             lib.pn_delivery_abort(self._partial)

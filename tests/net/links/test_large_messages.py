@@ -15,6 +15,7 @@ import rstreams
 from rstreams import ByteStream, Message, Node, Reconnect, Stream
 from rstreams.message import decode_body, encode_item
 from rstreams.net._proton import LinkDriver, sessions
+from rstreams.net._proton.frame_fields import DISPOSITION
 from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net._proton.sending_driver import PART_BYTES
 from rstreams.net.links.bodies import open_body
@@ -149,6 +150,47 @@ def test_messages_that_wait_for_a_window_leave_room_for_those_of_other_sessions(
     probes["held"].holds[0].done()
     engines.run()
     assert probes["held"].items == [b"small", large(1)]
+
+
+def test_a_message_that_the_receiver_settles_behind_a_closed_window_is_not_kept_after_the_link() -> None:
+    source, probe = ManualPublisher[Any](), ProbeSubscriber[bytes](hold=True)
+    engines = Engines()
+
+    def answer(driver: LinkDriver, frame: Attach) -> None:
+        sender = LinkSubscriber(source, SendingOptions(encode=encode_item), lambda _error: None)
+        link = sender.bind(frame.name, driver)
+        driver.bind(link)
+        link.receive(frame)
+        link.send(Attach(frame.name, Role.SENDER, "a", ""))
+        sender.start()
+
+    engines.other.answer = answer
+    receiver = LinkSubscription(probe, ReceivingOptions(decode=decode_body, window=8, window_bytes=100 * KB), never)
+    engines.one.engine.links.attach(receiver, Attach("held", Role.RECEIVER, "a", ""))
+    engines.run()
+    probe.request(8)
+    engines.run()
+    source.next(b"small")
+    engines.run()
+    source.next(large(1))
+    engines.run()
+    loops = engines.other.engine._host.loops
+    assert loops.part_bytes() > 0  # the window is closed in the middle of it
+
+    (receiving,) = engines.one.engine.links.drivers
+    delivery = lib.pn_link_current(receiving.pointer)
+    lib.pn_delivery_update(delivery, lib.PN_REJECTED)
+    lib.pn_delivery_settle(delivery)
+    said = engines.one.output()
+    size = int.from_bytes(said[:4])
+    assert said[10] == DISPOSITION
+    engines.other.engine.feed(said[:size])  # and not the flow behind it, which opens the window again
+    engines.other.output()
+    lib.pn_link_close(receiving.pointer)
+    engines.other.engine.feed(engines.one.output())
+    while engines.other.output() or len(engines.other.engine.links):
+        pass
+    assert loops.part_bytes() == 0
 
 
 def test_a_streamed_message_behind_it_is_asked_for_no_faster_than_it_goes_out() -> None:
