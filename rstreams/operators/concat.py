@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Self, TypeVar
 
 from rstreams._checks.choices import require_flag
@@ -43,10 +43,10 @@ def concat(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     require_flag("concat", "delay_errors", delay_errors)
     require_sources("concat", sources)
 
-    def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> _Concat[T]:
+    def start(downstream: Subscriber[T], sources: Iterator[Publisher[T]]) -> _Concat[T]:
         return _Concat(downstream, sources, delay_errors=delay_errors).start()
 
-    return ManySources(start, sources, "concat", delay_errors)
+    return ManySources(start, sources, "concat", delay_errors, open_out=iter)
 
 
 class _Concat(Arbiter[T]):
@@ -55,9 +55,9 @@ class _Concat(Arbiter[T]):
     operator = "concat"
     only_reacts = True
 
-    def __init__(self, downstream: Subscriber[T], sources: Sequence[Publisher[T]], *, delay_errors: bool) -> None:
+    def __init__(self, downstream: Subscriber[T], sources: Iterator[Publisher[T]], *, delay_errors: bool) -> None:
         super().__init__(downstream)
-        self._sources = iter(sources)
+        self._sources = sources
         self._due = False
         self._advancing = False
         self._delay_errors = delay_errors

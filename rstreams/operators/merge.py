@@ -49,7 +49,7 @@ def merge(*sources: Publisher[T], delay_errors: bool = False) -> Publisher[T]:
     def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> Merge[T]:
         return Merge[T](downstream, 32, delay_errors=delay_errors).start(sources)
 
-    return ManySources(start, sources, "merge", delay_errors)
+    return ManySources(start, sources, "merge", delay_errors, open_out=list)
 
 
 class Merge(Merging[T, T]):

@@ -50,7 +50,7 @@ def merge_priority(*sources: Publisher[T], prefetch: int = 32, delay_errors: boo
     def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> Merge[T]:
         return _MergePriority[T](downstream, prefetch, delay_errors=delay_errors).start(sources)
 
-    return ManySources(start, sources, "merge_priority", prefetch, delay_errors)
+    return ManySources(start, sources, "merge_priority", prefetch, delay_errors, open_out=list)
 
 
 class _MergePriority(Merge[T]):

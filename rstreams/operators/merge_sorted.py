@@ -63,7 +63,7 @@ def merge_sorted(
     def start(downstream: Subscriber[T], sources: Sequence[Publisher[T]]) -> _MergeSorted[T]:
         return _MergeSorted(downstream, len(sources), prefetch, key, delay_errors=delay_errors).start(sources)
 
-    return ManySources(start, sources, "merge_sorted", key, prefetch, delay_errors)
+    return ManySources(start, sources, "merge_sorted", key, prefetch, delay_errors, open_out=list)
 
 
 class _MergeSorted(Inputs[T]):

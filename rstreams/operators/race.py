@@ -41,7 +41,7 @@ def race(*sources: Publisher[T]) -> Publisher[T]:
         [8, 9]
     """
     require_sources("race", sources)
-    return ManySources(lambda downstream, sources: _Race(downstream).start(sources), sources, "race")
+    return ManySources(lambda downstream, sources: _Race(downstream).start(sources), sources, "race", open_out=list)
 
 
 class _Race(Stage[T, T]):

@@ -104,3 +104,13 @@ def test_a_sorted_merge_with_other_options_keeps_them(option: str) -> None:
 
     [run] = joined.runs()
     assert len(run.upstreams()) == 2
+
+
+def test_a_stream_concatenated_with_itself_again_and_again_begins_at_once() -> None:
+    stream = Stream.of(1)
+    for _ in range(40):
+        stream = stream.concat(stream)
+    probe = ProbeSubscriber[int](3)
+    stream.take(3).subscribe(probe)
+    assert probe.items == [1, 1, 1]
+    assert probe.completed
