@@ -180,7 +180,7 @@ class IncomingItems(Generic[T]):
         self._on_raised = on_raised
         self._wake = wake
         self._on_handed_over = options.on_handed_over
-        self._forgets_link = False  # a link was lost while items were being handed over
+        self._forgets_link = False  # a link was lost inside of a signal
         self._next_look = 1  # the number of items after which it looks at the time
         self._on_run = runs_of(subscriber)
         self._waits = ledger.bound is None
@@ -198,6 +198,8 @@ class IncomingItems(Generic[T]):
             self._raised(error)
         finally:
             self.emitting = before
+            if not before:
+                self._forget_lost_link()
         if self.work_waits and not before:
             self.work_waits = False
             self._wake()
@@ -274,9 +276,7 @@ class IncomingItems(Generic[T]):
                 self.delivered -= self._skipped
                 ledger.request(self._skipped)
                 self._wake()
-            if self._forgets_link:
-                self._forgets_link = False
-                self.forget_link()
+            self._forget_lost_link()
 
     def _hand_over(
         self, on_run: Callable[[Run[T]], None] | None, deliveries: Sequence[Hashable], payloads: Sequence[bytes]
@@ -421,7 +421,8 @@ class IncomingItems(Generic[T]):
     def forget_link(self) -> None:
         """Drop items that were not handed over, unless they came settled: the link is lost, and the peer has them back.
 
-        While items are being handed over, this waits until the run in hand is finished.
+        Inside of a signal this waits until the signal has returned: while items are being handed over, until the run in
+        hand is finished.
         """
         if self.emitting:
             self._forgets_link = True
@@ -431,6 +432,12 @@ class IncomingItems(Generic[T]):
         self._ledger.give_back(len(self.buffer) - len(kept))
         self.buffer.clear()
         self.buffer.put(([None] * len(kept), kept))
+
+    def _forget_lost_link(self) -> None:
+        """Do what `forget_link` has put off."""
+        if self._forgets_link:
+            self._forgets_link = False
+            self.forget_link()
 
     def _unsettled(self) -> list[Hashable]:
         """Return the deliveries that were not handed over and wait for their outcome."""

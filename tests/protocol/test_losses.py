@@ -252,6 +252,25 @@ def test_a_drain_under_way_begins_again() -> None:
     assert drained == [1]
 
 
+def test_a_link_that_is_lost_inside_of_a_signal_takes_no_items_of_the_next_one_with_it() -> None:
+    played = PlayedReceiver(request=4, hold=True)
+    link = played.driver.link
+    assert link is not None
+    played.end.drain(lambda: link.lose(Lost(LOST, returns=True)))
+    played.driver.turn()
+    played.driver.wire = 0
+    played.driver.receive(Flow(0, drain=True))
+    assert played.end.losses == 1
+
+    returned(played)
+    played.transfer(2)
+    for hold in played.probe.holds:
+        hold.done()
+    played.driver.turn()
+    assert [frame.outcome for frame in played.driver.sent if isinstance(frame, Disposition)] == [ACCEPTED]
+    assert played.end.late == 0
+
+
 def test_a_cancelled_subscription_needs_no_new_link() -> None:
     played = PlayedReceiver(request=4, hold=True)
     played.transfer(1)
