@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from rstreams.abc import Hold, Subscription
 from rstreams.message import decode_message, encode_item
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 
-class Taker:
+class Taker(ABC):
     """A consumer that does not end; `take` gets each message, with a hold."""
 
     subscription: Subscription | None = None
@@ -20,8 +22,9 @@ class Taker:
         assert self.subscription is not None
         self.take(item, self.subscription.hold())
 
+    @abstractmethod
     def take(self, item: bytes, hold: Hold) -> None:
-        raise NotImplementedError
+        """Take a message."""
 
     def on_error(self, error: BaseException) -> None:
         raise AssertionError(error)
