@@ -183,7 +183,7 @@ class DiskStorage(Storage):
             self._loaded_end = self.safe_end
             clock = self._queue.clock
             for position, encoded in enumerate(run, first):
-                self._come_in(Durable(position, encoded, clock.deadline(encoded)))
+                self._come_in(position, encoded, clock.deadline(encoded))
         else:
             self.on_disk += count
         self._queue.dispatch()
@@ -202,11 +202,13 @@ class DiskStorage(Storage):
     def _most_waiting(self) -> int:
         return max(1, min(self._in_memory, int(IN_MEMORY_BYTES / max(1.0, self.room.mean))))
 
-    def _come_in(self, message: Durable) -> None:
-        """Have a message in memory; it waits, unless it is on its way to the dead letters."""
-        self._present[message.position] = message
-        if message.deadline < self.deadlines.next:
-            self._queue.clock.wake_at(message.deadline)
+    def _come_in(self, position: int, encoded: bytes, deadline: float, note: bytes | None = None) -> None:
+        """Have a message in memory, as `note` beside it says; it waits, unless it goes to the dead letters."""
+        message = self._present[position] = Durable(position, encoded, deadline)
+        if note is not None:
+            self.room.resize(message.recall(note))
+        if deadline < self.deadlines.next:
+            self._queue.clock.wake_at(deadline)
         self.deadlines.put(message)
         if not (message.dying and self._queue.go_on_leaving(message, message.dying)):
             self.backlog.fresh.append(message)
@@ -237,7 +239,7 @@ class DiskStorage(Storage):
                 if position < self._recovered_end:
                     encoded = once_acquired(encoded)  # noqa: PLW2901 - the same message
                 deadline = self._queue.clock.deadline(encoded, age_s)
-                self._come_in(self._recalled(position, encoded, deadline, answer.notes.get(position)))
+                self._come_in(position, encoded, deadline, answer.notes.get(position))
         if not answer.runs:  # they have been dropped
             self.room.free(self.on_disk)
             self.on_disk = 0
@@ -247,13 +249,6 @@ class DiskStorage(Storage):
         self._queue.dispatch()
         if not self.comes_later:
             self._queue.nothing_more_comes()
-
-    def _recalled(self, position: int, encoded: bytes, deadline: float, note: bytes | None) -> Durable:
-        """Return a message as it is in the store, with what is noted beside it."""
-        message = Durable(position, encoded, deadline)
-        if note is not None:
-            self.room.resize(message.recall(note))
-        return message
 
     # messages leave
 
