@@ -17,6 +17,7 @@ from typing import TypeVar
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.scheduler import current_scheduler
+from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import KeepingStage
@@ -97,6 +98,10 @@ class WaitingItems(KeepingStage[T, T], ABC):
 
     def _kept_items(self) -> int:
         return len(self._kept)
+
+    def waits_to(self, way: Way) -> Waits:
+        """Return the events that must happen first, unless it goes on by itself."""
+        return None if self._busy or self._next_turn is not None else super().waits_to(way)
 
     def _take_turn(self) -> None:
         self._next_turn = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rstreams._core.demand import UNBOUNDED
+from rstreams import Stream
+from rstreams._core.demand import TURN_S, UNBOUNDED
 from rstreams._stages.waiting_items import WaitingItems
-from rstreams.testing import ManualPublisher, ProbeSubscriber
+from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 
 
 class All(WaitingItems[int]):
@@ -74,3 +75,31 @@ def test_a_request_from_inside_does_not_recurse() -> None:
     probe.request(1)
     assert probe.items == list(range(50))
     assert not stage.ended
+
+
+class Working(VirtualScheduler):
+    """Time that also goes by while a function works."""
+
+    worked_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.worked_s
+
+
+def test_items_that_wait_for_the_next_turn_are_no_deadlock() -> None:
+    with Working() as time:
+
+        def work(number: int) -> int:
+            time.worked_s += TURN_S
+            return number
+
+        groups = Stream.from_iterable([0] * 50 + [1] * 40).group_by(lambda number: number, prefetch=8)
+        parts = groups.flat_map(
+            lambda group: Stream(group).limit_rate(50).map(work).take(40), concurrency=1, prefetch=7
+        )
+        probe = ProbeSubscriber[int](1)
+        time.call_later(0.01, lambda: probe.request(100))  # just before the second look for a deadlock
+        parts.subscribe(probe)
+        time.advance(1.0)
+    assert probe.error is None
+    assert probe.items == [0] * 40 + [1] * 40
