@@ -232,18 +232,26 @@ class Producer(Scannable):
         if self._seen is None:
             self._address.receive(self, run)
             return
-        fresh, stamps, end = self._new_ones(self._seen, run)
-        repeated, behind = end - len(fresh), run[end:]
-        if end:
-            self._address.receive(self, fresh, stamps, repeated)
-        if behind:  # the outcomes are in order, also those of other producers on the same link
-            known = open_gaps(self._seen.gaps, behind)
-            self._address.refuse_in_turn(self, len(behind), behind_a_gap(known[0]))
-        if repeated + len(behind) and not self.ended:
-            self._subscription.request(repeated + len(behind))
+        again = 0
+        while run:
+            fresh, stamps, end = self._new_ones(self._seen, run)
+            if end:
+                self._address.receive(self, fresh, stamps, end - len(fresh))
+                again += end - len(fresh)
+                run = run[end:]
+            else:  # the outcomes are in order, also those of other producers on the same link
+                known = open_gaps(self._seen.gaps, run)
+                self._address.refuse_in_turn(self, len(run), behind_a_gap(known[0]))
+                again += len(run)
+                break
+        if again and not self.ended:
+            self._subscription.request(again)
 
     def _new_ones(self, seen: Seen, run: Sequence[bytes]) -> tuple[list[bytes], list[Stamp], int]:
-        """Return the messages that have not been stored, their stamps, and where the first one behind a gap is."""
+        """Return the next messages that have not been stored, their stamps, and the place behind them.
+
+        They end where one comes that is behind a gap, or that comes again behind a new one: that may be refused.
+        """
         fresh: list[bytes] = []
         stamps: list[Stamp] = []
         known: dict[str, int] = {}
@@ -256,6 +264,8 @@ class Producer(Scannable):
                 if gaps and gaps.is_behind(stamp):
                     return fresh, stamps, at
                 if seen.has(stamp) or sequence <= known.get(producer, -1):
+                    if fresh:
+                        return fresh, stamps, at
                     seen.duplicates += 1
                     continue
                 if gaps:

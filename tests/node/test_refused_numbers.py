@@ -307,6 +307,29 @@ def test_a_message_without_a_number_among_numbered_ones_moves_no_number_to_anoth
     assert bodies(probe) == ["none", 0, 1, "none", 2, 3]
 
 
+@pytest.mark.parametrize("at", [0, 1], ids=["durable", "memory"])
+@pytest.mark.parametrize("attach", LINKS)
+def test_a_message_that_comes_again_has_its_own_outcome_behind_one_that_is_refused(
+    first: Bench, at: int, attach: Callable[[Queue], Any]
+) -> None:
+    queue = list(full_queues(first))[at]
+    link, other = attach(queue), Stamper("other").stamp(encode_item("other"))
+    link.next(other)
+    first.run()
+    link.next(*numbered(0, 3), other)
+    first.run()
+    assert link.outcomes == ["done", "done", "done", "failed", "done"]
+    probe = ProbeSubscriber[bytes](1000)
+    queue.subscribe(probe)
+    first.run()
+    again = attach(queue)
+    again.next(*numbered(2, 3))
+    first.run()
+    assert again.outcomes == ["done"]
+    assert bodies(probe) == ["other", 0, 1, 2]
+    assert (queue.statistics().duplicates, queue.statistics().refused) == (1, 1)
+
+
 def test_messages_that_a_full_disk_has_refused_leave_no_gap_in_the_offsets(first: Bench) -> None:
     played = OfLog(first)
     probe = ProbeSubscriber[bytes](1000)
