@@ -151,6 +151,8 @@ class Producer(Scannable):
         if self._claims is None and (self._address.takes_singly or (self._seen is not None and self._seen.gaps)):
             for item in messages.items():
                 self.on_next(item)
+                if self.ended:
+                    break  # the items that follow go back
             return
         run: list[bytes] = []
         try:

@@ -5,7 +5,7 @@ from rstreams.errors import ConnectionLost
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.node.queues import consumed, encoded, filled, produced
+from tests.node.queues import RunsLink, consumed, encoded, filled, produced
 
 
 def test_the_bound_holds_and_every_place_can_be_used() -> None:
@@ -138,6 +138,15 @@ def test_a_producer_that_ends_while_its_item_is_handed_over_gets_nothing_more() 
     link.next(*encoded("a"))
     assert (link.requests, queue.statistics().credit, queue.statistics().producers) == ([1], 0, 0)
     assert produced(queue).outstanding == 1
+
+
+def test_a_producer_that_ends_inside_of_a_run_has_the_rest_of_it_back() -> None:
+    queue = Queue("q", MemoryStorage(10), "reject")
+    link = RunsLink(queue, once=False)
+    queue.subscribe(ProbeSubscriber[bytes](10, on_item=lambda _: link.producer.on_complete()))
+    link.next(*encoded("a", "b", "c"))
+    assert link.outcomes == ["done", "released", "released"]
+    assert queue.statistics().enqueued == 1
 
 
 def test_required_3_03_a_publisher_that_answers_inside_request_does_not_recurse() -> None:

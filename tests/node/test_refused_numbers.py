@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rstreams._core.claims import DONE, NOTHING, Ending, Settles
-from rstreams._core.run import Run
-from rstreams.abc import Hold, Subscriber
+from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.message import decode_message, encode_item
 from rstreams.net.links.effectively_once import Stamper
@@ -29,6 +27,7 @@ from rstreams.node.written import Begun
 from rstreams.store import Chunk
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.node.durable import Bench, bench, bodies, consumer
+from tests.node.queues import RunsLink
 
 FULL = "amqp:resource-limit-exceeded"
 
@@ -224,36 +223,6 @@ def test_a_link_that_is_attached_anew_may_leave_out_what_was_refused(first: Benc
 def full_queues(place: Bench) -> Iterator[Queue]:
     yield place.queue(capacity=3, when_full="reject")
     yield Queue("memory", MemoryStorage(3), "reject")
-
-
-class RunsLink(Settles):
-    """A link whose messages come many at a time."""
-
-    def __init__(self, address: Queue) -> None:
-        self.outcomes: list[str] = []
-        self._run = Run[bytes](NOTHING, 0, (), iter(()))
-        self._producer: Any = address.producer(once=True)
-        self._producer.on_subscribe(self)
-
-    def request(self, n: int) -> None:
-        """Send no more than the test says."""
-
-    def cancel(self) -> None:
-        """Send no more."""
-
-    def hold(self) -> Hold:
-        return self._run.hold()
-
-    def next(self, *messages: bytes) -> None:
-        places = range(len(self.outcomes), len(self.outcomes) + len(messages))
-        self.outcomes += [""] * len(messages)
-        self._run = Run(self, 0, places, iter(messages))
-        self._producer.on_run(self._run)
-        self._run.close()
-
-    def settle(self, epoch: int, places: Sequence[int], how: Ending) -> None:  # noqa: ARG002 - there are none
-        for place in places:
-            self.outcomes[place] = "done" if how is DONE else "failed"
 
 
 LINKS = [attached, RunsLink]
