@@ -312,8 +312,8 @@ class PythonLoops:
             at += taken
 
     def output(
-        self, room: memoryview, told: int, on_frame: Callable[[bytes], bytes | None]
-    ) -> tuple[list[memoryview], int]:
+        self, room: memoryview, _enough: int, told: int, on_frame: Callable[[bytes], bytes | None]
+    ) -> tuple[list[memoryview], int, bool]:
         while len(self._output) < len(room) and (size := lib.pn_transport_pending(self._transport)) > 0:
             room_of_engine = ffi.new("char[]", size)
             lib.pn_transport_peek(self._transport, room_of_engine, size)
@@ -329,4 +329,4 @@ class PythonLoops:
         size = min(len(room), len(self._output))
         room[:size] = self._output[:size]
         self._output = self._output[size:]
-        return [room[:size]] if size else [], size
+        return [room[:size]] if size else [], size, size == len(room)

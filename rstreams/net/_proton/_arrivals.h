@@ -104,9 +104,17 @@ static void remove_first(struct arrivals *arrivals)
         clear_queue(arrivals); /* many links have nothing for a long time */
 }
 
+/* Tell whether a message has its bytes; without memory to give them another size they are gone, which is an error. */
+static bool has_bytes(const struct message *message)
+{
+    return message->bytes != NULL || message->size == 0 || PyErr_NoMemory() != NULL;
+}
+
 /* Make one piece of a message's head and the rest. */
 static bool join(struct message *message)
 {
+    if (!has_bytes(message))
+        return false;
     size_t head = (size_t)PyBytes_Size(message->head);
     PyObject *whole = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(head + message->size));
     if (whole == NULL)
@@ -135,7 +143,7 @@ static bool resize(PyObject **bytes, size_t size)
 /* Make room for more bytes of a message; return where they begin, or NULL without memory, which is an error. */
 static char *reserve(struct message *message, size_t more)
 {
-    if (message->told > 0 && message->size + more > message->told && !join(message))
+    if (!has_bytes(message) || (message->told > 0 && message->size + more > message->told && !join(message)))
         return NULL;
     size_t needed = message->size + more, room = message->bytes == NULL ? 0 : (size_t)PyBytes_Size(message->bytes);
     if (message->bytes == NULL || needed > room) {
@@ -152,7 +160,7 @@ static char *reserve(struct message *message, size_t more)
 static PyObject *take_bytes(struct message *message)
 {
     bool is_split = message->head != NULL && message->size == message->told;
-    if (message->head != NULL && !is_split && !join(message))
+    if (!has_bytes(message) || (message->head != NULL && !is_split && !join(message)))
         return NULL;
     if (message->bytes == NULL)
         return PyBytes_FromStringAndSize("", 0);

@@ -369,7 +369,7 @@ static PyObject *rooms(PyObject *self, PyObject *Py_UNUSED(none))
     struct input *input = &((struct beside *)self)->input;
     struct message *message = coming(input);
     PyObject *found = PyList_New(0);
-    if (found == NULL || message == NULL || message->told == 0)
+    if (found == NULL || message == NULL || message->told == 0 || message->bytes == NULL)
         return found;
     size_t room = (size_t)PyBytes_Size(message->bytes) - message->size, frames = 0;
     if (room < input->left)

@@ -308,8 +308,9 @@ static PyMethodDef methods_of_loops[] = {
     {"note_events", note_events, METH_VARARGS,
      "note_events(collector) -> [(link, deliveries, flow)]: take events up to the first one of the kinds given to bind"},
     {"output", output, METH_VARARGS,
-     "output(room, told, on_frame) -> (pieces, used): the engine's bytes for the peer. Large parts of messages are pieces by\n"
-     "themselves, the others take `used` bytes of the room. on_frame hears the frames with a performative 0x10 + n whose bit n is in\n"
+     "output(room, enough, told, on_frame) -> (pieces, used, is_full): the engine's bytes for the peer. Large messages and parts\n"
+     "are pieces by themselves, up to the one with which they are `enough` bytes; the others take `used` bytes of the room.\n"
+     "is_full: there may be more. on_frame hears the frames with a performative 0x10 + n whose bit n is in\n"
      "told; another frame that it returns goes out in place of the frame."},
     {"part_bytes", part_bytes, METH_NOARGS,
      "part_bytes(): how many bytes of parts wait, on all links"},
@@ -361,7 +362,7 @@ static PyMethodDef methods[] = {
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 12 };
+enum { INTERFACE = 13 };
 
 static int add_constants(PyObject *module)
 {

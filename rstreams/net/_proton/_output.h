@@ -14,9 +14,15 @@ struct output {
     char *to;
     size_t size, used, begun; /* the bytes of the room: all, those that are used, and where the next piece begins */
     PyObject *pieces;
+    size_t apart, enough; /* the bytes of messages that are pieces by themselves: how many there are, and how many end it */
     unsigned int told; /* the performatives that are told: bit n for the one of code 0x10 + n */
     PyObject *on_frame;
 };
+
+static bool is_full(const struct output *output)
+{
+    return output->used == output->size || output->apart >= output->enough;
+}
 
 /* Take more output of the engine; false if there is none, or no memory for it, which is an error. */
 static bool take_more(struct beside *beside)
@@ -186,6 +192,7 @@ static bool take_message(struct beside *beside, struct output *output)
                    add_piece(output, view, beside->message_at, beside->message_end);
         Py_XDECREF(view);
         output->begun = output->used;
+        output->apart += left;
         beside->message_at += left;
     } else {
         size_t size = copy(output->to + output->used, output->size - output->used,
@@ -201,7 +208,8 @@ static bool take_message(struct beside *beside, struct output *output)
 /* Fill the room and the pieces; false for an error. */
 static bool take_output(struct beside *beside, struct output *output)
 {
-    while (output->used < output->size) {
+    bool all = false;
+    while (!all && !is_full(output)) {
         char *to = output->to + output->used;
         size_t room = output->size - output->used, had = beside->engine_end - beside->engine_at;
         if (beside->head_at < beside->head_end) {
@@ -220,36 +228,40 @@ static bool take_output(struct beside *beside, struct output *output)
             if (PyErr_Occurred() != NULL)
                 return false;
             if (!take_more(beside)) {
-                if (had == 0 || PyErr_Occurred() != NULL)
-                    break;
-                beside->passing = had; /* the engine has ended inside of a frame */
+                if (PyErr_Occurred() != NULL)
+                    return false;
+                all = had == 0;
+                if (!all)
+                    beside->passing = had; /* the engine has ended inside of a frame */
             }
         }
     }
-    if (output->used < output->size)
+    if (all)
         empty_gone(beside);
     if (beside->engine_at == beside->engine_end) {
         PyMem_Free(beside->engine); /* many connections have no output for a long time */
         beside->engine = NULL;
         beside->engine_at = beside->engine_end = beside->engine_room = 0;
     }
-    return PyErr_Occurred() == NULL && add_piece(output, output->room, output->begun, output->used);
+    return add_piece(output, output->room, output->begun, output->used);
 }
 
 static PyObject *output(PyObject *self, PyObject *args)
 {
     struct output output = {0};
+    Py_ssize_t enough;
     Py_buffer buffer;
-    if (!PyArg_ParseTuple(args, "OIO:output", &output.room, &output.told, &output.on_frame) ||
+    if (!PyArg_ParseTuple(args, "OnIO:output", &output.room, &enough, &output.told, &output.on_frame) ||
         PyObject_GetBuffer(output.room, &buffer, PyBUF_WRITABLE) < 0)
         return NULL;
+    output.enough = enough > 0 ? (size_t)enough : 0;
     output.to = buffer.buf;
     output.size = (size_t)buffer.len;
     output.pieces = PyList_New(0);
     bool is_taken = output.pieces != NULL && take_output((struct beside *)self, &output);
     PyBuffer_Release(&buffer);
     if (is_taken)
-        return Py_BuildValue("Nn", output.pieces, (Py_ssize_t)output.used);
+        return Py_BuildValue("NnN", output.pieces, (Py_ssize_t)output.used, PyBool_FromLong(is_full(&output)));
     Py_XDECREF(output.pieces);
     return NULL;
 }

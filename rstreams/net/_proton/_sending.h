@@ -32,7 +32,7 @@ static PyObject *send_run(PyObject *self, PyObject *args)
 {
     struct beside *beside = (struct beside *)self;
     void *link;
-    PyObject *numbers, *messages, *sent = NULL, *number = NULL;
+    PyObject *numbers, *messages, *number = NULL;
     int settled, are_bodies;
     Py_ssize_t most, done = 0;
     if (!PyArg_ParseTuple(args, "O&OO!ppn:send", take_address, &link, &numbers, &PyList_Type, &messages, &settled, &are_bodies,
@@ -44,10 +44,11 @@ static PyObject *send_run(PyObject *self, PyObject *args)
     if (numbered != count)
         return NULL;
     int64_t account = account_of(beside, pn.link_session(link));
-    PyObject *each = account < 0 ? PyErr_NoMemory() : PyObject_GetIter(numbers);
-    if (each == NULL || (sent = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(void *))) == NULL)
+    PyObject *addresses = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(void *));
+    PyObject *each = NULL, *sent = as_deliveries(addresses); /* made first: without memory for it no delivery begins */
+    if (sent == NULL || (each = account < 0 ? PyErr_NoMemory() : PyObject_GetIter(numbers)) == NULL)
         goto failed;
-    void **to = (void **)PyBytes_AsString(sent); /* aligned: behind the head of a bytes object */
+    void **to = (void **)PyBytes_AsString(addresses); /* aligned: behind the head of a bytes object */
     for (; done < count; done++) {
         PyObject *message = PyList_GetItem(messages, done); /* borrowed */
         char *start, tag[TAG], placeholder[PLACEHOLDER];
@@ -70,9 +71,11 @@ static PyObject *send_run(PyObject *self, PyObject *args)
         Py_CLEAR(number);
     }
     Py_DECREF(each);
-    if (done < count)
-        resize(&sent, (size_t)done * sizeof(void *));
-    return as_deliveries(sent);
+    if (done == count)
+        return sent;
+    PyObject *first = PySequence_GetSlice(sent, 0, done);
+    Py_DECREF(sent);
+    return first;
 failed:
     Py_XDECREF(number);
     Py_XDECREF(each);

@@ -234,7 +234,7 @@ class Engine:
 
     def limit_parts(self, most: int) -> None:
         """Put at most `most` bytes of large messages into an output from now on."""
-        self._host.parts_bytes = most
+        self._outgoing.large_bytes = most
 
     # turns
 

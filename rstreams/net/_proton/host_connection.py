@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from cproton_ffi import lib
 
@@ -48,10 +48,6 @@ class LinksOwner(Protocol):
         ...
 
 
-PARTS_BYTES: Final = 1024 * 1024
-"""The bytes of parts in an output, until it is told how quick the network is."""
-
-
 class HostConnection:
     """The connection that carries links.
 
@@ -71,7 +67,6 @@ class HostConnection:
         outputs: The number of outputs so far.
         output_waits: Whether the network does not take the last output.
         session_bytes: The most bytes that wait in one session.
-        parts_bytes: With as many bytes of parts in an output, no further part goes into it. Parts are not copied.
         held_parts_bytes: The bytes of parts, at most a frame of each link, that were in no output, because the window
             of their session is closed. Those of other sessions do not wait for them.
         late_bytes: The bytes of deliveries that came behind this side's detach and are not settled.
@@ -108,7 +103,6 @@ class HostConnection:
         self.outputs = 0
         self.output_waits = False
         self.session_bytes = BUFFER_BYTES
-        self.parts_bytes = PARTS_BYTES
         self.held_parts_bytes = 0
         self.late_bytes = 0
 

@@ -38,6 +38,9 @@ from rstreams.net._proton.pointers import Pointer
 BUFFER_BYTES: Final = 512 * 1024
 """The bytes that may wait in a session before its senders wait, and the most bytes that are copied into one output."""
 
+LARGE_BYTES: Final = 1024 * 1024
+"""The bytes of large messages with which an output is full, until it is told how quick the network is."""
+
 _ANSWER_BYTES: Final = 512
 """More than a flow and a heartbeat take."""
 
@@ -72,7 +75,8 @@ class OutgoingFrames:
 
     Attributes:
         kept: Output that was taken from the engine before it was to be sent.
-        is_full: Whether the last output filled the room, and the engine may have more.
+        is_full: Whether the last output was full, and there may be more.
+        large_bytes: The bytes of large messages, whole or in parts, with which an output is full. They are not copied.
 
     Context: Only the task that owns the connection.
     """
@@ -80,6 +84,7 @@ class OutgoingFrames:
     def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
         """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
         self.is_full = False
+        self.large_bytes = LARGE_BYTES
         self.kept = bytearray()
         self._loops = loops
         self._transport = transport
@@ -91,27 +96,29 @@ class OutgoingFrames:
         self._completing: tuple[Pointer, SenderNumbers] | None = None  # whose state the next flow is to tell
 
     def take(self) -> Sequence[memoryview]:
-        """Return the output in pieces: at most `BUFFER_BYTES`, and large parts of messages, which are not copied.
+        """Return the output in pieces: at most `BUFFER_BYTES`, and large messages.
 
         The pieces that are not read-only are valid until the next call.
         """
         if not (self.kept or self._asked or self._sessions_asked):
-            output: tuple[list[memoryview], int] = self._loops.output(self._room, self._told, self._on_frame)
-            self.is_full = output[1] == BUFFER_BYTES
+            output: tuple[list[memoryview], int, bool] = self._loops.output(
+                self._room, self.large_bytes, self._told, self._on_frame
+            )
+            self.is_full = output[2]
             return output[0]
         size = min(len(self.kept), BUFFER_BYTES)
         self._room[:size] = self.kept[:size]
         del self.kept[:size]
         pieces = [self._room[:size]] if size else []
         size = self._pull(pieces, size)
-        if size < BUFFER_BYTES:
-            size = self._answer(pieces, size)
-        self.is_full = size == BUFFER_BYTES
+        if not self.is_full:
+            self._answer(pieces, size)
         return pieces
 
     def _pull(self, pieces: list[memoryview], size: int) -> int:
         """Add output of the engine behind `size` bytes in the room; return how many bytes are there then."""
-        more, taken = self._loops.output(self._room[size:], self._told, self._on_frame)
+        room, enough = self._room[size:], self.large_bytes
+        more, taken, self.is_full = self._loops.output(room, enough, self._told, self._on_frame)
         pieces += more
         return size + int(taken)
 
@@ -122,9 +129,9 @@ class OutgoingFrames:
     def keep(self) -> int:
         """Take all output of the engine, to send it later; return how many bytes wait now."""
         room = memoryview(bytearray(BUFFER_BYTES))
-        size = BUFFER_BYTES
-        while size == BUFFER_BYTES:
-            pieces, size = self._loops.output(room, self._told, self._on_frame)
+        is_full = True
+        while is_full:
+            pieces, _, is_full = self._loops.output(room, self.large_bytes, self._told, self._on_frame)
             for piece in pieces:
                 self.kept += piece
         return len(self.kept)
@@ -193,21 +200,21 @@ class OutgoingFrames:
 
     # answers
 
-    def _answer(self, pieces: list[memoryview], size: int) -> int:
-        """Add the flows that were asked for behind `size` bytes of output; return how many bytes there are then."""
+    def _answer(self, pieces: list[memoryview], size: int) -> None:
+        """Add the flows that were asked for behind `size` bytes of output, as far as there is room."""
         sessions, self._sessions_asked = self._sessions_asked, {}
         for session in sessions:
             _have_flow_written(session)
         size = self._pull(pieces, size)
         for link, numbers in list(self._asked.items()):
-            if BUFFER_BYTES - size < _ANSWER_BYTES:
+            if self.is_full or BUFFER_BYTES - size < _ANSWER_BYTES:
+                self.is_full = True
                 break
             if numbers is not None and lib.pn_link_get_drain(link) and _goes_out(link):
                 continue  # when these deliveries have gone out, its credit is used up
             del self._asked[link]
             if lib.pn_link_state(link) & lib.PN_LOCAL_ACTIVE:
                 size = self._write_state(link, numbers, pieces, size)
-        return size
 
     def _write_state(self, link: Pointer, numbers: SenderNumbers | None, pieces: list[memoryview], size: int) -> int:
         """Add the state of a link behind `size` bytes of output; return how many bytes there are then."""

@@ -138,7 +138,7 @@ class SendingDriver(LinkDriver):
         host = self._host
         if self._share_of != host.outputs:
             self._share_of, self._share_taken = host.outputs, 0
-        room = host.parts_bytes + host.held_parts_bytes - int(self._loops.part_bytes())
+        room = host.outgoing.large_bytes + host.held_parts_bytes - int(self._loops.part_bytes())
         if not host.turns.is_alone(self):
             room = min(room, PART_BYTES - self._share_taken)
         return 0 if host.output_waits else max(0, room)

@@ -23,6 +23,9 @@ from tests.oracles.loops import PythonLoops
 MOST = 65_000
 """The largest message in one frame."""
 
+ENOUGH = 1024 * 1024
+"""The bytes of large messages with which an output is full."""
+
 
 def read_nothing(frame: bytes) -> None:
     raise AssertionError(frame)
@@ -242,8 +245,8 @@ def test_news_of_credit_is_told(pair: Pair) -> None:
 def test_what_does_not_fit_the_buffer_goes_out_with_the_next(pair: Pair) -> None:
     pair.begin_to_send(range(20), [b"x" * 5000] * 20, settled=True)
     room, sizes = memoryview(bytearray(30_000)), []
-    while (output := pair.sending.output(room, 0, read_nothing))[1]:
-        pieces, size = output
+    while (output := pair.sending.output(room, ENOUGH, 0, read_nothing))[1]:
+        pieces, size, _ = output
         sizes.append(size)
         pair.engines.one.engine.feed(b"".join(pieces))
     assert len(sizes) > 2

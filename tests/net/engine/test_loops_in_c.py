@@ -58,7 +58,7 @@ def test_a_secret_of_another_size_is_refused(secret: object) -> None:
         ("send", (1, [], (), False, False, 0)),
         ("send", (0, [], [], False, False, 0)),
         ("send_part", (1, "text", 0, False, False, False, 100, 100)),
-        ("output", (bytes(1), 0, len)),
+        ("output", (bytes(1), 1, 0, len)),
         ("forget", (0,)),
         ("expect", (-1, "handle", None)),
         ("take", (b"x", 2, 8)),

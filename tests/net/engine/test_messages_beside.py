@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ import pytest
 from cproton_ffi import ffi, lib
 
 from rstreams.message import encode_item
+from rstreams.net._proton import BUFFER_BYTES
 from rstreams.net._proton.loops import address_of, as_delivery
-from tests.net.engine.test_loops import Pair, read_nothing
+from rstreams.net.transport.pump import RUN
+from tests.net.engine.test_loops import ENOUGH, Pair, read_nothing
 
 MOST = 4000
 """The largest message that may go beside the engine in these tests."""
@@ -79,13 +82,41 @@ def test_each_delivery_has_its_tag(pair: Pair, *, settled: bool) -> None:
 def test_the_output_may_be_taken_in_pieces_of_any_size(pair: Pair, room: int) -> None:
     sent, outputs = made() * 3, 0
     send(pair, sent[:20])
-    while pieces := pair.sending.output(memoryview(bytearray(room)), 0, read_nothing)[0]:
+    while pieces := pair.sending.output(memoryview(bytearray(room)), ENOUGH, 0, read_nothing)[0]:
         pair.engines.one.engine.feed(b"".join(pieces))
         outputs += 1
         if outputs == 2:
             send(pair, sent[20:], first=20)
     pair.move()
     assert pair.read()[1] == sent
+
+
+def test_an_output_is_full_with_so_many_bytes_of_messages_that_are_not_copied(pair: Pair) -> None:
+    size, outputs, engine = 60_000, list[int](), pair.engines.other.engine
+    pair.most = size
+    engine.limit_parts(200_000)
+    pair.begin_to_send(range(20), [bytes(size)] * 20)
+    more = True
+    while more:
+        pieces, _, more = engine.turn(RUN, math.inf, 0.0)
+        outputs.append(sum(map(len, pieces)))
+        pair.engines.one.engine.feed(b"".join(pieces))
+    assert max(outputs) < 200_000 + size + 1000
+    assert pair.read()[1] == [bytes(size)] * 20
+
+
+def test_a_state_for_which_an_output_has_no_room_is_told_in_the_next_turn(pair: Pair) -> None:
+    engine, messages = pair.engines.other.engine, [bytes(MOST)] * 130
+    (driver,) = engine.links.drivers
+    pair.begin_to_send(range(130), messages)
+    left = BUFFER_BYTES - len(engine.output())
+    pair.begin_to_send(range(130), messages)
+    pair.begin_to_send([130], [bytes(left - 300)])
+    driver.tell_state()
+    pieces, _, more = engine.turn(RUN, math.inf, 0.0)
+    assert 0 < BUFFER_BYTES - sum(map(len, pieces)) < 300
+    assert more
+    assert bytes(engine.output())[8:11] == b"\0S\x13"
 
 
 def test_messages_that_have_no_credit_wait_and_go_out_in_their_order(pair: Pair) -> None:
@@ -130,7 +161,7 @@ def test_parts_of_a_delivery_that_was_aborted_are_not_kept(pair: Pair) -> None:
     lib.pn_delivery_abort(as_delivery(begun))
     assert loops.part_bytes() == 2000
     pair.move()
-    loops.output(memoryview(bytearray(1)), 0, read_nothing)
+    loops.output(memoryview(bytearray(1)), ENOUGH, 0, read_nothing)
     assert loops.part_bytes() == 0
     assert sys.getrefcount(part) == before
 
@@ -144,7 +175,7 @@ def test_a_frame_that_is_told_may_have_another_in_its_place(pair: Pair) -> None:
         told.append(frame)
         return b"y" * 50_000
 
-    pieces, used = pair.sending.output(memoryview(bytearray(100_000)), 1 << 3, on_frame)
+    pieces, used, _ = pair.sending.output(memoryview(bytearray(100_000)), ENOUGH, 1 << 3, on_frame)
     assert [frame[8:11] for frame in told] == [b"\0S\x13"]
     assert [bytes(each) for each in pieces if each.readonly] == [b"y" * 50_000]
     assert used == sum(len(each) for each in pieces if not each.readonly) > 1000
@@ -160,7 +191,7 @@ def test_an_error_of_who_is_told_comes_out(pair: Pair, wrong: object) -> None:
         return wrong
 
     with pytest.raises((TypeError, RuntimeError)):
-        pair.sending.output(memoryview(bytearray(1000)), 1 << 3, on_frame)
+        pair.sending.output(memoryview(bytearray(1000)), ENOUGH, 1 << 3, on_frame)
 
 
 def test_messages_of_a_link_that_is_gone_are_not_kept(pair: Pair) -> None:
@@ -173,7 +204,7 @@ def test_messages_of_a_link_that_is_gone_are_not_kept(pair: Pair) -> None:
     pair.move()
     pair.sending.forget(address_of(pair.sender))
     pair.move()
-    pair.sending.output(memoryview(bytearray(1)), 0, read_nothing)
+    pair.sending.output(memoryview(bytearray(1)), ENOUGH, 0, read_nothing)
     assert sys.getrefcount(message) == before
     assert pair.sending.waiting(address_of(lib.pn_link_session(pair.sender))) == 0
 
