@@ -73,7 +73,7 @@ class Copying:
         self._handed_end = 0  # the number of the first item that nobody has got who has left
         self._draining = False
         self.named = NamedSubscriptions(self, backlogs, lambda: self.through)
-        self.outcomes = Outcomes() if backlogs.store is None else OutcomesInStore(self.named, self.seen)
+        self.outcomes = Outcomes(self.seen) if backlogs.store is None else OutcomesInStore(self.named, self.seen)
 
     @property
     def nobody_is_there(self) -> bool:

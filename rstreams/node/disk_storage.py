@@ -61,6 +61,7 @@ class _Came(NamedTuple):
         run: The messages.
         chain: The chain of their append.
         repeated: How many more came with them that had come before.
+        dropped: How many more came with them that are dropped.
     """
 
     producer: Producer
@@ -68,6 +69,7 @@ class _Came(NamedTuple):
     run: Sequence[bytes]
     chain: Chain
     repeated: int
+    dropped: int
 
 
 class DiskStorage(Storage):
@@ -137,47 +139,44 @@ class DiskStorage(Storage):
 
     # messages come
 
-    def append(self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
-        """Append messages to the store; `repeated` further ones are accepted with them."""
-        chain = self._partition.chain
-        if run:
-            first, count, size, room = self._partition.next, len(run), sum(map(len, run)), self._places
-            room.store(producer, count, size)
-            room.unsafe += count
-            room.unsafe_size += size
-            self.enqueued += count
-            records = self._numbered.note(stamps) if producer.numbered else {}
-            done = partial(self._on_commit, _Came(producer, first, run, chain, repeated))
-            self._partition.append(run, done, sync_s=self._sync_s, records=records)
-        else:  # those that came first may not be safe yet
-            self._numbered.note(())
-
-            def through(error: StoreError | None) -> None:
-                self._numbered.heard(chain, error)
-                if error is None:
-                    producer.accept(repeated)
-                else:
-                    self.refused += repeated
-                    producer.refuse(repeated, not_stored(error, self._queue.name))
-
-            self._partition.delete((), through, sync_s=self._sync_s, after_appends=True)
+    def append(
+        self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int, dropped: int = 0
+    ) -> None:
+        """Append messages to the store; further ones are accepted with them."""
+        came = _Came(producer, self._partition.next, run, self._partition.chain, repeated, dropped)
+        done = partial(self._on_commit, came)
+        records = self._numbered.note(stamps if run else ()) if producer.numbered else {}
+        if not run:  # those that came first may not be safe yet
+            self._partition.delete((), done, sync_s=self._sync_s, after_appends=True)
+            return
+        count, size, room = len(run), sum(map(len, run)), self._places
+        room.store(producer, count, size)
+        room.unsafe += count
+        room.unsafe_size += size
+        self.enqueued += count
+        self._partition.append(run, done, sync_s=self._sync_s, records=records)
 
     def _on_commit(self, came: _Came, error: StoreError | None) -> None:
         """Hear that messages are safe, or that they are not in the store."""
-        producer, first, run, chain, repeated = came
+        producer, first, run, chain, repeated, dropped = came
         count, size, room = len(run), sum(map(len, run)), self._places
+        told = count + repeated + dropped
         room.unsafe -= count
         room.unsafe_size -= size
         if producer.numbered or error is not None:
             self._numbered.heard(chain, error)
         if error is not None:
             self.enqueued -= count
-            self.refused += count + repeated
+            self.refused += told
             room.free(count, size)
-            producer.refuse(count + repeated, not_stored(error, self._queue.name))
+            producer.refuse(told, not_stored(error, self._queue.name))
             room.serve()
             return
-        producer.accept(count + repeated)
+        self.seen.duplicates += repeated
+        self.dropped_newest += dropped
+        producer.accept(told)
+        if not run:
+            return
         self.safe_end = first + count
         if not self.on_disk and not self.comes_later and len(self.backlog) + count <= self._most_waiting:
             self._loaded_end = self.safe_end

@@ -24,7 +24,6 @@ class QueueIntake:
 
     Attributes:
         refused: How many messages were refused.
-        dropped: How many came when it was full, and were accepted and dropped.
     """
 
     def __init__(
@@ -38,7 +37,6 @@ class QueueIntake:
         self.name = name
         self.explain = explain
         self.refused = 0
-        self.dropped = 0
         self._storage = storage
         self._room = storage.room
         self._ask_for_room = ask_for_room
@@ -95,9 +93,8 @@ class QueueIntake:
         else:
             kept = list(compress(run, limits.fitting(run, room.stored, room.size)))
             dropped = len(run) - len(kept)
-            self.dropped += dropped
             room.take_back(producer, dropped)
-            self._storage.append(producer, kept, stamps, repeated + dropped)  # those that are dropped are accepted
+            self._storage.append(producer, kept, stamps, repeated, dropped)
         room.top_up(producer)
         if room.is_short:
             self._ask_for_room()

@@ -92,12 +92,12 @@ class LogIntake:
         run, behind = run[:end], run[end:]
         fresh = sum(len(messages) for messages, _ in parts.values())
         repeated = len(run) - fresh
-        self.seen.duplicates += repeated
         self.room.store(producer, fresh)
-        commit = RunOutcome(producer, len(run), self)
+        commit = RunOutcome(producer, len(run), self, repeated=repeated)
+        all_begun = commit.part()  # first: a partition in memory is done at once
         for at, (messages, numbers) in parts.items():
             self._append_to(at, messages, numbers.stamps if producer.numbered else None, commit.part())
-        commit.part()(None)
+        all_begun(None)
         if behind:
             stamps_behind = open_gaps(self.seen.gaps, behind)
             self.refuse_in_turn(producer, len(behind), behind_a_gap(stamps_behind[0]))
@@ -130,7 +130,7 @@ class LogIntake:
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones are told."""
         first = self._partitions[0]
-        first.kept.delete((), RunOutcome(producer, messages, self, error).part(), sync_s=first.sync_s)
+        first.kept.delete((), RunOutcome(producer, messages, self, refusal=error).part(), sync_s=first.sync_s)
 
     def _append_to(self, at: int, messages: Sequence[bytes], stamps: Sequence[Stamp] | None, tell: Done) -> None:
         """Append to one partition; `stamps` is None if the messages are not numbered."""

@@ -56,8 +56,12 @@ class MemoryStorage(Storage):
         """Count no more for it."""
         self.room.leave_node()
 
-    def append(self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:  # noqa: ARG002
+    def append(
+        self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int, dropped: int = 0
+    ) -> None:
         """Store messages; they are safe at once, and those that come again are."""
+        self.seen.duplicates += repeated
+        self.dropped_newest += dropped
         for stamp in stamps:
             self.seen.note(stamp)
         if run:

@@ -18,6 +18,9 @@ from rstreams.node.seen_messages import Seen
 class Outcomes:
     """Items are accepted when they have been passed on; one that nobody is there for is held until then.
 
+    Args:
+        seen: The numbers of the producers.
+
     Attributes:
         are_told: As `Receives.tells_outcomes`.
         refused: How many items were refused, because they could not be stored, or the node had no memory for them.
@@ -28,8 +31,8 @@ class Outcomes:
     refused = 0
     due = math.inf
 
-    def __init__(self) -> None:
-        """Have no items."""
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
         self._holds: list[Hold] = []
 
     def begin(self, services: NodeServices) -> None:
@@ -40,6 +43,7 @@ class Outcomes:
 
         `repeated` further ones came before, and may not be safe yet.
         """
+        self._seen.duplicates += repeated
         if waits and items and not producer.draws:  # what is drawn in this process has no outcome
             self._holds.append(producer.hold())
 
@@ -112,9 +116,8 @@ class OutcomesInStore(Outcomes):
     are_told = True
 
     def __init__(self, named: NamedSubscriptions, seen: Seen) -> None:
-        super().__init__()
+        super().__init__(seen)
         self._named = named
-        self._seen = seen
         self._unsafe: deque[_Arrived] = deque()
         self._come = 0  # the number behind the last message
         self._services: NodeServices | None = None
@@ -163,6 +166,7 @@ class OutcomesInStore(Outcomes):
             arrived = self._unsafe.popleft()
             count = arrived.end - arrived.begin + arrived.repeated
             if arrived.error is None:
+                self._seen.duplicates += arrived.repeated
                 arrived.producer.accept(count)
             else:
                 self.refused += count if arrived.error.outcome == "rejected" else 0

@@ -197,7 +197,7 @@ class NamedSubscription(Producer):
             user=self.owner.user or "",
             attached=self.attached,
             durable=self.durable,
-            arrived=self._storage.enqueued + self.backlog.intake.dropped + len(self._waiting),
+            arrived=self._storage.enqueued + self._storage.dropped_newest + len(self._waiting),
             waiting=numbers.ready + numbers.unsafe + len(self._waiting),
             unsettled=numbers.unsettled,
             accepted=numbers.accepted,

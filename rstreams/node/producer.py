@@ -268,7 +268,6 @@ class Producer(Scannable):
                 if seen.has(stamp) or sequence <= known.get(producer, -1):
                     if fresh:
                         return fresh, stamps, at
-                    seen.duplicates += 1
                     continue
                 if gaps:
                     gaps.close(stamp)

@@ -212,7 +212,7 @@ class Queue(Address):
             leaving=unaccepted.leaving,
             delayed=storage.backlog.delayed.count,
             browsers=len(storage.browsers),
-            dropped=storage.dropped + self.intake.dropped,
+            dropped=storage.dropped + storage.dropped_newest,
             refused=storage.refused + self.intake.refused,
             durable=storage.durable,
             on_disk=storage.on_disk,

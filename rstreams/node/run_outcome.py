@@ -6,6 +6,7 @@ from typing import Protocol
 
 from rstreams.errors import Condition, DeliveryFailed, StoreError
 from rstreams.node.producer import Producer
+from rstreams.node.seen_messages import Seen
 from rstreams.store import Done, StoreFull
 
 
@@ -15,10 +16,12 @@ class Refuses(Protocol):
     Attributes:
         name: Its name.
         refused: How many messages were refused.
+        seen: Counts those that came again.
     """
 
     name: str
     refused: int
+    seen: Seen
 
 
 class RunOutcome:
@@ -28,15 +31,25 @@ class RunOutcome:
         producer: The producer.
         messages: How many messages the run has.
         log: The log.
+        repeated: How many of them came before.
         refusal: Why all are refused; None: they are accepted if all parts are safe.
     """
 
-    __slots__ = ("_error", "_log", "_messages", "_parts", "_producer", "_refusal")
+    __slots__ = ("_error", "_log", "_messages", "_parts", "_producer", "_refusal", "_repeated")
 
-    def __init__(self, producer: Producer, messages: int, log: Refuses, refusal: DeliveryFailed | None = None) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        messages: int,
+        log: Refuses,
+        *,
+        repeated: int = 0,
+        refusal: DeliveryFailed | None = None,
+    ) -> None:
         self._log = log
         self._producer = producer
         self._messages = messages
+        self._repeated = repeated
         self._parts = 0
         self._error: StoreError | None = None
         self._refusal = refusal
@@ -53,6 +66,7 @@ class RunOutcome:
             return
         refusal = self._refusal or (None if self._error is None else not_stored(self._error, self._log.name))
         if refusal is None:
+            self._log.seen.duplicates += self._repeated
             self._producer.accept(self._messages)
         else:
             self._log.refused += self._messages

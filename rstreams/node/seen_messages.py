@@ -91,7 +91,7 @@ class Seen:
         producers: How many producers are remembered. For one more, the one that has been silent longest is forgotten.
 
     Attributes:
-        duplicates: Messages that came again and were not stored again.
+        duplicates: Messages that came again, and were accepted and not stored again.
         gaps: The messages that were refused.
 
     Errors: `ConfigError` unless `producers` is a whole number, 1 or more.

@@ -89,6 +89,7 @@ class Storage(ABC):
         enqueued: How many messages have come.
         refused: How many were refused, because they could not be stored.
         dropped: How many were dropped, because they were the oldest ones.
+        dropped_newest: How many were accepted and dropped, because it was full when they came.
         durable: Whether the messages outlive the process.
         on_disk: How many messages are only on the disk.
         comes_later: Whether messages are being read from there. A consumer may get some without asking again.
@@ -111,7 +112,7 @@ class Storage(ABC):
         self.browsers: dict[Browser, None] = {}
         self.enqueued = 0
         self.refused = 0
-        self.dropped = 0
+        self.dropped = self.dropped_newest = 0
         self.drops_oldest = False
 
     def join(self, queue: Keeps, when_full: WhenFull) -> None:
@@ -141,10 +142,12 @@ class Storage(ABC):
     # messages come
 
     @abstractmethod
-    def append(self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int) -> None:
-        """Store messages; see `Receives.receive`. Their producer hears when they are safe, and those that come again.
+    def append(
+        self, producer: Producer, run: Sequence[bytes], stamps: Sequence[Stamp], repeated: int, dropped: int = 0
+    ) -> None:
+        """Store messages; see `Receives.receive`. `dropped` further ones are accepted with them, and dropped.
 
-        There may be no message, or none that comes again, but not neither.
+        Their producer hears of all of them when those that came first are safe. There is at least one message.
         """
 
     @abstractmethod
