@@ -147,7 +147,8 @@ class Merging(TurningStage[T, R]):
         """Do the next thing, at most `most` times; return how often it was done."""
         if self._ended:
             return 0
-        if self._slots and self._fill():  # first: what begins when does not depend on how demand is split
+        # First, so that what begins when does not depend on how demand is split; but nothing begins before a failure.
+        if self._slots and not (self._ready and self._ready[0].is_to_fail) and self._fill():
             return 1
         if self._ready and (self._demand or self._ready[0].is_to_fail):
             most = min(most, self._demand)

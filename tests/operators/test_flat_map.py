@@ -6,10 +6,12 @@ import trio
 from rstreams._core.demand import SLICE, UNBOUNDED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
+from rstreams.operators.concat import concat
 from rstreams.operators.flat_map import flat_map
 from rstreams.operators.map import map as map_
 from rstreams.runtime.scope import Scope
 from rstreams.sources.empty import empty
+from rstreams.sources.fail import fail
 from rstreams.sources.generate import generate
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
@@ -323,6 +325,23 @@ def test_an_inner_stream_that_fails_fails_its_outer_item_and_gives_back_the_othe
     assert inners.of[2].outcomes == ["done"]
     assert inners.of[1].cancelled
     assert not inners.of[2].cancelled  # 2.3
+
+
+@pytest.mark.parametrize("requests", [[5], [1, 1, 1]])
+def test_no_further_stream_begins_before_a_failure_that_is_next(requests: list[int]) -> None:
+    called: list[int] = []
+
+    def inner(number: int) -> Publisher[int]:
+        called.append(number)
+        return concat(of(number), fail(LookupError()) if number == 1 else empty())
+
+    probe = ProbeSubscriber[int](0)
+    flat_map(range_(9), inner, concurrency=2).subscribe(probe)
+    for request in requests:
+        probe.request(request)
+
+    assert isinstance(probe.error, LookupError)
+    assert (probe.items, called) == ([0, 1, 2], [0, 1, 2])
 
 
 def test_a_hold_that_outlives_the_failure_of_its_inner_stream_keeps_the_outer_item_open() -> None:
