@@ -45,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _every(name: str) -> list[str]:
-    what, small, _ = name.partition(SMALL)
-    return [each + small for each in (names() if what == "all" else [what])]
+    small = SMALL if name.endswith(SMALL) else ""
+    return [each + small for each in names()] if name == f"all{small}" else [name]
 
 
 def _replay(workloads: list[str], seed: int, faults: list[int] | None) -> int:

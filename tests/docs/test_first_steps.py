@@ -14,6 +14,7 @@ import pytest
 from tests.docs.examples import Example, examples_of
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
 EXAMPLES = examples_of("docs/first-steps.md")
 NODE_PLACE = "127.0.0.1:5672"
@@ -61,4 +62,15 @@ def test_the_example_in_spark(node_url: str) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
+    assert len(README.splitlines()) < 150
+
+
+def test_each_figure_of_the_readme_is_one_of_the_page_about_performance() -> None:
+    page = (ROOT / "docs" / "guides" / "performance.md").read_text(encoding="utf-8")
+    [speed] = re.findall(r"\*\*([\d,]+ to [\d,]+ items) per second", README)
+    assert speed in page
+    ratios = re.findall(r"([\d.]+) times as fast", README)
+    assert len(ratios) == 8
+    for ratio in ratios:
+        digits = len(ratio.partition(".")[2])
+        assert ratio in {f"{float(each):.{digits}f}" for each in re.findall(r"([\d.]+)x \|", page)}

@@ -79,7 +79,7 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> Mapping[str, 
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(back, there, server_hostname="127.0.0.1")
     other = server.wrap_bio(there, back, server_side=True)
-    for _ in range(len(EXAMPLES)):
+    for _ in range(5):
         for side in (one, other):
             with suppress(ssl.SSLWantReadError):
                 side.do_handshake()

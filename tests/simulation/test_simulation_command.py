@@ -127,6 +127,8 @@ def test_the_frames_of_a_seed_are_printed(capsys: pytest.CaptureFixture[str]) ->
     ("words", "told"),
     [
         (["--workload", "quues"], "--workload quues: there is no such workload; it may be all, MODULE:FUNCTION, or "),
+        (["--workload", "queues/smaller"], "--workload queues/smaller: there is no such workload"),
+        (["--workload", "all/smal"], "--workload all/smal: there is no such workload"),
         (["--workload", "nowhere:workload"], "--workload nowhere:workload: it cannot be imported: No module named"),
         (["--workload", f"{HERE}:nothing"], f"--workload {HERE}:nothing: there is no such workload"),
         (

@@ -7,7 +7,7 @@ import pytest
 from rstreams.simulation.running import SMALL, find, names, run, shrink
 
 SEEDS = 100
-"""`make simulate` runs more of them, in larger worlds with more faults, which takes several times as long."""
+"""`make simulate` runs more of them, in larger worlds with more faults."""
 
 PARTS = 4
 """Each part takes every fourth seed, so that processes share the load."""
