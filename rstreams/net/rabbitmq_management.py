@@ -32,7 +32,7 @@ class RabbitMQManagement:
         self,
         name: str,
         *,
-        type: QueueType = "quorum",  # noqa: A002 - RabbitMQ's own word
+        type: QueueType | None = None,  # noqa: A002 - RabbitMQ's own word
         arguments: Mapping[str, Any] | None = None,
         auto_delete: bool = False,
         exclusive: bool = False,
@@ -41,16 +41,18 @@ class RabbitMQManagement:
 
         Args:
             name: Its name.
-            type: "quorum": replicated; "classic": on one node; "stream": a log that can be read again.
+            type: "quorum": replicated; "classic": on one node; "stream": a log that can be read again. None: "quorum",
+                or "classic" with `auto_delete` or `exclusive`, which only classic queues have.
             arguments: RabbitMQ's own, such as {"x-max-length": 1000}.
             auto_delete: Whether it is deleted with its last consumer.
             exclusive: Whether only this connection may use it; it is deleted with the connection.
         """
+        chosen = type or ("classic" if auto_delete or exclusive else "quorum")
         body = {
             "durable": True,
             "auto_delete": auto_delete,
             "exclusive": exclusive,
-            "arguments": {"x-queue-type": type, **(arguments or {})},
+            "arguments": {"x-queue-type": chosen, **(arguments or {})},
         }
         return await self._map("PUT", f"/queues/{quoted(name)}", body)
 
@@ -88,10 +90,26 @@ class RabbitMQManagement:
         body = {"source": exchange, "destination_queue": queue, "binding_key": key, "arguments": arguments or {}}
         await self._request("POST", "/bindings", body)
 
-    async def unbind(self, queue: str, exchange: str, key: str = "") -> None:
-        """Undo `bind`, of a binding without arguments."""
-        path = f"/bindings/src={quoted(exchange)};dstq={quoted(queue)};key={quoted(key)};args="
-        await self._request("DELETE", path)
+    async def unbind(
+        self, queue: str, exchange: str, key: str = "", *, arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Undo `bind`, with the same key and arguments.
+
+        Errors: `ManagementRefused` with the status 404 if there is no such binding. RabbitMQ itself does not tell that.
+        """
+        query = f"/bindings?src={quoted(exchange)}&dstq={quoted(queue)}&key={quoted(key)}"
+        bindings = (await self._request("GET", query)).body
+        wanted, others = dict(arguments or {}), []
+        for binding in bindings if isinstance(bindings, list) else ():
+            if binding["arguments"] == wanted:  # only RabbitMQ can make the location of a binding with arguments
+                await self._request("DELETE", binding["location"])
+                return
+            others.append(binding["arguments"])
+        why = f"there is no binding with arguments={wanted!r}"
+        if others:
+            why += f"; those that are there have {' and '.join(map(repr, others))}"
+        call = f"unbind({queue!r}, {exchange!r}, {key!r})"
+        raise ManagementRefused(call, 404, why, "this library")
 
     async def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Message:
         return await self._requests.request(method, path, body)
@@ -110,5 +128,5 @@ async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQM
     Errors: `LinkDetached` or `SessionEnded` if the peer has no management over AMQP.
     Context: One task of the connection's trio run enters and leaves the block.
     """
-    async with paired_requests(connection._links, "rabbitmq_management()", "/management", "RabbitMQ") as requests:
+    async with paired_requests(connection._links, "rabbitmq_management()", "/management") as requests:
         yield RabbitMQManagement(requests)

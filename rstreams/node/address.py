@@ -203,6 +203,7 @@ class Address:
         parts: The names of addresses that are removed with it.
         names_subscriptions: Whether a peer may have named subscriptions here; `has_subscription` then tells which.
         sends_to: The addresses of the node that it sends messages to. They cannot be removed before it.
+        declared: The options that a config file or a client has declared it with; None: the program has made it.
 
     Context: All methods are called in the node's trio run. Only `close` may wait.
     """
@@ -216,6 +217,7 @@ class Address:
     name: str
     sends_to: Sequence[Address] = ()
     parts: Sequence[str] = ()
+    declared: Mapping[str, Any] | None = None
 
     def begin(self, services: NodeServices) -> None:
         """Begin to live in a node; called once, by `Node.add`."""

@@ -43,12 +43,15 @@ class AddressKind:
             return None
         return {name: option for name, option in options.items() if option.is_plain}
 
-    def make(self, node: object, name: str, options: Mapping[str, Any]) -> None:
-        """Make one.
+    def make(self, node: Any, name: str, options: Mapping[str, Any]) -> None:  # noqa: ANN401 - a Node, which is above
+        """Make one that knows its options, except objects of Python.
 
         Errors: `ConfigError` for a name or an option that is not allowed.
         """
         getattr(node, self.method)(name, **options)
+        known = self.options(node)
+        made = node._addresses[name]  # noqa: SLF001 - some of the methods do not return it
+        made.declared = {each: value for each, value in options.items() if known[each].is_plain}
 
 
 KINDS: Final[Mapping[str, AddressKind]] = {

@@ -19,15 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from rstreams.errors import StoreError
-from rstreams.store.directory import MARK, TABLES, damaged, read_mark
+from rstreams.store.directory import MARK, TABLES, damaged, is_of_store, read_header, read_mark
 from rstreams.store.disk import disk
 from rstreams.store.entries import checksum
 from rstreams.store.failures import FILES, is_of_disk
 from rstreams.store.ledger import POSITION_BITS, Ledger
 from rstreams.store.tables import UNREADABLE, account_checksum
-
-APPLICATION: Final = 0x72737472
-"""The number in the header of the tables' file that says: this is a store of rstreams."""
 
 VERSION: Final = 1
 """The version of the format."""
@@ -80,10 +77,9 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def _check_header(path: Path) -> None:
     """Look at the file's header before SQLite opens it, because SQLite might change files that are not a store's."""
-    with (path / TABLES).open("rb") as file:
-        header = file.read(100)
-    number, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
-    if len(header) < 100 or header[:16] != b"SQLite format 3\0" or number != APPLICATION:
+    header = read_header(path)
+    version = int.from_bytes(header[60:64], "big")
+    if not is_of_store(header):
         raise damaged(path, f"the file {TABLES!r} does not begin as a store's")
     if version != VERSION:
         raise of_another_version(path, version)

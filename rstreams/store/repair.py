@@ -17,11 +17,11 @@ from pathlib import Path
 
 from rstreams import _machine
 from rstreams.errors import StoreError
-from rstreams.store.directory import MARK, SKIPPED, TABLES, StoreDirectory, is_missing
+from rstreams.store.directory import APPLICATION, MARK, SKIPPED, TABLES, StoreDirectory, is_missing
 from rstreams.store.entries import merged
 from rstreams.store.failures import PASSING, failure
 from rstreams.store.ledger import POSITION_BITS
-from rstreams.store.recovery import APPLICATION, VERSION
+from rstreams.store.recovery import VERSION
 from rstreams.store.salvage import Damage, Salvage, bodies, salvage
 from rstreams.store.tables import PAGE_BYTES, SCHEMA, account_checksum
 

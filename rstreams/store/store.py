@@ -18,13 +18,13 @@ from typing import Any, Final
 from rstreams import _machine
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Delete, Modification, Read, Seek, Together
-from rstreams.store.directory import SKIPPED, TABLES, StoreDirectory, damaged, is_missing
+from rstreams.store.directory import APPLICATION, SKIPPED, TABLES, StoreDirectory, damaged, is_missing
 from rstreams.store.disk import Turns, Wish, disk
 from rstreams.store.disk_room import DiskRoom, let_go
 from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk, says_damaged
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
-from rstreams.store.recovery import APPLICATION, LOCK_S, VERSION, StoreState, recover
+from rstreams.store.recovery import LOCK_S, VERSION, StoreState, recover
 from rstreams.store.tables import PAGE_BYTES, SCHEMA, UNREADABLE, Tables, account_checksum
 from rstreams.store.writer import LOCKED_S, LOG_BYTES, RETRY_S, Writer
 

@@ -34,7 +34,7 @@ class Broker:
         self.requests: list[Message] = []
 
     async def script(self, peer: Peer) -> None:
-        await peer.opens()
+        await peer.opens(properties={"product": "RabbitMQ", "version": "4.1.0"})
         begin = await peer.begins()
         sending, receiving = await peer.expect("attach"), await peer.expect("attach")
         assert sending["name"] == receiving["name"]
@@ -117,7 +117,24 @@ DECLARED = {"durable": True, "auto_delete": False, "exclusive": False}
             "/bindings",
             {"source": "e", "destination_queue": "q", "binding_key": "k.#", "arguments": {}},
         ),
-        (lambda m: m.unbind("q", "e", "k.#"), "DELETE", "/bindings/src=e;dstq=q;key=k.%23;args=", None),
+        (
+            lambda m: m.declare_queue("q", exclusive=True),
+            "PUT",
+            "/queues/q",
+            {**DECLARED, "exclusive": True, "arguments": {"x-queue-type": "classic"}},
+        ),
+        (
+            lambda m: m.declare_queue("q", auto_delete=True),
+            "PUT",
+            "/queues/q",
+            {**DECLARED, "auto_delete": True, "arguments": {"x-queue-type": "classic"}},
+        ),
+        (
+            lambda m: m.declare_queue("q", type="quorum", exclusive=True),
+            "PUT",
+            "/queues/q",
+            {**DECLARED, "exclusive": True, "arguments": {"x-queue-type": "quorum"}},
+        ),
     ],
 )
 @over_both_loops
@@ -128,6 +145,48 @@ async def test_each_call_is_one_request(on: Loop, call: Call, method: str, path:
     (request,) = broker.requests
     assert (request.subject, request.address, request.body) == (method, path, body)
     assert request.reply_to == "$me"
+
+
+PLACE = "/bindings/src=e;dstq=q;key=k.%23;args="
+BINDINGS = [
+    {"binding_key": "k.#", "arguments": {}, "location": PLACE},
+    {"binding_key": "k.#", "arguments": {"x-match": "all", "n": 1}, "location": f"{PLACE}abc"},
+    {"binding_key": "k.#", "arguments": {"x-match": "any", "n": 1}, "location": f"{PLACE}def"},
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "there", "deleted"),
+    [
+        (None, BINDINGS, PLACE),
+        ({}, BINDINGS, PLACE),
+        ({"n": 1, "x-match": "all"}, BINDINGS, f"{PLACE}abc"),
+        ({"x-match": "any", "n": 1}, BINDINGS, f"{PLACE}def"),
+        (None, BINDINGS[1:], None),
+        ({"n": 2}, BINDINGS, None),
+        ({"n": 1}, [], None),
+        (None, [], None),
+    ],
+)
+@over_both_loops
+async def test_unbind_undoes_the_binding_with_these_arguments_and_tells_if_there_is_none(
+    on: Loop, arguments: dict[str, Any] | None, there: list[dict[str, Any]], deleted: str | None
+) -> None:
+    def answer(request: Message) -> Message:
+        listed = request.subject == "GET"
+        return Message(there if listed else None, subject="200" if listed else "204", correlation_id=request.id)
+
+    broker = Broker(answer)
+    async with managed(on, broker) as management:
+        if deleted is None:
+            with pytest.raises(ManagementRefused, match="there is no binding with arguments=") as caught:
+                await management.unbind("q", "e", "k.#", arguments=arguments)
+            assert caught.value.status == 404
+            assert all(repr(each["arguments"]) in str(caught.value) for each in there)
+        else:
+            await management.unbind("q", "e", "k.#", arguments=arguments)
+    asked = [(request.subject, request.address) for request in broker.requests]
+    assert asked == [("GET", "/bindings?src=e&dstq=q&key=k.%23"), *([("DELETE", deleted)] if deleted else [])]
 
 
 @over_both_loops

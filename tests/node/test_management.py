@@ -22,6 +22,7 @@ from rstreams.net.management import Management, ManagementRefused, MovedLetters
 from rstreams.net.rabbitmq_management import rabbitmq_management
 from rstreams.net.transport.accounts import Client
 from rstreams.node import Permission
+from rstreams.node.config import read_config
 from rstreams.node.management.address import ManagementAddress
 from rstreams.node.queue import Queue
 from rstreams.push import Unicast
@@ -92,11 +93,14 @@ async def test_declaring_twice_is_declaring_once_and_another_form_is_a_conflict(
 REFUSED: list[tuple[Callable[[Management], Awaitable[object]], int, str]] = [
     (lambda m: m.declare_queue("q", capacity=0), 400, "capacity must be 1 or more messages"),
     (lambda m: m.declare_queue("q", capacity="many"), 400, "capacity = 'many': it must be a whole number"),
-    (lambda m: m.declare_queue("q", size=5), 400, "a queue has no option 'size'"),
+    (lambda m: m.declare_queue("q", size=5), 400, "a queue has no option 'size'; there are capacity, dead_letters, "),
+    (lambda m: m.declare_multicast("m", size=5), 400, "a multicast has no option 'size'; there are overflow, "),
+    (lambda m: m.declare("logs", "l", size=5), 400, "a log has no option 'size'; there are partitions, key, "),
+    (lambda m: m.declare("latest", "l", size=5), 400, "a latest has no option 'size'; there are key, "),
     (lambda m: m.declare_queue("q", dead_letters="none"), 400, "it must be a queue made before this one"),
     (lambda m: m.declare("served", "s", publisher="os:path"), 405, "it cannot be declared by a client"),
     (lambda m: m.declare("responders", "r", handler="os:system"), 405, "it cannot be declared by a client"),
-    (lambda m: m.declare("streams", "s"), 404, "there is nothing at PUT /streams/s"),
+    (lambda m: m.declare("streams", "s"), 404, "there is nothing at PUT /streams/s; the kinds of address are queues,"),
     (lambda m: m.queue("none"), 404, "the node has no queue 'none'"),
     (lambda m: m.queue("news"), 404, "the node has no queue 'news'"),
     (lambda m: m.purge("none"), 404, "the node has no queue 'none'"),
@@ -326,6 +330,49 @@ async def test_an_address_that_the_program_has_made_again_has_no_options_of_a_cl
         await management.declare_queue("orders", capacity=9)
 
 
+FILE = """
+[queues.dead]
+[queues.orders]
+capacity = 7
+capacity_bytes = 1000
+dead_letters = "dead"
+[multicasts.news]
+overflow = "drop_oldest"
+[logs.events]
+partitions = 2
+retention_items = 5
+[latest.rooms]
+key = "room"
+[served.numbers]
+publisher = "numbers_of_a_file:numbers"
+keep_s = 2.5
+[responders.double]
+handler = "numbers_of_a_file:double"
+concurrency = 3
+"""
+
+
+async def test_the_options_of_addresses_of_a_config_file_are_shown_and_compared(tmp_path: Path) -> None:
+    (tmp_path / "numbers_of_a_file.py").write_text(
+        "from rstreams import Stream\nnumbers = Stream.range(3)\ndef double(number): return 2 * number\n"
+    )
+    (tmp_path / "node.toml").write_text(FILE)
+    async with read_config(tmp_path / "node.toml").make(store=tmp_path / "s") as node, managed(node) as (_, management):
+        assert {each.name: each.options for each in await management.addresses() if each.options} == {
+            "orders": {"capacity": 7, "capacity_bytes": 1000, "dead_letters": "dead"},
+            "news": {"overflow": "drop_oldest"},
+            "events": {"partitions": 2, "retention_items": 5},
+            "rooms": {"key": "room"},
+            "numbers": {"keep_s": 2.5},
+            "double": {"concurrency": 3},
+        }
+        assert (await management.queue("orders")).options["dead_letters"] == "dead"
+        await management.declare_queue("orders", capacity=7, dead_letters="dead", fsync="always")
+        await management.declare_queue("dead", capacity=1024)
+        with pytest.raises(ManagementRefused, match="is there with fsync='always'"):
+            await management.declare_queue("orders", fsync="never")
+
+
 async def test_the_requests_of_a_user_that_is_gone_are_not_carried_out() -> None:
     async with Node(users={"alice": "a", "bob": "b"}) as node:
         node.queue("orders")
@@ -356,7 +403,8 @@ async def test_rabbitmqs_client_manages_the_queues_of_a_node() -> None:
         assert await status_of(management.declare_queue("w", type="stream")) == 400
         assert await status_of(management.declare_queue("w", auto_delete=True)) == 400
         assert await status_of(management.declare_queue("w", arguments={"x-overflow": "reject"})) == 400
-        assert await status_of(management.bind("work", "exchange")) == 404
+        with pytest.raises(ManagementRefused, match="the node answered 404"):
+            await management.bind("work", "exchange")
 
 
 async def test_protons_own_client_asks_by_a_link_for_replies() -> None:

@@ -52,7 +52,7 @@ def contents(path: Path) -> dict[str, bytes | None]:
 
 
 DAMAGES: dict[str, list[Callable[[Path], None]]] = {
-    "lock": [remove, replace],
+    "lock": [replace],
     "mark": [cut, replace],
     "store.db": [remove, empty, cut, replace],
     LOG: [remove, empty, cut, replace],
@@ -83,3 +83,34 @@ def test_the_error_names_the_file_and_nothing_is_changed(
         found = str(error)
     assert f"{name}'" in found
     assert contents(path) == before
+
+
+@pytest.mark.parametrize("state", ["killed", "closed"])
+def test_a_store_without_its_lock_file_opens_with_all_its_messages(tmp_path: Path, state: str) -> None:
+    path = store(tmp_path, state)
+    (path / "lock").unlink()
+    assert check(path) == []
+    (path / "lock").unlink()
+    with opened(path) as used:
+        assert [body for _, body in used.all()] == [b"first", b"second"]
+
+
+@pytest.mark.parametrize(
+    "other", [{"notes.txt": b"mine"}, {"store.db": b"SQLite format 3\0" + bytes(500)}, {"mark": b""}]
+)
+def test_a_directory_with_neither_a_lock_nor_the_tables_of_a_store_is_refused(
+    tmp_path: Path, other: dict[str, bytes]
+) -> None:
+    for name, data in other.items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(StoreError, match="neither a file 'lock' nor"):
+        Store(tmp_path)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == other
+
+
+def test_a_store_in_use_is_not_opened_a_second_time_when_its_lock_file_was_removed(tmp_path: Path) -> None:
+    with opened(tmp_path / "s"):
+        for _ in range(2):
+            (tmp_path / "s" / "lock").unlink()
+            with pytest.raises(StoreError, match="is in use by the process"):
+                Store(tmp_path / "s")

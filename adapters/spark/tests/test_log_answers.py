@@ -53,7 +53,7 @@ class Broker:
         self.asked[name] += 1
         if name in ENDS:
             return {"type": "stream"}
-        raise ManagementRefused(name, 404, "not found")
+        raise ManagementRefused(name, 404, "not found", "RabbitMQ")
 
     async def _offsets_at(self, _connection: object, address: str, start: object, *_: object) -> SeenOffsets:
         self._fail("ends")
@@ -135,10 +135,10 @@ async def test_a_broker_that_does_not_tell_about_a_stream_is_not_taken_for_one_w
     broker = Broker(monkeypatch)
     streams = streams_of(broker)
     assert await streams.tails(["parts"]) == PARTS
-    broker.errors["management"] = [ManagementRefused("GET /queues/parts-2", 400, "absent")]
+    broker.errors["management"] = [ManagementRefused("GET /queues/parts-2", 400, "absent", "RabbitMQ")]
     with pytest.raises(ManagementRefused):
         await streams.tails(["parts"])
-    broker.errors["management"] = [ManagementRefused("GET /queues/plain", 403, "no access")]
+    broker.errors["management"] = [ManagementRefused("GET /queues/plain", 403, "no access", "RabbitMQ")]
     assert await streams.kind_of("plain") is None
 
 

@@ -25,7 +25,7 @@ class AddressInfo:
     Attributes:
         name: Its name.
         kind: Its kind, such as "queue".
-        options: The options that it was declared with by a client.
+        options: The options that a config file or a client has declared it with.
         statistics: Its counters, as in `Node.statistics()`.
     """
 
@@ -252,7 +252,7 @@ class ManagementMethods:
 
 @async_entered("async with connection.management() as management:")
 async def _open_management(links: Links) -> AsyncIterator[Management]:
-    async with paired_requests(links, "management()", ADDRESS, "the node") as requests:
+    async with paired_requests(links, "management()", ADDRESS) as requests:
         yield Management(requests)
 
 

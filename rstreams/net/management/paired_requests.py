@@ -27,6 +27,9 @@ from rstreams.protocol.receiver import LinkSubscription
 
 _PAIRED: Final = {"paired": True}
 
+_PEERS: Final = {"rstreams": "the node", "rabbitmq": "RabbitMQ"}
+"""What a peer is called in errors, by its product."""
+
 
 class ManagementRefused(RStreamsError):
     """The peer answered a management request with an error.
@@ -36,7 +39,7 @@ class ManagementRefused(RStreamsError):
             400.
     """
 
-    def __init__(self, request: str, status: int, why: str, peer: str = "RabbitMQ") -> None:
+    def __init__(self, request: str, status: int, why: str, peer: str) -> None:
         """Name the request and the answer."""
         super().__init__(f"{request}: {peer} answered {status}" + (f" ({why})" if why else ""))
         self.status = status
@@ -184,14 +187,13 @@ class _RepliesEnd(LinkSubscription[Message]):
 
 
 @asynccontextmanager
-async def paired_requests(links: Links, call: str, address: str, peer: str) -> AsyncIterator[ManagementRequests]:
+async def paired_requests(links: Links, call: str, address: str) -> AsyncIterator[ManagementRequests]:
     """Send requests to `address`, for the length of an `async with` block.
 
     Args:
         links: The links of the connection.
         call: The name of the user's call, for messages.
         address: The peer's address for management.
-        peer: What the peer is, for messages.
 
     Errors: `LinkDetached` or `SessionEnded` if the peer has no management there.
     Context: One task of the connection's trio run enters and leaves the block.
@@ -215,6 +217,7 @@ async def paired_requests(links: Links, call: str, address: str, peer: str) -> A
     sending.outlives_detach = receiving.outlives_detach = False  # a reply that was on its way would never come
     try:
         await replies.started()
+        peer = _PEERS.get(str(links.carrier.peer_properties.get("product", "")).lower(), "the peer")
         yield ManagementRequests(peer, sender, replies, links.answer_timeout_s)
     finally:
         sender.complete()

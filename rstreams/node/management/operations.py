@@ -28,7 +28,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
-from weakref import WeakKeyDictionary
 
 from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.transport.accounts import Client
@@ -108,7 +107,6 @@ class Operations:
         self._addresses = addresses
         self._links = links
         self._access = access
-        self._declared: WeakKeyDictionary[Address, Mapping[str, Any]] = WeakKeyDictionary()  # the options of clients
         self._known_requests: list[tuple[str, tuple[str, ...], Callable[..., Awaitable[Answer]]]] = [
             ("GET", ("addresses",), self._list),
             ("GET", ("subscriptions",), self._subscriptions),
@@ -146,7 +144,8 @@ class Operations:
         except ProtocolError as error:
             forbidden = error.condition == Condition.UNAUTHORIZED_ACCESS
             return FORBIDDEN if forbidden else NOT_ALLOWED, error.description
-        return NOT_FOUND, f"there is nothing at {method:.20} {path:.200}"
+        kinds = f"; the kinds of address are {', '.join(KINDS)}" if len(parts) == 2 and parts[0] not in KINDS else ""
+        return NOT_FOUND, f"there is nothing at {method:.20} {path:.200}{kinds}"
 
     # addresses
 
@@ -182,7 +181,7 @@ class Operations:
             "name": address.name,
             "kind": address.kind,
             "table": address.table,
-            "arguments": dict(self._declared.get(address, {})),
+            "arguments": dict(address.declared or {}),
             "statistics": counters,
         }
         if address.table == "queues":  # the words of RabbitMQ
@@ -202,14 +201,13 @@ class Operations:
         options = self._options(kind, asked.body)
         address = self._addresses.get(name)
         if address is not None:
-            self._compare(address, table, options)
+            self._compare(address, table, kind, options)
             return OK, self._described(address)
         target = options.get(REFERS)
         if target is not None:  # messages would go there
             self._access.require(asked.client, "manage", target)
         kind.make(self._node, name, options)
         address = self._addresses[name]
-        self._declared[address] = options
         await address.written()
         return CREATED, self._described(address)
 
@@ -229,19 +227,22 @@ class Operations:
         try:
             return {name: known[name].read(value) for name, value in given.items()}
         except KeyError as error:
-            raise Refused(BAD_REQUEST, f"a {kind.word} has no option {error.args[0]!r:.80}") from None
+            why = f"a {kind.word} has no option {error.args[0]!r:.80}; there are {', '.join(known)}"
+            raise Refused(BAD_REQUEST, why) from None
         except ValueError as error:
             raise Refused(BAD_REQUEST, str(error)) from None
 
-    def _compare(self, address: Address, table: str, options: Mapping[str, Any]) -> None:
+    def _compare(self, address: Address, table: str, kind: AddressKind, options: Mapping[str, Any]) -> None:
         """Check that an address that is there is as declared."""
         if address.table != table:
             raise Refused(CONFLICT, f"the node has a {address.kind} {address.name!r:.80}")
-        numbers = address.statistics()
-        has = {**({} if numbers is None else numbers.as_dict()), **self._declared.get(address, {})}
+        numbers, declared = address.statistics(), address.declared
+        defaults = {} if declared is None else {name: each.default for name, each in kind.options(self._node).items()}
+        counters = {} if numbers is None else numbers.as_dict()
         for name, value in options.items():
-            if name not in has or has[name] != value:
-                why = f"{name}={has[name]!r:.80}" if name in has else f"another {name}"
+            has = [each[name] for each in ({**defaults, **(declared or {})}, counters) if name in each]
+            if value not in has:
+                why = f"{name}={has[0]!r:.80}" if has else f"another {name}"
                 raise Refused(CONFLICT, f"the {address.kind} {address.name!r:.80} is there with {why}")
 
     async def _delete(self, asked: _Asked, table: str, name: str) -> Answer:
