@@ -82,7 +82,7 @@ def _sender_mode(frame: Attach) -> int:
     return int(mode)
 
 
-def read_attach(pointer: Pointer) -> Attach:
+def read_attach(pointer: Pointer, name: str) -> Attach:
     """Return the peer's attach; a field with a value that the specification does not allow counts as absent."""
     source, target = lib.pn_link_remote_source(pointer), lib.pn_link_remote_target(pointer)
     sends = bool(lib.pn_link_is_sender(pointer))
@@ -90,7 +90,7 @@ def read_attach(pointer: Pointer) -> Attach:
     ours, theirs = (source, target) if sends else (target, source)
     mode = lib.pn_link_remote_snd_settle_mode(pointer)
     return Attach(
-        read_text(lib.pn_link_name(pointer)),
+        name,
         Role.RECEIVER if sends else Role.SENDER,
         _read_address(source),
         _read_address(target),

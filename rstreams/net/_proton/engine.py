@@ -7,6 +7,7 @@ for a whole run. Other modules keep the parts:
     engine_events    what the engine tells
     link_table       the links, by their addresses in the engine
     link_turns       the links that have something to do
+    link_names       the names of the links, on the wire and in the engine
     sessions         the session that a link goes to
     delayed_calls    the calls that wait for the clock
     incoming_frames  the frames that the engine does not see, or misreads

@@ -11,11 +11,22 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rstreams._codec.decode import Malformed, read_value, skip_value
+from rstreams._codec.decode import Malformed, read_value, skip_value, split_items
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
 from rstreams._codec.types import UShort
 
-__all__ = ["Malformed", "fields_of", "number_of", "of_session", "performative_of", "require_uint", "with_numbers"]
+__all__ = [
+    "Malformed",
+    "encoded_fields_of",
+    "fields_of",
+    "number_of",
+    "of_session",
+    "performative_of",
+    "require_uint",
+    "text_in",
+    "with_name",
+    "with_numbers",
+]
 
 OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x10, 0x19)
 
@@ -106,6 +117,25 @@ def fields_of(frame: bytes, most: int) -> list[object]:
     if at > len(frame):
         raise IndexError
     return fields + [None] * (most - len(fields))
+
+
+def encoded_fields_of(frame: bytes) -> list[bytes]:
+    """Return the fields of a frame's performative, encoded."""
+    return split_items(frame, *_fields_at(frame))
+
+
+def text_in(field: bytes) -> bytes | None:
+    """Return the content of an encoded string; None for any other value."""
+    kind = field[0]
+    return field[2:] if kind == 0xA1 else field[5:] if kind == 0xB1 else None
+
+
+def with_name(attach: bytes, name: bytes) -> bytes:
+    """Return an attach with another name, which is encoded."""
+    body = (
+        bytes((2, 0)) + attach[6:8] + bytes((0, 0x53, ATTACH)) + encode_fields([name, *encoded_fields_of(attach)[1:]])
+    )
+    return _pack_u32(4 + len(body)) + body
 
 
 def number_of(value: object) -> int:

@@ -11,6 +11,7 @@ from cproton_ffi import lib
 from rstreams.errors import Condition
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.delayed_calls import DelayedCalls
+from rstreams.net._proton.link_names import LinkNames
 from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
 from rstreams.net._proton.loops import new_loops
 from rstreams.net._proton.outgoing_frames import BUFFER_BYTES, OutgoingFrames
@@ -57,6 +58,7 @@ class HostConnection:
         owner: Owns it.
         loops: The loops over the engine.
         limits: The limits of the connection.
+        names: The names of its links.
         outgoing: The frames that go to the peer.
         turns: The links that have something to do.
         calls: The calls that wait for the clock.
@@ -91,7 +93,8 @@ class HostConnection:
         self.owner = owner
         self.loops = new_loops(transport)
         self.limits = limits
-        self.outgoing = OutgoingFrames(self.loops, transport, output)
+        self.names = LinkNames()
+        self.outgoing = OutgoingFrames(self.loops, transport, self.names, output)
         self.turns = LinkTurns(owner.on_wake, owner.on_item)
         self.calls = DelayedCalls()
         self.shut = ShutSessions()
@@ -124,6 +127,7 @@ class HostConnection:
         """Take a link that is gone out of every queue."""
         self.turns.forget(driver)
         self.outgoing.forget(driver.pointer)
+        self.names.forget(driver.pointer)
 
     def forget_session(self, session: Pointer) -> None:
         """Forget a session that has ended, and whose links are gone."""

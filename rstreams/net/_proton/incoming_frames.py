@@ -28,6 +28,7 @@ from typing import Final
 
 from cproton_ffi import lib
 
+from rstreams._codec.encode import encode_string
 from rstreams._codec.types import UShort
 from rstreams.errors import Condition
 from rstreams.net._proton.engine_events import EngineEvents
@@ -43,9 +44,11 @@ from rstreams.net._proton.frame_fields import (
     OPEN,
     TRANSFER,
     Malformed,
+    encoded_fields_of,
     fields_of,
     performative_of,
     require_uint,
+    with_name,
 )
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_flows import Bytes, Channel, IncomingFlows, ToEngine
@@ -81,7 +84,7 @@ class IncomingFrames:
         """Expect the peer's first byte."""
         self._events = events
         self._loops = host.loops
-        self._outgoing = host.outgoing
+        self._names = host.names
         self._most = host.limits.max_frame_bytes
         self._engine = ToEngine(events, host.loops)
         self._push = self._engine.push
@@ -245,18 +248,22 @@ class IncomingFrames:
         _, handle, receives = fields_of(frame, 3)
         known, handle = self._channels.get(channel), require_uint(handle)
         if known is not None:
+            name = encoded_fields_of(frame)[0]
             if handle in known.handles:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
                 return self._refuse(Condition.SESSION_HANDLE_IN_USE, text)
             known.handles[handle] = receives is not True
             known.unused = max(known.unused, handle + 1)
-            if receives is not True:
+            own = self._names.come(known.session, name, sends=receives is True)
+            frame = with_name(frame, encode_string(own.decode()))
+            if receives is True:
+                self._push(frame)
+            else:
                 event = self._engine.push_alone(frame, lib.PN_LINK_INIT, lib.PN_LINK_REMOTE_OPEN)
                 if event:
                     link = known.senders[handle] = lib.pn_event_link(event)
                     self._expect(channel, handle, link)
-                return True
-        return False
+        return known is not None
 
     def _expect(self, channel: int, handle: int, link: Pointer) -> None:
         """Let the messages that come on a link be found by its handle."""

@@ -176,7 +176,7 @@ class LinkDriver(Driver, TakesTurns):
 
     def remote_attach(self) -> Attach:
         """Return the peer's attach."""
-        attach = read_attach(self.pointer)
+        attach = read_attach(self.pointer, self._host.names.of(self.pointer))
         if PACK_ITEMS in attach.properties and not self._host.peer_packs:
             # The peer does not know packs: some peers send back the properties that they got.
             return replace(attach, properties={})
@@ -207,8 +207,6 @@ class LinkDriver(Driver, TakesTurns):
         if isinstance(frame, Detach):
             self.heard_detach = True
             self._heard_open_end = not frame.closed
-        elif isinstance(frame, Attach):
-            self.heard_detach = False  # attached again before it has our answer: the engine has one link for both
         if link is None or self._ended:
             if isinstance(frame, Detach):
                 self._host.turns.end(self)
@@ -254,3 +252,4 @@ class LinkDriver(Driver, TakesTurns):
             lib.pn_link_close(pointer)
         else:
             lib.pn_link_detach(pointer)
+        self._host.flush()  # in one turn it would write the attach of a later link with this name before

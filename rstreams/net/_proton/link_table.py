@@ -88,7 +88,8 @@ class LinkTable:
         session = (self._session_of(name) if paired else None) or self._sessions.one_for_link(
             self._in_session, window_bytes
         )
-        driver = self.add(make(session, name))
+        own = self._host.names.ask(session, name, sends=role is Role.SENDER)
+        driver = self.add(make(session, own))
         if window_bytes > 0 and isinstance(driver, ReceivingDriver) and driver.is_windowed:
             driver.owns_session = True
             self._in_session[session] += MAX_LINKS - 1

@@ -6,7 +6,7 @@ flow of a session, with the right numbers of the session, when the session's cap
 If a receiver has news at that moment, the engine makes the flow one of the receiver's link. For a link that sends, this
 module completes the session's flow with the four numbers of the link:
 
-    handle          from the engine's own attach, which is found in its output
+    handle          from the engine's own attach, which is read in its output
     link-credit     the engine's number
     delivery-count  the one up to which the peer's last flow allows, less the link-credit; the engine does not tell it
     drain           the engine's number
@@ -27,11 +27,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cproton_ffi import ffi, lib
+from cproton_ffi import lib
 
 from rstreams._codec.decode import read_items
 from rstreams._codec.encode import NULL, encode_fields, encode_uint
-from rstreams.net._proton.frame_fields import ATTACH, FLOW, OPEN, fields_of, of_session
+from rstreams.net._proton.frame_fields import (
+    ATTACH,
+    FLOW,
+    OPEN,
+    encoded_fields_of,
+    fields_of,
+    of_session,
+    require_uint,
+    text_in,
+    with_name,
+)
+from rstreams.net._proton.link_names import LinkNames, own_name_of
 from rstreams.net._proton.loops import Loops
 from rstreams.net._proton.pointers import Pointer
 
@@ -53,7 +64,6 @@ _HEAD: Final = b"\x00\x53\x13"
 _PERFORMATIVE_AT: Final = 8  # in a frame of the engine
 
 _read_u16: Final = struct.Struct(">H").unpack_from
-_read_u32: Final = struct.Struct(">I").unpack_from
 _pack_head: Final = struct.Struct(">IBBH").pack
 
 
@@ -81,8 +91,9 @@ class OutgoingFrames:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, loops: Loops, transport: Pointer, room: bytearray | None = None) -> None:
+    def __init__(self, loops: Loops, transport: Pointer, names: LinkNames, room: bytearray | None = None) -> None:
         """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
+        self._names = names
         self.is_full = False
         self.large_bytes = LARGE_BYTES
         self.kept = bytearray()
@@ -92,7 +103,7 @@ class OutgoingFrames:
         self._told = _ATTACHES  # the frames of the engine that are read, and perhaps written anew
         self._asked: dict[Pointer, SenderNumbers | None] = {}  # links, and the numbers of those that send
         self._sessions_asked: dict[Pointer, None] = {}
-        self._attaching: dict[Pointer, SenderNumbers] = {}  # senders whose attach is to come
+        self._attaching: dict[bytes, SenderNumbers] = {}  # senders whose attach is to come, by `own_name_of`
         self._completing: tuple[Pointer, SenderNumbers] | None = None  # whose state the next flow is to tell
 
     def take(self) -> Sequence[memoryview]:
@@ -148,7 +159,7 @@ class OutgoingFrames:
 
     def expect_attach(self, link: Pointer, numbers: SenderNumbers) -> None:
         """Note the handle of a link that sends, which has been opened, in its `numbers`."""
-        self._attaching[link] = numbers
+        self._attaching[own_name_of(link)] = numbers
 
     def mend_flows(self) -> None:
         """Make flows without a handle those of their session: the engine writes such where a session has a window."""
@@ -157,7 +168,7 @@ class OutgoingFrames:
     def forget(self, link: Pointer) -> None:
         """Forget a link that has ended."""
         self._asked.pop(link, None)
-        self._attaching.pop(link, None)
+        self._attaching.pop(own_name_of(link), None)
 
     def forget_session(self, session: Pointer) -> None:
         """Forget a session that has ended."""
@@ -174,29 +185,19 @@ class OutgoingFrames:
     def _on_frame(self, frame: bytes) -> bytes | None:
         """Read an attach or a flow of the engine; return the frame that goes out in its place, or None."""
         if frame[_PERFORMATIVE_AT + 2] == ATTACH:
-            self._note_handle(frame)
-        elif self._completing is not None:
+            return self._named(frame)
+        if self._completing is not None:
             (link, numbers), self._completing = self._completing, None
             return _completed(frame, link, numbers)
-        elif fields_of(frame, 5)[4] == _NO_HANDLE:
-            return of_session(frame)
-        return None
+        return of_session(frame) if fields_of(frame, 5)[4] == _NO_HANDLE else None
 
-    def _note_handle(self, frame: bytes) -> None:
-        at = _items_at(frame)
-        if frame[at] == 0x40:  # the answer to a link of the peer that has no name
-            name, end = b"", at + 1
-        else:
-            wide = frame[at] == 0xB1  # a string with a length of four bytes, and not of one
-            start = at + (5 if wide else 2)
-            end = start + (_read_u32(frame, at + 1)[0] if wide else frame[at + 1])
-            name = frame[start:end].partition(b"\0")[0]
-        (handle, receives), _ = read_items(frame, end, 2, 0)
-        for link, numbers in () if receives else self._attaching.items():
-            if _name_of(link) == name:
-                numbers.handle = handle
-                del self._attaching[link]
-                break
+    def _named(self, attach: bytes) -> bytes:
+        """Return an attach of the engine with the name that the link has on the wire; note the handle of a sender."""
+        own = text_in(encoded_fields_of(attach)[0]) or b""
+        numbers = self._attaching.pop(own, None)
+        if numbers is not None:
+            numbers.handle = require_uint(fields_of(attach, 2)[1])
+        return with_name(attach, self._names.encoded(own))
 
     # answers
 
@@ -239,11 +240,6 @@ def _goes_out(link: Pointer) -> bool:
 def _have_flow_written(session: Pointer) -> None:
     """Have the engine write a flow of a session, by setting the capacity that it has."""
     lib.pn_session_set_incoming_capacity(session, lib.pn_session_get_incoming_capacity(session))
-
-
-def _name_of(link: Pointer) -> bytes:
-    pointer = lib.pn_link_name(link)
-    return bytes(ffi.string(pointer)) if pointer else b""
 
 
 def _completed(flow: bytes, link: Pointer, numbers: SenderNumbers) -> bytes:
