@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from rstreams._published import PublishResult
 
@@ -99,6 +99,13 @@ class RStreamsError(Exception):
 
     outcome_unknown: int = 0
     published: PublishResult | None = None
+
+    def __copy__(self) -> Self:
+        """Return the same error without a traceback: each of several tasks that raise it adds its own."""
+        kind, (cls, args, attributes) = self.__reduce__()
+        error: Self = kind(cls, args, attributes)
+        error.__cause__ = self.__cause__
+        return error
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let an error be copied, and pickled into another process, also if its constructor takes other arguments."""

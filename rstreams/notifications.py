@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
+
+from rstreams._core.kept_errors import KeptError
 
 __all__ = ["Completed", "Failed", "Next", "Notification"]
 
@@ -27,9 +29,15 @@ class Failed:
 
     Attributes:
         error: The error.
+        kept: The same, to be raised: several streams may be made of this item.
     """
 
     error: BaseException
+    kept: KeptError[BaseException] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Keep the traceback that the error has now."""
+        object.__setattr__(self, "kept", KeptError(self.error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,10 @@ class KeptError(Generic[E_co]):
         self.error = error
         self._traceback = error.__traceback__
 
+    def __reduce__(self) -> tuple[type[KeptError[E_co]], tuple[E_co]]:
+        """Let it be pickled: Python leaves the traceback of an error behind."""
+        return KeptError, (self.error,)
+
     def again(self) -> E_co:
         """Return the error, to be raised or handed on."""
         return self.error.with_traceback(self._traceback)

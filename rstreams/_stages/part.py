@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import demand_error
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
 from rstreams._core.subscription import subscribe_failed
@@ -139,7 +140,7 @@ class Part(Scannable, Generic[T]):
         self._busy = False
         self._emitting: Claims | None = None
         self._error: BaseException | None = None
-        self._failure: BaseException | None = None  # it takes the place of the completion
+        self._failure: KeptError[BaseException] | None = None  # it takes the place of the completion
         self.subscriber: Subscriber[T] | None = None
         self.send: Callable[[T], None] | None = None
         self.complete = False
@@ -209,7 +210,9 @@ class Part(Scannable, Generic[T]):
     @property
     def failure(self) -> BaseException | None:
         """The error that waits behind its items, here or further up."""
-        return self._failure if self.complete else self._splitting.failure
+        if not self.complete:
+            return self._splitting.failure
+        return None if self._failure is None else self._failure.error
 
     # for `explain`
 
@@ -278,7 +281,7 @@ class Part(Scannable, Generic[T]):
         self.send = None
         self._queue.append((item, hold, shared))
 
-    def close(self, failure: BaseException | None = None) -> None:
+    def close(self, failure: KeptError[BaseException] | None = None) -> None:
         """Note that no more items come, but the end: completion, or an error."""
         self.complete = True
         self._failure = failure
@@ -316,12 +319,13 @@ class Part(Scannable, Generic[T]):
             return
         sent = self._emit_waiting(subscriber) if self._queue and self.requested > self.delivered else 0
         if self.complete and not self._queue and not self.over:
-            self.shut(self._failure)
+            failure = None if self._failure is None else self._failure.again()
+            self.shut(failure)
             self._splitting.forget(self)
-            if self._failure is None:
+            if failure is None:
                 subscriber.on_complete()
             else:
-                subscriber.on_error(self._failure)
+                subscriber.on_error(failure)
         elif self.requested > self.delivered and not self._queue and not self.over:
             self._open()
         if sent:

@@ -30,6 +30,7 @@ from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.scheduler import call_in, current_scheduler
 from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
 from rstreams._core.subscription import ENDED
@@ -80,7 +81,7 @@ class Splitting(Stage[T, P]):
         self._demand = 0  # for parts
         self._emitted = 0
         self._started = self._sending = self._over = False
-        self._failure: BaseException | None = None  # it takes the place of the completion
+        self._failure: KeptError[BaseException] | None = None  # it takes the place of the completion
         self._parts: dict[Part[T], None] = {}  # parts that get items or have items waiting
         self._unsent: deque[tuple[Part[T], P]] = deque()  # not requested yet; each has an item
         self._undecided: list[Hold] = []
@@ -112,7 +113,7 @@ class Splitting(Stage[T, P]):
 
     def on_error(self, error: BaseException) -> None:
         if not self._over:
-            self._failure = require_error(error)
+            self._failure = KeptError(require_error(error))
             self.on_complete()
 
     def on_complete(self) -> None:
@@ -170,7 +171,7 @@ class Splitting(Stage[T, P]):
 
     @property
     def failure(self) -> BaseException | None:
-        return super().failure if self._failure is None else self._failure
+        return super().failure if self._failure is None else self._failure.error
 
     # the operator writes these
 
@@ -218,7 +219,7 @@ class Splitting(Stage[T, P]):
             if self._failure is None:
                 self._downstream.on_complete()
             else:
-                self._downstream.on_error(self._failure)
+                self._downstream.on_error(self._failure.again())
 
     def _share(self, parts: Iterable[Part[T]], item: T) -> None:
         """Give the item in `on_next` to each of these parts, of which there may be several or none."""
@@ -259,7 +260,7 @@ class Splitting(Stage[T, P]):
     def _end(self, failure: BaseException | None = None) -> None:
         """End the stream early, as if the source had ended: the source is cancelled."""
         if not self._over:
-            self._failure = failure
+            self._failure = None if failure is None else KeptError(failure)
             self._upstream.cancel()
             self.on_complete()
 

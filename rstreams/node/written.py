@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
+from rstreams._core.kept_errors import KeptError
 from rstreams.errors import StoreError
 from rstreams.store import Done
 
@@ -28,7 +29,7 @@ class _Change:
 
     def __init__(self) -> None:
         self.known = trio.Event()
-        self.error: StoreError | None = None
+        self.error: KeptError[StoreError] | None = None
 
 
 class Written:
@@ -48,7 +49,7 @@ class Written:
 
         def done(error: StoreError | None) -> None:
             self._changes.remove(change)
-            change.error = error
+            change.error = None if error is None else KeptError(error)
             change.known.set()
 
         return done
@@ -62,7 +63,7 @@ class Written:
             for change in tuple(self._changes):
                 await change.known.wait()
                 if change.error is not None:
-                    raise change.error
+                    raise change.error.again()
         if waiting.cancelled_caught:
             raise not_written()
 

@@ -45,7 +45,7 @@ class _Dematerialize(Stage[Notification[R], R]):
         if isinstance(item, Next):
             self._downstream.on_next(item.item)
         elif isinstance(item, Failed):
-            self._fail(item.error)
+            self._fail(item.kept.again())
         elif isinstance(item, Completed):
             self._complete()
         else:

@@ -50,5 +50,5 @@ def sequence_equal(source: Publisher[T], other: Publisher[R], *, prefetch: int =
 def _equal(pair: tuple[Notification[Any], Notification[Any]]) -> bool:
     for signal in pair:
         if isinstance(signal, Failed):
-            raise signal.error
+            raise signal.kept.again()
     return pair[0] == pair[1]

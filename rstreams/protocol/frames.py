@@ -8,6 +8,7 @@ one frame for each.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
@@ -179,7 +180,7 @@ class Lost:
     """The loss of the session or the connection under the link: not a frame, but the last event of a link.
 
     Attributes:
-        error: The reason.
+        error: The reason. Each link has a copy, which its task raises; what is noted in it is about this link.
         returns: Whether the connection will return; the end then waits for a new link (`bind`).
         final: Whether nobody attaches the end again, whatever the reason.
     """
@@ -187,6 +188,10 @@ class Lost:
     error: RStreamsError
     returns: bool = False
     final: bool = False
+
+    def __post_init__(self) -> None:
+        """Take a copy of the error: all links of a connection are lost for the same reason."""
+        object.__setattr__(self, "error", copy(self.error))
 
 
 Frame: TypeAlias = Attach | Flow | Transfer | Disposition | Detach

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from copy import copy
 from typing import Generic, TypeVar
 
 from rstreams._core.claims import NO_HOLD
@@ -400,7 +399,5 @@ class LinkSubscriber(SenderState, Generic[T]):
         self._give_back(error or _UNTOLD)  # only now: unsent items go back after items that were sent before them
         failed = self._publisher.error
         if self.outcome_unknown and isinstance(failed, RStreamsError):
-            # Each link of a connection gets the same error; the count is this link's own.
-            failed = copy(failed).with_traceback(failed.__traceback__)
             failed.outcome_unknown = self.outcome_unknown
         self._on_finished(failed)

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import trio
 
 from rstreams.abc import Event, Scheduler
-from rstreams.runtime.scope import Scope, require_trio
+from rstreams.runtime.scope import Scope, not_in_trio
 
 
 class Scoped(Protocol):
@@ -78,5 +78,4 @@ def ground_here() -> Ground:
     for ground in GROUNDS:
         if ground.runs_here():
             return ground
-    require_trio()
-    return TRIO
+    raise not_in_trio()

@@ -18,9 +18,13 @@ from rstreams.runtime.trio_scheduler import TrioScheduler
 
 
 def require_trio() -> None:
-    """Raise `RuntimeError` outside of a trio task, with what to use there: trio's own error does not say it."""
-    if trio.lowlevel.in_trio_task():
-        return
+    """Raise `not_in_trio()` outside of a trio task."""
+    if not trio.lowlevel.in_trio_task():
+        raise not_in_trio()
+
+
+def not_in_trio() -> RuntimeError:
+    """Return the error for a place outside of trio, with what to use there: trio's own error does not say it."""
     if in_asyncio():
         msg = "rstreams runs in trio, and this is a task of asyncio: use rstreams.aio, which has the same names"
     else:
@@ -28,7 +32,7 @@ def require_trio() -> None:
             "rstreams runs in trio, and no trio is running here: begin with `trio.run(main)`; under asyncio use "
             "rstreams.aio, and in threads without either use rstreams.blocking (docs/guides/asyncio.md shows both)"
         )
-    raise RuntimeError(msg)
+    return RuntimeError(msg)
 
 
 def in_asyncio() -> bool:

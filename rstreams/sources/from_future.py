@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
@@ -53,11 +54,10 @@ def from_future(future: Future[T]) -> Publisher[T]:
     if not all(callable(getattr(future, name, None)) for name in ("result", "add_done_callback")):
         msg = f"from_future(future): future must have result() and add_done_callback(), which {future!r} does not have"
         raise TypeError(msg)
+    shared = _Shared(future)
     return Lifted(
         of(None),
-        lambda downstream: _FromFuture(
-            downstream, lambda _: _result_of(future), 1, bound_scheduler("from_future"), ordered=True
-        ),
+        lambda downstream: _FromFuture(downstream, shared.result, 1, bound_scheduler("from_future"), ordered=True),
     )
 
 
@@ -67,9 +67,22 @@ class _FromFuture(Jobs[None, T]):
     operator = "from_future"
 
 
-async def _result_of(future: Future[T]) -> T:
-    scheduler = bound_scheduler("from_future")
-    done = scheduler.event()
-    future.add_done_callback(lambda _: scheduler.post(done.set))
-    await done.wait()
-    return future.result()
+class _Shared(Generic[T]):
+    """The future, and its error once it has raised it."""
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+        self._error: KeptError[Exception] | None = None
+
+    async def result(self, _: None) -> T:
+        """Wait for the result, and return it; raise the error of the future."""
+        scheduler = bound_scheduler("from_future")
+        done = scheduler.event()
+        self._future.add_done_callback(lambda _: scheduler.post(done.set))
+        await done.wait()
+        if self._error is None:
+            try:
+                return self._future.result()
+            except Exception as error:
+                self._error = KeptError(error)
+        raise self._error.again()

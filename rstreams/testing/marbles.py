@@ -29,6 +29,7 @@ from typing import Any, Final, Generic, TypeVar
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED, demand_error
+from rstreams._core.kept_errors import KeptError
 from rstreams._core.scheduler import bound_scheduler, current_scheduler
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
@@ -275,7 +276,7 @@ class _Drawn(Generic[T]):
     ) -> None:
         self._moments = moments
         self._values = values
-        self._error = error
+        self._error = None if error is None else KeptError(error)
         self._unit_s = unit_s
         self._elapsed = elapsed
 
@@ -295,7 +296,7 @@ class _Drawn(Generic[T]):
             return lambda playing: playing.next(item)
         if moment.what == "complete":
             return lambda playing: playing.end(playing.subscriber.on_complete)
-        error = MarbleError() if self._error is None else self._error
+        error = MarbleError() if self._error is None else self._error.again()
         return lambda playing: playing.end(lambda: playing.subscriber.on_error(error))
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
+from copy import copy
+from functools import partial
 from typing import Any
 
 import pytest
 
-from rstreams.errors import LinkDetached
+from rstreams.errors import ConnectionLost, DemandError, LinkDetached, RStreamsError
+from rstreams.notifications import Failed
 from rstreams.push import Latest, Replay
 from tests.loops import Loop, over_both_loops
 
@@ -16,25 +20,26 @@ Call = Callable[[], Awaitable[object]]
 
 
 @asynccontextmanager
-async def sender(on: Loop) -> AsyncIterator[Call]:
+async def dead_sender(on: Loop) -> AsyncIterator[Any]:
     async with on.connected() as (node, connection):
         node.queue("q")
         with suppress(LinkDetached):  # that of the sender's block
             async with connection.sender("q") as sending:
                 await node.drain_and_close(timeout_s=0.01)
                 await failing(lambda: sending.send(1))
-                yield lambda: sending.send(1)
+                yield sending
+
+
+@asynccontextmanager
+async def sender(on: Loop) -> AsyncIterator[Call]:
+    async with dead_sender(on) as sending:
+        yield lambda: sending.send(1)
 
 
 @asynccontextmanager
 async def submitting(on: Loop) -> AsyncIterator[Call]:
-    async with on.connected() as (node, connection):
-        node.queue("q")
-        with suppress(LinkDetached):  # that of the sender's block
-            async with connection.sender("q") as sending:
-                await node.drain_and_close(timeout_s=0.01)
-                await failing(lambda: sending.send(1))
-                yield lambda: sending.submit(1)
+    async with dead_sender(on) as sending:
+        yield lambda: sending.submit(1)
 
 
 @asynccontextmanager
@@ -119,6 +124,33 @@ async def latest(on: Loop) -> AsyncIterator[Call]:
 
 
 @asynccontextmanager
+async def dematerialize(on: Loop) -> AsyncIterator[Call]:
+    yield on.Stream.of(Failed(LookupError())).dematerialize().to_list
+
+
+@asynccontextmanager
+async def sequence_equal(on: Loop) -> AsyncIterator[Call]:
+    yield on.Stream.fail(LookupError()).sequence_equal(on.Stream.of(1)).to_list
+
+
+@asynccontextmanager
+async def from_future(on: Loop) -> AsyncIterator[Call]:
+    future: Future[int] = Future()
+    future.set_exception(LookupError())
+    yield on.Stream.from_future(future).to_list
+
+
+@asynccontextmanager
+async def parts(on: Loop) -> AsyncIterator[Call]:
+    """Each call reads another group, all of which fail with their source."""
+    groups: list[Any] = []
+    source = on.Stream.range(16).concat(on.Stream.fail(LookupError())).group_by(lambda number: number)
+    with suppress(LookupError):
+        await source.for_each(groups.append)
+    yield lambda: groups.pop().to_list()
+
+
+@asynccontextmanager
 async def loop(on: Loop) -> AsyncIterator[Call]:
     async with on.Stream.fail(LookupError()).open() as items:
         yield lambda: anext(items)
@@ -138,6 +170,10 @@ KINDS = [
     replay,
     push,
     latest,
+    dematerialize,
+    sequence_equal,
+    from_future,
+    parts,
     loop,
 ]
 
@@ -164,3 +200,39 @@ async def test_a_traceback_does_not_grow(on: Loop, kind: Callable[[Loop], Any]) 
     async with kind(on) as call:
         depths = [await failing(call) for _ in range(8)]
     assert depths == depths[:1] * 8
+
+
+@over_both_loops
+async def test_the_links_of_a_lost_connection_fail_with_errors_of_their_own(on: Loop) -> None:
+    depths: list[int] = []
+
+    async def read(connection: Any) -> None:  # noqa: ANN401 - that of either loop
+        depths.append(await failing(connection.stream("q").to_list))
+
+    async def publish(connection: Any) -> None:  # noqa: ANN401 - that of either loop
+        depths.append(-await failing(lambda: connection.publish("q", on.Stream.never())))
+
+    async with on.connected() as (node, connection):
+        statistics = node.queue("q").statistics
+        tasks = [on.start(partial(each, connection)) for each in (read, publish) * 8]
+        await on.until(lambda: statistics().consumers + statistics().producers == 16)
+        await node.drain_and_close(timeout_s=0.01)
+        for task in tasks:
+            assert await task.ended() is None
+    assert len(set(depths)) == 2, depths
+
+
+@pytest.mark.parametrize(
+    "error",
+    [LinkDetached("a:b", "gone", {"n": 1}), ConnectionLost("gone"), DemandError(0)],
+    ids=type,
+)
+def test_a_copy_of_an_error_has_all_but_its_traceback(error: RStreamsError) -> None:
+    error.place = "here"  # type: ignore[attr-defined]  # of some kinds only
+    try:
+        raise error from KeyError(1)
+    except RStreamsError as raised:
+        copied = copy(raised)
+    assert type(copied) is type(error)
+    assert (repr(copied), str(copied), vars(copied)) == (repr(error), str(error), vars(error))
+    assert (copied.__cause__, copied.__traceback__) == (error.__cause__, None)

@@ -84,7 +84,7 @@ def test_the_end_of_the_session_is_waited_out_too() -> None:
         told = lasting(played)
         error = SessionEnded("amqp:not-found", "no such queue")
         played.link.lose(Lost(error))
-        assert told == [error]
+        assert repr(told) == repr([error])
 
 
 def test_a_sender_sends_again_what_was_not_settled() -> None:
@@ -197,7 +197,7 @@ def test_a_peer_that_has_come_back_and_does_not_answer_is_waited_for(kind: str) 
     for _ in range(3):
         played.link.lose(Lost(SILENT))
         bound_again(played)
-    assert (told, has_ended(played)) == ([SILENT] * 3, False)
+    assert (repr(told), has_ended(played)) == (repr([SILENT] * 3), False)
     attached_again(played)
     played.link.lose(Lost(SILENT, final=True))
     assert (len(told), has_ended(played)) == (3, True)
@@ -223,7 +223,7 @@ def test_the_detach_of_a_link_that_has_returned_is_sent_again() -> None:
     played.driver.turn()
     assert played.detach == Detach()
     played.link.lose(Lost(SILENT))
-    assert (told, played.finished) == ([SILENT], [])
+    assert (repr(told), played.finished) == (repr([SILENT]), [])
     attached_again(played).turn()
     played.driver.receive(Detach())
     assert played.finished == [None]

@@ -60,9 +60,8 @@ async def end_of(
     if error is None:
         return result
     error = naming_the_item(call, end, error, encoding)
-    if isinstance(error, TransportError | PeerClosed):
-        told, error = error, copy(error).with_traceback(error.__traceback__)  # all links of a connection get the same
-        error.__cause__ = told.__cause__
+    if isinstance(error, TransportError | PeerClosed):  # of this link, or of one that a shared source reads from
+        error = copy(error).with_traceback(error.__traceback__)
     if isinstance(error, RStreamsError):
         error.published = result
         error.outcome_unknown = result.unknown

@@ -155,7 +155,7 @@ class ConnectionLife:
     def _tell_lost(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
         """Tell ends that have no link yet that the connection is lost."""
         for end, _ in ends:
-            end.on_lost(lost)
+            end.on_lost(Lost(lost.error, lost.returns))
         self._keep_waiting(lost, ends)
 
     def _keep_waiting(self, lost: Lost, ends: Sequence[tuple[LinkEnd, Attach]]) -> None:
@@ -163,7 +163,6 @@ class ConnectionLife:
             self.waiting += [(end, frame) for end, frame in ends if end.wants_link]
 
     def _lost(self, error: RStreamsError) -> Lost:
-        error = error.with_traceback(None)  # links that come later are told of the same one
         return Lost(error, returns=self.returns and not self._closing)
 
 

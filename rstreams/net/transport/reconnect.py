@@ -33,7 +33,6 @@ import trio
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import is_async
-from rstreams._core.kept_errors import KeptError
 from rstreams.errors import (
     AnswerTimeout,
     AuthenticationFailed,
@@ -215,7 +214,7 @@ class KeptConnection:
         self._attached_at = -math.inf  # when the last of these attempts was made
         self._apart_since = -math.inf  # when the first of these attempts became necessary
         self._closing = False
-        self._over: KeptError[RStreamsError] | None = None
+        self._over: RStreamsError | None = None
 
     @property
     def peer(self) -> str:
@@ -261,7 +260,7 @@ class KeptConnection:
         if self._pump is not None:
             self._attach_to(self._pump, end, frame)
         elif self._over is not None:
-            end.on_lost(Lost(self._over.again()))
+            end.on_lost(Lost(self._over))
         else:
             self._waiting.append((end, frame))
 
@@ -425,12 +424,12 @@ class KeptConnection:
         """Tell all waiting links that there will be no further connection."""
         if self._over is not None:
             return
-        self._over = KeptError(error or ConnectionLost(f"the connection to {self.peer} was closed from this side"))
+        self._over = error or ConnectionLost(f"the connection to {self.peer} was closed from this side")
         self._tell(ConnectionStatus("closed", self.peer, error))
         waiting, self._waiting = self._waiting, []
         for end, _ in waiting:
             if end.wants_link:
-                end.on_lost(Lost(self._over.again()))
+                end.on_lost(Lost(self._over))
 
     def _tell(self, status: ConnectionStatus) -> None:
         self._status = status

@@ -449,7 +449,7 @@ def test_lost_is_told_once(links: Callable[..., Links]) -> None:
     lost = ConnectionLost("gone")
     link.engines.one.engine.links.lose(lost)
     link.engines.one.engine.links.lose(ConnectionLost("again"))
-    assert link.probe.error is lost
+    assert repr(link.probe.error) == repr(lost)
     assert link.receiver._link is not None
     link.receiver._link.lose(Lost(ConnectionLost("a third time")))
     assert link.probe.signals == ["on_subscribe", "on_error"]

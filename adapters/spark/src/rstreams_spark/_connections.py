@@ -96,7 +96,8 @@ class SendingConnection:
         try:
             return trio.from_thread.run(function, trio_token=self._token)
         except (trio.RunFinishedError, trio.Cancelled):
-            raise self.reason or ConnectionLost("the connection was closed") from None
+            reason = self.reason or ConnectionLost("the connection was closed")
+            raise reason.with_traceback(None) from None  # each call has a traceback of its own
 
     def run_soon(self, function: Callable[[], None]) -> None:
         """Have a function called in the thread of the connection, if it has not ended."""

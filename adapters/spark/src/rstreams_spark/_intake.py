@@ -334,7 +334,7 @@ class RowIntake(IncomingRows):
             if self._left is not None:
                 self._left -= rows.num_rows
         if not taken and self._unparsable is not None and not goes_on:
-            raise self._unparsable
+            raise self._unparsable.with_traceback(None)
         if ends:
             self._assigned.complete()
             self._waiting.end_batch()
@@ -342,4 +342,4 @@ class RowIntake(IncomingRows):
 
     def _raise_if_lost(self) -> None:
         if self._lost is not None:
-            raise self._lost
+            raise self._lost.with_traceback(None)

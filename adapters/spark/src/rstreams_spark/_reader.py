@@ -26,7 +26,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -190,33 +190,31 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Raise the error."""
-        with reason_first():
-            raise self._error
+        self._raise()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Raise the error."""
-        with reason_first():
-            raise self._error
+        self._raise()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Raise the error."""
-        with reason_first():
-            raise self._error
+        self._raise()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Raise the error."""
-        with reason_first():
-            raise self._error
+        self._raise()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Raise the error."""
-        with reason_first():
-            raise self._error
+        self._raise()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raise the error."""
+        self._raise()
+
+    def _raise(self) -> NoReturn:
         with reason_first():
-            raise self._error
+            raise self._error.with_traceback(None)  # each call has a traceback of its own
 
 
 class _Runner:

@@ -189,7 +189,7 @@ class LogLink:
             if drains and scope.cancelled_caught:
                 self._drain()
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         if self.is_lost:
             raise LinkLost
         exhausted = self._demand > 0 and not self._waiting.count
