@@ -8,6 +8,7 @@ from typing import Final
 _read_u32: Final = struct.Struct(">I").unpack_from
 _read_2u32: Final = struct.Struct(">II").unpack_from
 
+_DISPOSITION: Final = 0x15
 _PASSES, _LOOK, _SHORT = range(3)  # a frame passes, or must be read, or there is too little of it to tell
 
 
@@ -26,7 +27,7 @@ def walk(data: bytes | bytearray | memoryview, at: int, passing: int, most: int)
     return at, 0
 
 
-def _look_at_frame(  # noqa: PLR0911 - step by step as in C
+def _look_at_frame(  # noqa: C901, PLR0911 - step by step as in C
     data: bytes | bytearray | memoryview, start: int, size: int, passing: int
 ) -> int:
     end = start + size
@@ -55,4 +56,9 @@ def _look_at_frame(  # noqa: PLR0911 - step by step as in C
     told = data[at] if width == 1 else _read_u32(data, at)[0]
     if not width <= told <= end - at - width:
         return _LOOK
-    return _PASSES
+    if code != _DISPOSITION:
+        return _PASSES
+    if had < end:
+        return _SHORT
+    fields = bytes(data[at:end])
+    return _LOOK if b"\x00\xa3" in fields or b"\x00\xb3" in fields else _PASSES

@@ -15,7 +15,7 @@ from cproton_ffi import ffi, lib
 
 from rstreams._codec.decode import Malformed, skip_value
 from rstreams.message import encode_item
-from rstreams.net._proton.loops import TOLD_EVENTS, address_of
+from rstreams.net._proton.loops import IN_TRANSACTION, TOLD_EVENTS, address_of
 from rstreams.net._proton.pointers import Delivery, Pointer
 from tests.oracles.frame_walk import walk
 
@@ -28,6 +28,14 @@ _TRANSFER: Final = b"\x00\x53\x14"
 _UINT, _BOOL, _ANY = {0x40, 0x43, 0x52, 0x70}, {0x40, 0x41, 0x42, 0x56}, set[int]()
 _KINDS: Final = (_UINT, _UINT, {0x40, 0xA0, 0xB0}, _UINT, _BOOL, _BOOL, {0x40, 0x50}, _ANY, _BOOL, _BOOL)
 """The constructors of a transfer's fields."""
+
+_NAME: Final = b"amqp:transactional-state:list"
+_TRANSACTIONAL: Final = (
+    b"\x53\x34",
+    b"\x80" + struct.pack(">Q", 0x34),
+    b"\xa3" + bytes((len(_NAME),)) + _NAME,
+    b"\xb3" + struct.pack(">I", len(_NAME)) + _NAME,
+)
 
 
 def _link(address: int) -> Pointer:
@@ -214,7 +222,8 @@ class PythonLoops:
         arrivals = self._links.get((int.from_bytes(frame[6:8], "big"), numbers[0]))
         if arrivals is not None:
             if not arrivals.inside:
-                arrivals.formats.append(numbers[3])
+                in_transaction = len(kinds) > 7 and any(map(values[7].startswith, _TRANSACTIONAL))
+                arrivals.formats.append(IN_TRANSACTION if in_transaction and not kinds[7] else numbers[3])
             arrivals.inside = on[5] and not on[9]
         return True
 

@@ -10,6 +10,7 @@ enum {
     BODY_BEGIN = 256,               /* the bytes of a message in which it is looked for a body of a told size */
     MOST_TOLD = 4 * 1024 * 1024,    /* up to this size a body gets its memory at once; the kernel gives it when it is written to */
     LARGE_BODY = 128 * 1024,        /* a smaller body is no body by itself */
+    IN_TRANSACTION = 0xffffffff,    /* in the place of a message-format */
     MOST_ROOMS = 64,                /* frames for which there are rooms; the kernel takes 1,024 pieces in one call */
 };
 
@@ -81,8 +82,24 @@ static bool skip_field_of(struct fields *fields, uint32_t *left, int one, int ot
     return at != NULL && (one == 0 || *at == 0x40 || *at == one || *at == other);
 }
 
+/* Tell whether a state is that of a message in a transaction (4.5.6). */
+static bool is_transactional(const unsigned char *state)
+{
+    static const char NAME[] = "amqp:transactional-state:list";
+    enum { CODE = 0x34, SIZE = sizeof(NAME) - 1 };
+    if (state[0] != 0)
+        return false;
+    if (state[1] == 0x53)
+        return state[2] == CODE;
+    if (state[1] == 0x80)
+        return read_u32(state + 2) == 0 && read_u32(state + 6) == CODE;
+    if (state[1] == 0xa3)
+        return state[2] == SIZE && memcmp(state + 3, NAME, SIZE) == 0;
+    return state[1] == 0xb3 && read_u32(state + 2) == SIZE && memcmp(state + 6, NAME, SIZE) == 0;
+}
+
 struct transfer {
-    uint32_t handle, format;
+    uint32_t handle, format; /* `IN_TRANSACTION` for a message in a transaction, which nobody here can take */
     bool more, aborted;
     size_t begin; /* of its payload */
 };
@@ -106,11 +123,14 @@ static enum kind read_transfer(const unsigned char *frame, size_t had, size_t si
     struct fields fields = {frame + at + 2 * width, frame + transfer->begin};
     uint32_t ignored = 0;
     bool unused = false;
+    const unsigned char *state = NULL;
     bool is_read = read_uint(&fields, &left, &transfer->handle) && read_uint(&fields, &left, &ignored) &&
                    skip_field_of(&fields, &left, 0xa0, 0xb0) && read_uint(&fields, &left, &transfer->format) &&
                    read_bool(&fields, &left, &unused) && read_bool(&fields, &left, &transfer->more) &&
-                   skip_field_of(&fields, &left, 0x50, 0x50) && skip_field_of(&fields, &left, 0, 0) &&
+                   skip_field_of(&fields, &left, 0x50, 0x50) && (state = next_field(&fields, &left)) != NULL &&
                    read_bool(&fields, &left, &unused) && read_bool(&fields, &left, &transfer->aborted);
+    if (is_read && is_transactional(state))
+        transfer->format = IN_TRANSACTION;
     return is_read && transfer->handle != UINT32_MAX ? PASSES : LOOK;
 }
 

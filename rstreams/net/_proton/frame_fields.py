@@ -8,7 +8,7 @@ Spec: AMQP 1.0 sections 1.6 (encodings), 2.3 (framing), 2.7 (performatives).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from rstreams._codec.decode import Malformed, read_value, skip_value, split_items
@@ -19,12 +19,14 @@ __all__ = [
     "Malformed",
     "encoded_fields_of",
     "fields_of",
+    "has_nul",
     "number_of",
     "of_session",
     "performative_of",
     "require_uint",
     "text_in",
     "with_name",
+    "with_numbered_types",
     "with_numbers",
 ]
 
@@ -32,6 +34,30 @@ OPEN, BEGIN, ATTACH, FLOW, TRANSFER, DISPOSITION, DETACH, END, CLOSE = range(0x1
 
 NAMES: Final = ["open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close"]
 _CODES: Final = {f"amqp:{name}:list": OPEN + at for at, name in enumerate(NAMES)}
+_NUMBERS: Final[Mapping[bytes, bytes]] = {
+    f"amqp:{name}:list".encode(): bytes((0x53, number))
+    for name, number in {
+        "error": 0x1D,
+        "received": 0x23,
+        "accepted": 0x24,
+        "rejected": 0x25,
+        "released": 0x26,
+        "modified": 0x27,
+        "source": 0x28,
+        "target": 0x29,
+        "delete-on-close": 0x2B,
+        "delete-on-no-links": 0x2C,
+        "delete-on-no-messages": 0x2D,
+        "delete-on-no-links-or-messages": 0x2E,
+        "coordinator": 0x30,
+        "declared": 0x33,
+        "transactional-state": 0x34,
+    }.items()
+}
+"""The descriptors of the types in performatives, by their names."""
+
+_NAMED: Final = (b"\x00\xa3", b"\x00\xb3")  # how a value begins whose type has a name
+_MOST_DEPTH: Final = 4
 _CONSTANTS: Final[Mapping[int, object]] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0}
 _SMALL_UINT, _UINT, _BOOLEAN, _USHORT = 0x52, 0x70, 0x56, 0x60
 
@@ -77,12 +103,16 @@ def _check_list(frame: bytes, at: int) -> None:
 def _fields_at(frame: bytes) -> tuple[int, int]:
     """Return where the fields of a frame's performative begin, and how many there are."""
     start = 4 * frame[4]
-    at = start + (10 if frame[start + 1] == 0x80 else 3)
-    kind = frame[at]
+    return _items_of(frame, start + (10 if frame[start + 1] == 0x80 else 3))
+
+
+def _items_of(encoded: bytes, at: int) -> tuple[int, int]:
+    """Return where the items of the list at `at` begin, and how many there are; anything else has none."""
+    kind = encoded[at]
     if kind == 0xC0:
-        return at + 3, frame[at + 2]
+        return at + 3, encoded[at + 2]
     if kind == 0xD0:
-        return at + 9, _read_u32(frame, at + 5)[0]
+        return at + 9, _read_u32(encoded, at + 5)[0]
     return at, 0
 
 
@@ -130,11 +160,49 @@ def text_in(field: bytes) -> bytes | None:
     return field[2:] if kind == 0xA1 else field[5:] if kind == 0xB1 else None
 
 
+def has_nul(field: bytes) -> bool:
+    """Tell whether a NUL is in an encoded string, or in the address of a source or a target.
+
+    The engine would cut it off there, and take it for another one.
+    """
+    if field[0] == 0:
+        at, count = _items_of(field, skip_value(field, 1))
+        return count > 0 and has_nul(split_items(field, at, 1)[0])
+    return b"\0" in (text_in(field) or b"")
+
+
+def with_numbered_types(frame: bytes, code: int) -> bytes:
+    """Return a frame, which has the performative `code`, with the numbers of types in the place of their names.
+
+    The engine knows the types of AMQP only by their numbers (1.3).
+    """
+    if not any(names in frame for names in _NAMED):
+        return frame
+    return _frame(frame, code, [_numbered(field, _MOST_DEPTH) for field in encoded_fields_of(frame)])
+
+
+def _numbered(value: bytes, depth: int) -> bytes:
+    """Return an encoded value in which described lists have the numbers of their types, as far as they are known."""
+    if value[0] or not depth:
+        return value
+    at = skip_value(value, 1)
+    descriptor = value[1:at]
+    if descriptor[0] in (0xA3, 0xB3):
+        descriptor = _NUMBERS.get(descriptor[2 if descriptor[0] == 0xA3 else 5 :], descriptor)
+    content = value[at:]
+    if value[at] in (0xC0, 0xD0):
+        content = encode_fields([_numbered(item, depth - 1) for item in split_items(value, *_items_of(value, at))])
+    return b"\0" + descriptor + content
+
+
 def with_name(attach: bytes, name: bytes) -> bytes:
     """Return an attach with another name, which is encoded."""
-    body = (
-        bytes((2, 0)) + attach[6:8] + bytes((0, 0x53, ATTACH)) + encode_fields([name, *encoded_fields_of(attach)[1:]])
-    )
+    return _frame(attach, ATTACH, [name, *encoded_fields_of(attach)[1:]])
+
+
+def _frame(before: bytes, code: int, fields: Sequence[bytes]) -> bytes:
+    """Return a frame on the channel of the one before, with other encoded fields."""
+    body = bytes((2, 0)) + before[6:8] + bytes((0, 0x53, code)) + encode_fields(fields)
     return _pack_u32(4 + len(body)) + body
 
 
@@ -169,8 +237,7 @@ def with_numbers(flow: bytes, numbers: Mapping[int, int | None], most: int = 9) 
     fields = fields_of(flow, most)
     for at, number in numbers.items():
         fields[at] = number
-    body = bytes((2, 0)) + flow[6:8] + bytes((0, 0x53, FLOW)) + encode_fields([*map(_encode_field, fields)])
-    return _pack_u32(4 + len(body)) + body
+    return _frame(flow, FLOW, [*map(_encode_field, fields)])
 
 
 def _encode_field(value: object) -> bytes:

@@ -46,9 +46,11 @@ from rstreams.net._proton.frame_fields import (
     Malformed,
     encoded_fields_of,
     fields_of,
+    has_nul,
     performative_of,
     require_uint,
     with_name,
+    with_numbered_types,
 )
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_flows import Bytes, Channel, IncomingFlows, ToEngine
@@ -63,6 +65,7 @@ READ_BYTES: Final = 16 * 1024
 """With as many unread bytes of an unfinished message, nothing more is read until the links have had a turn."""
 
 _AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
+_HAVE_TYPES: Final = frozenset((ATTACH, DISPOSITION, DETACH, END, CLOSE))
 _SLOW: Final = frozenset((BEGIN, ATTACH, DETACH, END))
 
 _read_u16: Final[Callable[[Bytes, int], tuple[int]]] = struct.Struct(">H").unpack_from
@@ -215,6 +218,8 @@ class IncomingFrames:
             text = f"it sent {NAMES[code - OPEN]} before open"
             return self._refuse(Condition.ILLEGAL_STATE, text)
         try:
+            if code in _HAVE_TYPES:
+                plain = with_numbered_types(plain, code)
             taken = _TAKERS[code](self, plain, _read_u16(plain, 6)[0])
         except Malformed:  # the engine would read as much of it as it can, and have a link that nobody here knows
             text = f"it sent {NAMES[code - OPEN]} with fields that cannot be decoded"
@@ -223,9 +228,11 @@ class IncomingFrames:
             self._push(plain)
         return True
 
-    def _take_open(self, _frame: bytes, _channel: int) -> bool:
+    def _take_open(self, frame: bytes, _channel: int) -> bool:
         if self._opened:
             return self._refuse(Condition.ILLEGAL_STATE, "it sent open twice")
+        if any(map(has_nul, encoded_fields_of(frame)[:1])):
+            return self._refuse(Condition.INVALID_FIELD, "it sent open with a NUL in its container-id")
         self._opened = True
         return False
 
@@ -248,7 +255,9 @@ class IncomingFrames:
         _, handle, receives = fields_of(frame, 3)
         known, handle = self._channels.get(channel), require_uint(handle)
         if known is not None:
-            name = encoded_fields_of(frame)[0]
+            name, *fields = encoded_fields_of(frame)
+            if any(map(has_nul, fields[4:6])):
+                return self._refuse(Condition.INVALID_FIELD, "it sent attach with a NUL in an address")
             if handle in known.handles:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
                 return self._refuse(Condition.SESSION_HANDLE_IN_USE, text)

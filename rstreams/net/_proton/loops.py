@@ -21,6 +21,9 @@ _DELIVERY: Final = ffi.typeof("pn_delivery_t *")
 _cast: Final = ffi.cast
 
 
+IN_TRANSACTION: Final = 0xFFFFFFFF
+"""Stands for the message-format of a message in a transaction."""
+
 TOLD_EVENTS: Final = (
     lib.PN_CONNECTION_REMOTE_OPEN,
     lib.PN_CONNECTION_REMOTE_CLOSE,

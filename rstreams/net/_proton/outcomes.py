@@ -38,7 +38,11 @@ def read_outcome(delivery: Pointer, state: int) -> Outcome:
             undeliverable_here=bool(lib.pn_disposition_is_undeliverable(disposition)),
             annotations=read_map(lib.pn_disposition_annotations(disposition)),
         )
-    return RELEASED  # or settled without an outcome, which means the same to the sender
+    if state == lib.PN_RELEASED:
+        return RELEASED
+    # The receiver may have done anything with it. If the message is sent again, that counts as another attempt.
+    what = f"with the state 0x{state:02x}, which is no outcome" if state else "without an outcome"
+    return Outcome("modified", description=f"it settled the item {what}", delivery_failed=True)
 
 
 _BESIDE_ANNOTATIONS_BYTES: Final = 128

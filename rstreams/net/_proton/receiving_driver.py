@@ -14,7 +14,7 @@ from cproton_ffi import lib
 from rstreams.errors import Condition, RemoteProtocolError
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.link_driver import LinkDriver
-from rstreams.net._proton.loops import as_delivery
+from rstreams.net._proton.loops import IN_TRANSACTION, as_delivery
 from rstreams.net._proton.outcomes import OUTCOME_CODES, write_outcome
 from rstreams.net._proton.pointers import Pointer
 from rstreams.protocol.delivery import ACCEPTED, Outcome
@@ -268,9 +268,9 @@ class ReceivingDriver(_SendsNothing, LinkDriver):
         return not lib.pn_delivery_partial(current)
 
     def _refuse_format(self, current: Pointer, message_format: int) -> bool:
-        """Refuse the current delivery, which is in another format than 0; tell whether there is more to read.
+        """Refuse the current delivery: it is in another format than 0, or in a transaction. Tell whether there is more.
 
-        Nobody here can read it, and the engine would send it on as one of format 0. It is thrown away while it comes,
+        Nobody here can take it, and the engine would send it on as one of format 0. It is thrown away while it comes,
         and refused when it has come whole: otherwise the engine would count its further bytes as unread, and a window
         would stay closed. If the sender has settled it, and gets no outcome, its link ends.
         """
@@ -279,6 +279,8 @@ class ReceivingDriver(_SendsNothing, LinkDriver):
             return False
         condition = Condition.NOT_IMPLEMENTED.value
         text = f"the message-format 0x{message_format:08x} is not known here; only 0 is known"
+        if message_format == IN_TRANSACTION:
+            text = "the message is part of a transaction, and there are no transactions here"
         lives, settled = self.lives and not self._refused, _is_settled(current)
         if lives and not settled:
             self._reject(current, condition, text)

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from rstreams import Node, Stream
-from rstreams._codec.encode import NULL, encode_string, encode_uint
+from rstreams._codec.encode import NULL, encode_string, encode_symbol, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton.frame_fields import encoded_fields_of
 from rstreams.net.transport.pump import RUN
@@ -216,6 +216,18 @@ async def test_the_answer_has_the_name_as_it_came(name: str) -> None:
             head = await client.take(8)
             body = await client.take(int.from_bytes(head[:4]) - 8)
             assert encoded_fields_of(head + body)[:2] == [NAMES[name], encode_uint(1)]
+
+
+async def test_subscriptions_whose_names_differ_behind_a_nul_are_two() -> None:
+    async with Node() as node:
+        add_addresses(node)
+        listener = await node.listen("127.0.0.1:0")
+        never = (encode_uint(2), encode_symbol("never"), encode_uint(0))
+        async with foreign(listener) as client:
+            for handle, name in enumerate(("l", "l\0", "l\0a", "l\0b")):
+                await client.attach(name, "receiver", address="multicast", handle=handle, kept=never)
+        named = node.statistics().multicasts["multicast"].named
+        assert [each.name for each in named] == ["l", "l\0", "l\0a", "l\0b"]
 
 
 # a client's own links

@@ -11,7 +11,7 @@ import trio
 
 import rstreams
 from rstreams import Node, Stream
-from rstreams._codec.encode import NULL, encode_uint
+from rstreams._codec.encode import NULL, encode_string, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import BUFFER_BYTES
 from rstreams.protocol.refusal import refuse
@@ -79,6 +79,16 @@ BAD_FRAMES: Final[dict[str, tuple[bytes, str, str]]] = {
         attach_frame("m", "receiver", source="numbers"),
         "amqp:session:handle-in-use",
         "handle 0 on channel 0",
+    ),
+    "a source with a NUL in its address": (
+        attach_frame("m", "receiver", source="numbers\0", handle=1),
+        "amqp:invalid-field",
+        "NUL in an address",
+    ),
+    "a target with a NUL in its address": (
+        attach_frame("m", "sender", target="numbers\0", handle=1),
+        "amqp:invalid-field",
+        "NUL in an address",
     ),
     "a begin on a channel that is too high": (begin_frame(None, channel=300), FRAMING_ERROR, "300"),
     "an attach on no channel": (attach_frame("m", "receiver", channel=7), "amqp:not-allowed", "no such channel"),
@@ -156,6 +166,17 @@ async def test_what_comes_before_open_is_refused(first: bytes) -> None:
             await peer.send(AMQP_HEADER, first, open_frame())
             assert await peer.take(8) == AMQP_HEADER
             assert (await hear_close(peer))[0] == ILLEGAL_STATE
+
+
+async def test_an_open_with_a_nul_in_its_container_id_is_refused() -> None:
+    """Otherwise two containers would have one name, and take each other's subscriptions."""
+    async with Node() as node:
+        listener = await node.listen("127.0.0.1:0")
+        async with await trio.open_tcp_stream("127.0.0.1", listener.port) as stream:
+            peer = Peer(stream)
+            await peer.send(AMQP_HEADER, frame(described(0x10, encode_string("one\0other"))))
+            assert await peer.take(8) == AMQP_HEADER
+            assert (await hear_close(peer))[0] == "amqp:invalid-field"
 
 
 async def test_a_begin_that_is_answered_twice_is_refused() -> None:
