@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Literal
@@ -17,6 +18,9 @@ from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import Seen
 from rstreams.node.statistics import SubscriberStatistics
 from rstreams.node.subscription import OwnDemand
+from rstreams.runtime.seldom import log_seldom
+
+logger = logging.getLogger("rstreams.node")
 
 
 class Copying:
@@ -259,6 +263,7 @@ class Copies(OwnDemand):
         address.bytes.is_used |= bool(self.pending)
         # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
         # no item is lost: an item that came while another one was handed over is handed over next.
+        before = self.dropped
         while not self.wants and (
             len(self.pending) > address.capacity
             or (self.size > address.bytes.allowed and len(self.pending) > 1 and address.overflow == "drop_oldest")
@@ -266,6 +271,9 @@ class Copies(OwnDemand):
             self.size -= len(self.pending.popleft())
             self.dropped += 1
             address.dropped += 1
+        if self.dropped > before:
+            text = "multicast %r: a slow subscriber loses its oldest item (%d so far)"
+            log_seldom(logger, logging.WARNING, text, address.name, address.dropped, peer=address.name)
 
     def _ask(self, n: int) -> None:
         super()._ask(n)

@@ -14,6 +14,7 @@ from rstreams.node.lifetime import QueueClock, dead_letter
 from rstreams.node.producer_outlet import ProducerOutlet
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Stored
+from rstreams.runtime.seldom import log_seldom
 
 RETRY_S: Final = 1.0
 """The time after which dead letters that were not taken are sent again, in seconds."""
@@ -71,7 +72,10 @@ class Unaccepted:
 
     def bury(self, message: Stored, reason: str) -> None:
         """Let go of a message for good, for a reason: to the dead letters, if there are any."""
-        outlet = self._outlet
+        outlet, number = self._outlet, self.rejected + self.exhausted + self.expired
+        where = "is dropped, because there are no dead letters" if outlet is None else "goes to the dead letters"
+        text = "queue %r: a message %s (%d so far): %.300r"
+        log_seldom(logger, logging.WARNING, text, self._name, where, number, reason, peer=self._name)
         if outlet is None:
             self._storage.let_go((message,))
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from itertools import compress, groupby
 
@@ -10,6 +11,9 @@ from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.limits import WhenFull
 from rstreams.node.producer import Producer
 from rstreams.node.storage import Storage
+from rstreams.runtime.seldom import log_seldom
+
+logger = logging.getLogger("rstreams.node")
 
 
 class QueueIntake:
@@ -37,6 +41,8 @@ class QueueIntake:
         self.name = name
         self.explain = explain
         self.refused = 0
+        self._dropped = 0  # how many were dropped, because the queue was full when they came
+        self._told_at = 0  # how many messages were stored when the log was told that the queue is full
         self._storage = storage
         self._room = storage.room
         self._ask_for_room = ask_for_room
@@ -66,7 +72,7 @@ class QueueIntake:
         """Grant a new producer its part of the room."""
         self._room.join(producer)
         if self._room.is_short:
-            self._ask_for_room()
+            self._on_short()
 
     def leave(self, producer: Producer) -> None:
         """Take back what was granted to a producer that has gone."""
@@ -93,11 +99,23 @@ class QueueIntake:
         else:
             kept = list(compress(run, limits.fitting(run, room.stored, room.size)))
             dropped = len(run) - len(kept)
+            self._dropped += dropped
+            text = "queue %r is full: a message that came is dropped (%d so far)"
+            log_seldom(logger, logging.WARNING, text, self.name, self._dropped, peer=self.name)
             room.take_back(producer, dropped)
             self._storage.append(producer, kept, stamps, repeated, dropped)
         room.top_up(producer)
         if room.is_short:
-            self._ask_for_room()
+            self._on_short()
+        elif self._told_at and 2 * room.stored < self._told_at:
+            self._told_at = 0
+
+    def _on_short(self) -> None:
+        """Have consumers let go of messages; log that the queue is full, if it was half empty since the last time."""
+        self._ask_for_room()
+        if not self._told_at and self._room.is_short and self._storage.is_full(waits=False):
+            self._told_at = self._room.stored
+            log_seldom(logger, logging.WARNING, "producers wait: %s", self.explain(), peer=self.name)
 
     def _store_or_refuse(
         self,
@@ -134,4 +152,6 @@ class QueueIntake:
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
         self.refused += messages
+        text = "queue %r refuses a message (%d so far): %s"
+        log_seldom(logger, logging.WARNING, text, self.name, self.refused, error.description, peer=self.name)
         self._storage.refuse_in_turn(producer, messages, error)

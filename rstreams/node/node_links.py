@@ -57,6 +57,9 @@ _OPTIONS_OF_LOGS: Final = {
 }
 """The filters of logs: the option of `Connection.stream` that each stands for, and the addresses that have it."""
 
+_LOGGED_REFUSALS: Final = {Condition.UNAUTHORIZED_ACCESS, Condition.RESOURCE_LIMIT_EXCEEDED}
+"""Why links are refused that leave a line in the log: their users may not have them, or there are too many."""
+
 logger = logging.getLogger("rstreams.node")
 
 
@@ -215,17 +218,21 @@ class NodeLinks:
 
     def attach(self, client: Client, driver: LinkDriver, frame: Attach) -> None:
         """Answer a peer's attach: with an end over the address, or with a refusal."""
+        origin = client.peer.rpartition(":")[0]
         try:
             if frame.role is Role.RECEIVER:
                 answer = self._answer_receiver(client, driver, frame)
             else:
                 answer = self._answer_sender(client, driver, frame)
         except ProtocolError as error:
+            if error.condition in _LOGGED_REFUSALS:
+                text = "refused link %.80r of user %r at %s: %s"
+                log_seldom(logger, logging.WARNING, text, frame.name, client.user, client.peer, error, peer=origin)
             driver.bind(refuse(driver, frame, error.condition, error.description))
         except Exception as error:
             text = "an address raised while link %r was attached (source %r, target %r); the link is refused"
             about = frame.name, frame.source, frame.target
-            log_seldom(logger, logging.ERROR, text, *about, peer=client.peer.rpartition(":")[0], exc_info=error)
+            log_seldom(logger, logging.ERROR, text, *about, peer=origin, exc_info=error)
             driver.bind(refuse(driver, frame, Condition.INTERNAL_ERROR.value, "the address failed"))
         else:
             answer()
@@ -391,7 +398,8 @@ class NodeLinks:
             text = "item %d of a subscription to %r, counted from 0, cannot be sent: %s"
             log_seldom(logger, logging.ERROR, text, end.sent, source, error, peer=source)
         elif error is not None:
-            logger.debug("a consumer's link ended: %s", error)
+            text = "the link %.80r of container %.80r, which receives from %r, has ended: %s"
+            log_seldom(logger, logging.WARNING, text, name.link, name.container, source, error, peer=source)
         if supply.on_ended is not None:
             supply.on_ended(error)
         if supply.named is not None:

@@ -21,6 +21,7 @@ priority, a filter, or a group of consumers is a matter of the backlog and of th
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -39,7 +40,10 @@ from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 from rstreams.node.seen_messages import Seen
 from rstreams.node.stored_message import Stored, is_gone
+from rstreams.runtime.seldom import log_seldom
 from rstreams.store import Done
+
+logger = logging.getLogger("rstreams.node")
 
 
 class Keeps(Protocol):
@@ -189,7 +193,7 @@ class Storage(ABC):
 
         Those on disk are read first. Those on their way to the disk count when they are there.
         """
-        room, backlog = self.room, self.backlog
+        room, backlog, before = self.room, self.backlog, self.dropped
         with self.together():
             while (backlog.returned or backlog.fresh) and not self.limits.hold(
                 room.stored - room.unsafe, room.size - room.unsafe_size
@@ -200,6 +204,9 @@ class Storage(ABC):
                 else:
                     self.let_go((message,))
                     self.dropped += 1
+        if self.dropped > before:
+            text, name = "queue %r is full: the oldest message is dropped (%d so far)", self._queue.name
+            log_seldom(logger, logging.WARNING, text, name, self.dropped, peer=name)
 
     # sight
 

@@ -2,13 +2,14 @@
 
 A line has a kind, which is its text without its arguments, and is about a peer or about nobody. Within a second only
 the first line of a kind and a peer is logged. At the end of the second one line tells how many more there were, and
-the last of them; and so on for each second.
+the last of them; and so on for each second. Each trio run counts for itself, and so does each loop of asyncio.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import trio
 
@@ -18,7 +19,7 @@ PERIOD_S: Final = 1.0
 MOST_KINDS: Final = 1000
 """How many pairs of kind and peer are told apart; beyond, one kind counts for all peers together."""
 
-_lines: Final = trio.lowlevel.RunVar["_Lines | None"]("seldom lines", None)
+_lines: Final = trio.lowlevel.RunVar["SeldomLines | None"]("seldom lines", None)
 
 
 def log_seldom(
@@ -39,29 +40,36 @@ def log_seldom(
         peer: Whom or what it is about, without what a peer can choose, such as a port.
         exc_info: An exception whose traceback is logged.
 
-    Context: Any thread; outside of a trio run each line is logged.
+    Context: Any thread; outside of the loops each line is logged.
     """
     if not logger.isEnabledFor(level):
         return
-    try:
-        lines = _lines.get()
-    except RuntimeError:  # no trio run
-        logger.log(level, text, *args, exc_info=exc_info, stacklevel=2)
-        return
-    if lines is None:
-        lines = _Lines()
-        _lines.set(lines)
-    before = lines.before(logger, text, peer)
+    lines = next((found for loop in LOOPS if (found := loop()) is not None), None)
+    before = None if lines is None else lines.before(logger, text, peer)
     if before is None:
         logger.log(level, text, *args, exc_info=exc_info, stacklevel=2)
     else:
         before.count(level, args, exc_info)
 
 
-class _Lines:
-    """The lines of the last second in one trio run."""
+class SeldomLines:
+    """The lines of the last second in one loop.
 
-    def __init__(self) -> None:
+    Args:
+        now: Returns the time.
+        sleep: Waits for so many seconds.
+        start: Starts the task that tells the counts.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        sleep: Callable[[float], Awaitable[object]],
+        start: Callable[[Callable[[], Awaitable[Any]]], object],
+    ) -> None:
+        self._now = now
+        self._sleep = sleep
+        self._start = start
         self._kinds: dict[tuple[str, str, str], _Kind] = {}  # by the end of their second
 
     def before(self, logger: logging.Logger, text: str, peer: str) -> _Kind | None:
@@ -72,8 +80,8 @@ class _Lines:
         kind = self._kinds.get(key)
         if kind is None:
             if not self._kinds:
-                trio.lowlevel.spawn_system_task(self._tell)
-            self._kinds[key] = _Kind(logger, text, key[2], trio.current_time() + PERIOD_S)
+                self._start(self._tell)
+            self._kinds[key] = _Kind(logger, text, key[2], self._now() + PERIOD_S)
         return kind
 
     async def _tell(self) -> None:
@@ -81,16 +89,31 @@ class _Lines:
         try:
             while self._kinds:
                 key = next(iter(self._kinds))
-                await trio.sleep_until(self._kinds[key].until)
+                await self._sleep(max(0.0, self._kinds[key].until - self._now()))
                 kind = self._kinds.pop(key)
                 if kind.more:
                     kind.tell()
-                    kind.until = trio.current_time() + PERIOD_S
+                    kind.until = self._now() + PERIOD_S
                     self._kinds[key] = kind
-        finally:  # also at the end of the run
+        finally:  # also at the end of the loop
             for kind in self._kinds.values():
                 kind.tell()
             self._kinds.clear()
+
+
+def _lines_of_trio() -> SeldomLines | None:
+    try:
+        lines = _lines.get()
+    except RuntimeError:  # no trio run
+        return None
+    if lines is None:
+        lines = SeldomLines(trio.current_time, trio.sleep, trio.lowlevel.spawn_system_task)
+        _lines.set(lines)
+    return lines
+
+
+LOOPS: Final[list[Callable[[], SeldomLines | None]]] = [_lines_of_trio]
+"""Each returns the lines of the loop that runs here, or None; `rstreams.aio` adds that of asyncio."""
 
 
 class _Kind:

@@ -14,6 +14,7 @@ from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
 from rstreams.message import Message, as_is, encode_item
 from rstreams.net.dialects import Dialect
+from rstreams.runtime.seldom import log_seldom
 
 T = TypeVar("T")
 
@@ -124,7 +125,8 @@ def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object]
         def tell(error: BaseException) -> None:
             if error is encoding.error:
                 text = "item %d of a subscription to %r, counted from 0: %s"
-                logger.error(text, encoding.count, address, encoding.told(error), exc_info=error)
+                about = encoding.count, address, encoding.told(error)
+                log_seldom(logger, logging.ERROR, text, *about, peer=address, exc_info=error)
 
         return operators.do_on_error(operators.map(items, encoding.__call__), tell)
 

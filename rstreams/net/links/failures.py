@@ -26,6 +26,7 @@ from rstreams.protocol.delivery import (
     outcome_of,
     reject,
 )
+from rstreams.runtime.seldom import log_seldom
 
 FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
 
@@ -112,17 +113,18 @@ def strategy_for(
 
 
 class _FailureLog:
-    """Logs the items that a stream could not decode and goes on after: the first as a warning, the others at DEBUG."""
+    """Logs the items that a stream could not decode and goes on after."""
 
     def __init__(self, address: str, on_failure: FailureName | DeadLetters) -> None:
         self._address = address
         self._on_failure = on_failure
-        self._level = logging.WARNING
+        self._failures = 0
 
     def tell(self, error: BaseException) -> None:
-        text = "an item from %r cannot be decoded; on_failure=%r"
-        logger.log(self._level, text, self._address, self._on_failure, exc_info=error)
-        self._level = logging.DEBUG
+        self._failures += 1
+        text = "an item from %r cannot be decoded (%d so far); on_failure=%r"
+        about = self._address, self._failures, self._on_failure
+        log_seldom(logger, logging.WARNING, text, *about, peer=self._address, exc_info=error)
 
 
 def dead_letter(
@@ -187,7 +189,8 @@ class DeadLetterQueue(Outlet):
         reason = error or RStreamsError("the peer ended the link for dead letters")
         if waiting:
             count = f"{len(waiting)} dead letters" if len(waiting) > 1 else "a dead letter"
-            logger.warning("%s could not be sent, and the failed messages are given back: %s", count, reason)
+            text = "%s to %r could not be sent, and the failed messages are given back: %s"
+            log_seldom(logger, logging.WARNING, text, count, self._address, reason, peer=self._address)
         refusal = self._refusal(reason)
         for _, hold in waiting:
             hold.fail(reason)

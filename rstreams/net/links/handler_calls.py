@@ -37,6 +37,7 @@ from rstreams.errors import DeliveryFailed
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.ground import TRIO, Ground
+from rstreams.runtime.seldom import log_seldom
 from rstreams.sinks.sink import Sink
 
 logger = logging.getLogger("rstreams.net")
@@ -70,7 +71,7 @@ class Handling:
         self._handler = handler
         self._address = address
         self._on_failure = on_failure
-        self._told = logging.WARNING  # the level of the first failure; those that follow are logged at DEBUG
+        self._failures = 0
         self._over = ground.event()  # nothing is left to be handled
         self._idle: list[Event] = []  # for each worker that waits for an item
         self._called = False  # a worker is on its way to an item
@@ -196,9 +197,10 @@ class Handling:
         return True
 
     def _log(self, error: Exception) -> None:
-        text = "the handler of %r failed; on_failure=%r"
-        logger.log(self._told, text, self._address, self._on_failure, exc_info=error)
-        self._told = logging.DEBUG
+        self._failures += 1
+        text = "the handler of %r failed (%d times so far); on_failure=%r"
+        about = self._address, self._failures, self._on_failure
+        log_seldom(logger, logging.WARNING, text, *about, peer=self._address, exc_info=error)
 
 
 class _Inbox(Sink[Any]):
