@@ -62,11 +62,16 @@ class ItemList(Generic[T]):
         """Add an item that all readers have got."""
         self.add(item, index, NO_HOLD)
         self._unsettled = self._tail
-        self.trim(index + 1)
+        self.trim(index + 1, spares_unread=False)
 
-    def trim(self, end: int) -> None:
-        """Forget history beyond its limit; `end` is the number of the item that comes next."""
+    def trim(self, end: int, *, spares_unread: bool) -> None:
+        """Forget history beyond its limit; `end` is the number of the item that comes next.
+
+        With `spares_unread` items that no reader has passed stay.
+        """
         while self._first is not self._tail and end - self._first.index > self._history:
+            if spares_unread and self._first is self._unsettled:
+                break
             self._first = self._first.next
 
     def settle_before(self, passed: int) -> None:

@@ -209,9 +209,8 @@ class Log(Sharing[T, Reader[T]]):
         self.update()
 
     def _forget(self) -> None:
-        """Release history beyond its limit; items that came while there were no members are not history yet."""
-        if self.members or not self._waits:
-            self._items.trim(self.head)
+        """Release history beyond its limit; without members, items that nobody has got wait for the next one."""
+        self._items.trim(self.head, spares_unread=self._waits and not self.members)
 
     # members
 

@@ -39,8 +39,9 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
         as every terminal does.
     Holds: An item is done when all subscribers that were there have handled it, and failed if one of them failed.
     Errors: `ConfigError` at the call if an option is less than 1. An error of the source comes after the kept items,
-        for each subscriber. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item
-        as failed. While there are other subscribers, the exception is logged.
+        for each subscriber, or at once for one that has requested nothing. If the `on_next` of a subscriber raises,
+        that subscriber counts as cancelled and its item as failed. While there are other subscribers, the exception is
+        logged.
     Cancels: The source, when the last subscriber has cancelled.
     Context: The tasks and timers of the source belong to the run, and to no subscriber's scope: whoever leaves, and
         however, the run goes on for the others. It ends with the last subscriber, whose scope waits for its tasks.

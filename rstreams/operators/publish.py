@@ -20,9 +20,11 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         -----1--2--3--4--|
         -----------3--4--|
 
-    A subscriber that comes during the run gets the items from then on. There is one run: a subscriber that comes after
-    it gets only its end, no items. Therefore `repeat` behind it adds nothing. The result also has `.ref_count()` and
-    `.auto_connect()`, which begin the run when subscribers come; `.ref_count()` can begin another run.
+    A subscriber that comes during the run gets the items from then on. If no other subscriber is there, it first gets
+    the items that no subscriber has got: they were requested before the last one left. There is one run: a subscriber
+    that comes after it gets only its end, no items. Therefore `repeat` behind it adds nothing. The result also has
+    `.ref_count()` and `.auto_connect()`, which begin the run when subscribers come; `.ref_count()` can begin another
+    run.
 
     Args:
         source: The publisher to share.
@@ -33,8 +35,8 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
         sets the pace. At most `window` items are kept. While there are no subscribers, nothing is requested.
     Holds: An item is done when all subscribers that were there have handled it, and failed if one of them failed.
     Errors: `ConfigError` at the call if `window` is less than 1. An error of the source comes after the kept items, for
-        each subscriber. If the `on_next` of a subscriber raises, that subscriber counts as cancelled and its item as
-        failed. The others go on, and the exception is logged.
+        each subscriber, or at once for one that has requested nothing. If the `on_next` of a subscriber raises, that
+        subscriber counts as cancelled and its item as failed. The others go on, and the exception is logged.
     Cancels: The source, when the result of `connect()` is cancelled; the next `connect()` begins a new run. When
         subscribers cancel, even all of them, the run goes on.
     Context: `connect()` is called in a scope, unless a subscriber has one. The tasks and timers of the source belong to

@@ -21,7 +21,9 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
         -----------2--3--4--|
 
     The run begins when `connect()` is called. The result also has `.ref_count()` and `.auto_connect()`, which begin it
-    when subscribers come. A subscriber that comes after the end gets the last `count` items, then that end.
+    when subscribers come. A subscriber that comes after the end gets the last `count` items, then that end. If no other
+    subscriber is there, one that comes gets all items that no subscriber has got, also if they are more than `count`:
+    they were requested before the last one left.
 
     Args:
         source: The publisher to share.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -93,6 +94,48 @@ async def from_callable(on: Loop, handlers: Handlers) -> None:
     await on.Stream.from_callable(partial(handlers.handle, 7)).repeat(6).to_list()
 
 
+async def parallel(on: Loop, handlers: Handlers) -> None:
+    await on.Stream.range(6).parallel(2, lambda items: items.map_async(handlers.handle)).to_list()
+
+
+async def concat_map(on: Loop, handlers: Handlers) -> None:
+    await on.Stream.range(6).concat_map(lambda item: on.Stream.from_callable(partial(handlers.handle, item))).to_list()
+
+
+async def switch_map(on: Loop, handlers: Handlers) -> None:
+    one = on.Stream.range(6).concat_map(lambda item: on.Stream.of(item).delay(1))
+    await one.switch_map(lambda item: on.Stream.from_callable(partial(handlers.handle, item))).to_list()
+
+
+async def retry(on: Loop, handlers: Handlers) -> None:
+    async def fail() -> None:
+        await handlers.handle(1)
+        raise LookupError
+
+    with suppress(LookupError):
+        await on.Stream.from_callable(fail).retry(5).to_list()
+
+
+async def from_async_iterable(on: Loop, handlers: Handlers) -> None:
+    class Numbers:
+        async def __aiter__(self) -> Any:  # noqa: ANN401
+            await handlers.handle(1)
+            yield 1
+
+    assert await on.Stream.from_async_iterable(Numbers()).repeat(6).to_list() == [1] * 6
+
+
+async def using(on: Loop, handlers: Handlers) -> None:
+    class Resource:
+        async def __aenter__(self) -> None:
+            await handlers.handle(1)
+
+        async def __aexit__(self, *_: object) -> None:
+            assert new.get("unset") == 1, "it is left in the context in which it was entered"
+
+    assert await on.Stream.using(Resource, lambda _: on.Stream.of(1)).repeat(6).to_list() == [1] * 6
+
+
 async def flat_map(on: Loop, handlers: Handlers) -> None:
     def inner(item: int) -> Any:  # noqa: ANN401
         return on.Stream.from_callable(partial(handlers.handle, item))
@@ -152,6 +195,17 @@ async def respond_at_a_queue(on: Loop, handlers: Handlers) -> None:
         await responding.ended()
 
 
+async def respond_with_streams(on: Loop, handlers: Handlers) -> None:
+    async def answers(item: int) -> Any:  # noqa: ANN401
+        yield await handlers.handle(item)
+
+    async with on.connected() as (node, connection):
+        node.respond("numbers", answers)
+        async with connection.requester("numbers") as requester:
+            for number in range(6):
+                assert await requester.stream(number).to_list() == [number]
+
+
 CASES: dict[str, Callable[[Loop, Handlers], Awaitable[None]]] = {
     "map_async": map_async,
     "map_async, several": partial(map_async, concurrency=4),
@@ -166,7 +220,14 @@ CASES: dict[str, Callable[[Loop, Handlers], Awaitable[None]]] = {
             for_each,
             unfold,
             from_callable,
+            parallel,
+            concat_map,
+            switch_map,
+            retry,
+            from_async_iterable,
+            using,
             flat_map,
+            respond_with_streams,
             consume_with_async,
             consume_with_several,
             consume_with_plain,
