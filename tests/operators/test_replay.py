@@ -138,7 +138,7 @@ def test_the_last_items_wait_even_if_all_have_left() -> None:
 
     replayed.subscribe(late)
 
-    assert late.items == [1, 2, 3]  # two of history, and one that nobody has got
+    assert late.items == [2, 3]  # the last two, of which nobody has got 3
 
 
 def test_much_history_is_worked_off_in_turns() -> None:
