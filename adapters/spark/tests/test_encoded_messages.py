@@ -78,6 +78,31 @@ def outcome_in_python(rows: pa.RecordBatch, prefix: str | None, *, durable: bool
     return encoded
 
 
+_MAP = pa.map_(pa.string(), pa.string())
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_key_is_an_annotation(first: int) -> None:
+    columns = {"body": pa.array(["a", "b", "c", "d"]), "key": pa.array(["k", None, "l", "m"])}
+    keys: list[dict[str, str]] = [
+        {"x-opt-partition-key": "k"},
+        {},
+        {"x-opt-partition-key": "l"},
+        {"x-opt-partition-key": "m"},
+    ]
+    assert _annotations(columns, first) == keys[first:]
+    columns["annotations"] = pa.array([[("a", "b")], [("a", "b")], None, [("x-opt-partition-key", "other")]], _MAP)
+    both = [{"a": "b", **keys[0]}, {"a": "b"}, keys[2], keys[3]]
+    assert _annotations(columns, first) == both[first:]
+    columns["key"] = pa.nulls(4, pa.string())
+    assert _annotations(columns, first)[-1] == {"x-opt-partition-key": "other"}
+
+
+def _annotations(columns: dict[str, pa.Array], first: int) -> list[dict[str, object]]:
+    rows = pa.RecordBatch.from_pydict(columns).slice(first)
+    return [dict(decode_message(each).annotations) for each in encoded_messages(rows, None, 0, durable=False)]
+
+
 @pytest.mark.slow
 @given(record_batches(), st.none() | st.text(max_size=3) | st.just("q" * 255), st.booleans())
 def test_both_ways_make_the_same_messages(rows: pa.RecordBatch, prefix: str | None, durable: bool) -> None:  # noqa: FBT001

@@ -69,7 +69,7 @@ def test_every_property_and_annotation_has_a_column() -> None:
         priority=9,
         ttl_s=1.5,
         first_acquirer=True,
-        annotations={"x-opt-sequence-number": 42, "x-opt-enqueued-time": AT, "x": None},
+        annotations={"x-opt-sequence-number": 42, "x-opt-enqueued-time": AT, "x": None, "x-opt-partition-key": "k"},
     )
     first, plain = rows_of(schema, BodyFormat(), message, Message(body=b"y", annotations={"x-stream-offset": 3}))
     assert first == {
@@ -99,7 +99,9 @@ def test_every_property_and_annotation_has_a_column() -> None:
             ("x-opt-sequence-number", "42"),
             ("x-opt-enqueued-time", "2010-07-04T12:00:00.250+00:00"),
             ("x", None),
+            ("x-opt-partition-key", "k"),
         ],
+        "key": "k",
         "sequence_number": 42,
         "enqueued_time": AT,
     }

@@ -85,7 +85,12 @@ MORE_COLUMNS: Final = (
 
 ANNOTATIONS: Final = "annotations"
 
+KEY: Final = "key"
+KEY_ANNOTATION: Final = "x-opt-partition-key"
+"""By this annotation a log of a node, and Azure, choose the partition of a message."""
+
 FROM_ANNOTATIONS: Final = {
+    KEY: (StringType(), (KEY_ANNOTATION,)),
     "sequence_number": (LongType(), ("x-opt-sequence-number", "x-stream-offset")),
     "enqueued_time": (TimestampType(), ("x-opt-enqueued-time",)),
 }

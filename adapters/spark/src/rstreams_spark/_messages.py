@@ -12,11 +12,15 @@ from itertools import repeat
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rstreams.columns import ColumnForm, FilledColumn, Part, encode_rows
 from rstreams.errors import ConfigError
 from rstreams.message import Message, encode_item
 from rstreams_spark._bodies import value_of
+from rstreams_spark._columns import ANNOTATIONS, KEY, KEY_ANNOTATION
+
+_ANNOTATIONS_TYPE: Final = pa.map_(pa.string(), pa.string())
 
 
 class BadRow(ConfigError):
@@ -43,6 +47,7 @@ def encoded_messages(record_batch: pa.RecordBatch, id_prefix: str | None, first:
 
     Errors: `BadRow` for a row that no message can carry.
     """
+    record_batch = _with_keys(record_batch)
     rows = record_batch.num_rows
     prefix = None if id_prefix is None else f"{id_prefix}-"
     encoded = encode_rows(_filled(record_batch), rows, durable=durable, id_prefix=prefix, first_id=first)
@@ -57,6 +62,30 @@ def encoded_messages(record_batch: pa.RecordBatch, id_prefix: str | None, first:
         for row, message in zip(rare, messages, strict=True):
             encoded[row] = _encoded(row, message)
     return encoded  # type: ignore[return-value] # none is left
+
+
+def _with_keys(record_batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with the values of column `key` among their annotations."""
+    at = record_batch.schema.get_field_index(KEY)
+    if at < 0 or record_batch.column(at).null_count == record_batch.num_rows:
+        return record_batch
+    keys = record_batch.column(at).cast(pa.string())
+    if ANNOTATIONS in record_batch.schema.names:
+        others = _listed(ANNOTATIONS, record_batch.column(ANNOTATIONS))
+        made = [
+            pairs
+            if key is None
+            else [*(pair for pair in pairs or () if pair[0] != KEY_ANNOTATION), (KEY_ANNOTATION, key)]
+            for pairs, key in zip(others, _listed(KEY, keys), strict=True)
+        ]
+        annotations = pa.array(made, _ANNOTATIONS_TYPE)
+        record_batch = record_batch.drop_columns([ANNOTATIONS])
+    else:
+        ends = pc.call_function("cumulative_sum", [keys.is_valid().cast(pa.int32())])
+        starts = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+        names = pa.repeat(pa.scalar(KEY_ANNOTATION), len(keys) - keys.null_count)
+        annotations = pa.MapArray.from_arrays(starts, names, keys.drop_null())
+    return record_batch.append_column(ANNOTATIONS, annotations)
 
 
 def messages_of(record_batch: pa.RecordBatch, ids: Iterator[str] | None, *, durable: bool) -> list[Message]:
