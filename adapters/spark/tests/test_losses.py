@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+
 import pytest
 import trio
 import trio.testing
@@ -23,7 +27,7 @@ class Query:
         self.given_up_after_s = 0.0
         self.losses = Losses(
             LIMIT_S,
-            "rstreams source",
+            lambda: "rstreams source",
             on_away=lambda: self.told.append("away"),
             on_back=lambda: self.told.append("back"),
             on_detached=lambda: self.told.append("detached"),
@@ -94,3 +98,32 @@ async def test_a_detached_link_is_told_of(capfd: pytest.CaptureFixture[str]) -> 
 async def test_without_a_limit_nothing_is_opened_again(autojump_clock: trio.testing.MockClock) -> None:
     losses = Losses(0.0, "rstreams source", on_given_up=lambda _: None)
     assert losses.policy is None
+
+
+DIALS = """
+import trio, rstreams
+from rstreams_spark._losses import Losses
+
+async def main():
+    losses = Losses(0.6, lambda: "rstreams source, address 'in' at h:1", on_given_up=lambda error: None)
+    with losses.scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(losses.watch)
+            async with rstreams.connect("amqp://127.0.0.1:{port}", reconnect=losses.policy):
+                pass
+
+trio.run(main)
+"""
+
+
+@pytest.mark.slow
+def test_a_peer_that_is_away_is_one_line_in_the_log() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        ended = subprocess.run(
+            [sys.executable, "-c", DIALS.format(port=port)], capture_output=True, text=True, check=True, timeout=60
+        )
+    assert [line[:60] for line in ended.stderr.splitlines()] == [
+        "rstreams source, address 'in' at h:1: there is no connection"[:60]
+    ]

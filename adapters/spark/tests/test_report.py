@@ -44,10 +44,10 @@ async def minutes(played: Played, *counts: SourceCounts) -> None:
 
 async def test_a_line_each_minute_tells_what_moved(autojump_clock: trio.testing.MockClock, lines: list[str]) -> None:
     played = Played()
-    await minutes(played, SourceCounts(taken=600, credit=40, unsettled=60, redelivered=2, repeated=1))
+    await minutes(played, SourceCounts(taken=600, unsettled=60, redelivered=2, repeated=1))
     assert lines == [
         (
-            "the source: 600 rows in 60 s (10/s); credit 40, unsettled 60, redelivered 2, connections lost 0, "
+            "the source: 600 rows in 60 s (10/s); credit 0, unsettled 60, redelivered 2, connections lost 0, "
             "queued at the peer 5, left out by their message ids 1"
         )
     ]
@@ -55,7 +55,7 @@ async def test_a_line_each_minute_tells_what_moved(autojump_clock: trio.testing.
         "messages": 1605,
         "peer": "h:5672",
         "queued": 5,
-        "credit": 40,
+        "credit": 0,
         "unsettled": 60,
         "redelivered": 2,
         "repeated": 1,
@@ -157,3 +157,35 @@ async def test_a_peer_is_asked_as_often_as_it_may_be(
     played = Played(ask_every_s)
     await minutes(played, SourceCounts(), SourceCounts())
     assert played.asked == asked
+
+
+async def test_a_peer_that_keeps_messages_back_is_told_once(
+    autojump_clock: trio.testing.MockClock, lines: list[str]
+) -> None:
+    played = Played()
+    await minutes(played, *[SourceCounts(taken=10_000, credit=90_000, unsettled=10_000)] * 2)
+    assert [line for line in lines if "max_unsettled" in line] == [
+        (
+            "the source: 5 messages wait at the peer, which sends none: it lets no more than 10000 be unsettled, and "
+            "maxMessagesPerTrigger allows 90000 more. Batches end with fewer rows. Raise the limit of the peer (of a "
+            "Node: max_unsettled, max_unsettled_bytes, total_unsettled_bytes), or set maxMessagesPerTrigger to it"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queued", "counts"),
+    [
+        (0, SourceCounts(taken=10, credit=90, unsettled=10)),
+        (None, SourceCounts(taken=10, credit=90, unsettled=10)),
+        (5, SourceCounts(taken=10, unsettled=100)),
+        (5, SourceCounts(credit=100)),
+    ],
+)
+async def test_no_other_rest_is_taken_for_that(
+    autojump_clock: trio.testing.MockClock, lines: list[str], queued: int | None, counts: SourceCounts
+) -> None:
+    played = Played()
+    played.queued = queued
+    await minutes(played, counts, counts)
+    assert not [line for line in lines if "max_unsettled" in line]

@@ -53,7 +53,7 @@ from rstreams.protocol.frames import Attach, Lost
 
 V = TypeVar("V")
 
-logger = logging.getLogger("rstreams.net")
+logger = logging.getLogger("rstreams.net.reconnect")  # its own: programs with `on_status` may tell of losses themselves
 
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
 """The conditions by which a peer refuses every further attempt in the same way."""

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
+from pyspark import TaskContext
 
 import rstreams
 from rstreams.errors import ConnectFailed, ConnectionLost
 from rstreams_spark._losses import Losses
+from rstreams_spark._send import QUERY_ID
 from rstreams_spark._sink_report import SinkReport
 
 if TYPE_CHECKING:
@@ -44,23 +47,24 @@ class SendingConnection:
         reason: Why it has ended for good; None if it has not, or was closed from this side.
     """
 
-    def __init__(self, options: SinkOptions | SourceOptions, end: str = "sink", **more: Any) -> None:  # noqa: ANN401
+    def __init__(self, options: SinkOptions | SourceOptions, end: str, user: str, **more: Any) -> None:  # noqa: ANN401
         """Open it.
 
         Args:
             options: The peer, and what to do at a loss.
             end: "sink" or "source", for messages.
+            user: Names who has it opened, see `user_of`; for messages.
             **more: Further options of `rstreams.connect`.
 
         Errors: As `rstreams.connect`; `ConnectionLost` if there is no connection for as long as the options allow.
         """
         self._options = options
-        self._where = f"rstreams {end} at {options.peer}"
-        self.report = SinkReport(self._where)
+        self._end = end
+        self.report = SinkReport(f"rstreams {end} at {options.peer}")
         self._more = more
         self.reason: BaseException | None = None
         self._over = False
-        self._users = 1
+        self._users = Counter([user])
         self._away = False
         self._use = threading.Lock()  # of these three
         self._begun = threading.Event()  # the thread has what this one needs to end it
@@ -104,19 +108,23 @@ class SendingConnection:
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(function)
 
-    def hold(self) -> bool:
+    def hold(self, user: str) -> bool:
         """Count one more user, besides the one that has opened it; return False if it has ended."""
         with self._use:
             if not self.is_open:
                 return False
-            self._users += 1
+            self._users[user] += 1
             return True
 
-    def release(self) -> None:
+    def release(self, user: str = "") -> None:
         """Count one user less; a lost connection without users ends."""
         with self._use:
-            self._users -= 1
+            self._users -= Counter([user])
             self._end_if_useless()
+
+    def _where(self) -> str:
+        users = "".join(f", {user}" for user in sorted(self._users) if user)
+        return f"rstreams {self._end}{users} at {self._options.peer}"
 
     def _set_away(self, *, away: bool) -> None:
         with self._use:
@@ -180,7 +188,21 @@ class SendingConnection:
         self._over = True
 
 
-def connection_for(options: SinkOptions | SourceOptions, end: str = "sink", **more: Any) -> SendingConnection:  # noqa: ANN401
+def user_of(address: str | None) -> str:
+    """Return how a task or a source is named as a user of a connection: by its query, if that is known, and address."""
+    task = TaskContext.get()
+    query = None if task is None else task.getLocalProperty(QUERY_ID)
+    return ", ".join(
+        [*([] if query is None else [f"query {query}"]), *([] if address is None else [f"address {address!r}"])]
+    )
+
+
+def connection_for(
+    options: SinkOptions | SourceOptions,
+    end: str = "sink",
+    user: str = "",
+    **more: Any,  # noqa: ANN401 - as for `SendingConnection`
+) -> SendingConnection:
     """Return the connection to a peer; it is opened if there is none, or the one there was has ended.
 
     The caller calls `release` when it does not use the connection any more.
@@ -188,6 +210,7 @@ def connection_for(options: SinkOptions | SourceOptions, end: str = "sink", **mo
     Args:
         options: As for `SendingConnection`.
         end: As for `SendingConnection`: a source does not share its connection with a sink.
+        user: As for `SendingConnection`; the caller names itself to `release` in the same way.
         **more: As for `SendingConnection`.
 
     Errors: As `rstreams.connect`.
@@ -195,6 +218,6 @@ def connection_for(options: SinkOptions | SourceOptions, end: str = "sink", **mo
     key = options.peer, options.reconnect, options.max_reconnect_s, end
     with _lock:
         kept = _kept.get(key)
-        if kept is None or not kept.hold():
-            kept = _kept[key] = SendingConnection(options, end, **more)
+        if kept is None or not kept.hold(user):
+            kept = _kept[key] = SendingConnection(options, end, user, **more)
         return kept

@@ -11,6 +11,7 @@ connection itself (`Reconnect.links_s`).
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,6 +21,9 @@ import trio
 from rstreams import Reconnect
 from rstreams.errors import AnswerTimeout, ConnectFailed, ConnectionLost, PeerClosed, RStreamsError, TransportError
 from rstreams_spark._log import say
+
+logging.getLogger("rstreams.net.reconnect").addHandler(logging.NullHandler())
+# Without a handler Python writes the line of each attempt to the log; `Losses` writes one for each state.
 
 _LONGEST_PAUSE_S: Final = 10.0
 
@@ -36,7 +40,7 @@ class Losses:
 
     Args:
         limit_s: How many seconds a loss may last; 0: the connection is not opened again.
-        where: Names the connection in the log.
+        where: Names the connection, and who uses it, in the log.
         on_away: Called at a loss of the connection.
         on_back: Called when the connection has come back.
         on_detached: Called when the peer has detached a link of a connection that lives, or has not answered it.
@@ -53,7 +57,7 @@ class Losses:
     def __init__(
         self,
         limit_s: float,
-        where: str,
+        where: Callable[[], str],
         *,
         on_away: Callable[[], None] = lambda: None,
         on_back: Callable[[], None] = lambda: None,
@@ -95,7 +99,7 @@ class Losses:
             after = " after the loss" if self._was_open else ""
             with trio.move_on_at(self._lost_at + self._limit_s):
                 await found.wait()
-                say(f"{self._where}: connected {again}{trio.current_time() - self._lost_at:.1f} s{after}")
+                say(f"{self._where()}: connected {again}{trio.current_time() - self._lost_at:.1f} s{after}")
                 continue
             text = f"no connection for {self._limit_s:g} s (option maxReconnectTime): {self.why}"
             self._give_up(ConnectionLost(text))
@@ -113,7 +117,7 @@ class Losses:
             self._open = False
             if not self._lost_at or now - self._opened_at >= LASTING_S:
                 self._lost_at = now
-                say(f"{self._where}: the connection was lost, and is opened again: {self.why}")
+                say(f"{self._where()}: the connection was lost, and is opened again: {self.why}")
             self._found = trio.Event()
             self._lost.set()
             self._on_away()
@@ -136,13 +140,13 @@ class Losses:
             self._found = trio.Event()
             self._lost.set()
             say(
-                f"{self._where}: there is no connection yet, and it is tried for up to {self._limit_s:g} s (option "
+                f"{self._where()}: there is no connection yet, and it is tried for up to {self._limit_s:g} s (option "
                 f"maxReconnectTime): {self.why}"
             )
 
     def _tell_of_detached(self, error: PeerClosed | AnswerTimeout) -> None:
         say(
-            f"{self._where}: the link has ended, and it is attached again for up to {self._limit_s:g} s "
+            f"{self._where()}: the link has ended, and it is attached again for up to {self._limit_s:g} s "
             f"(option maxReconnectTime): {type(error).__name__}: {error}"
         )
         self._on_detached()

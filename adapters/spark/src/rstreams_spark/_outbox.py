@@ -10,7 +10,7 @@ import trio
 
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
 from rstreams.message import decode_message
-from rstreams_spark._connections import connection_for
+from rstreams_spark._connections import connection_for, user_of
 from rstreams_spark._log import say
 from rstreams_spark._options import SinkOptions, hide_credentials
 from rstreams_spark._rows import RowPublisher, SentRows
@@ -59,6 +59,7 @@ class Outbox:
         """
         self._options = options
         self._task = task
+        self._user = user_of(options.address)
         self._numbering: dict[str, Any] = {}
         if producer is not None:
             self._numbering = {"settlement": "effectively_once", **asdict(producer)}
@@ -78,7 +79,7 @@ class Outbox:
             return
         if kind is not None:
             self._connection.run_soon(self._abort)
-        self._connection.release()
+        self._connection.release(self._user)
 
     def put(self, rows: Mapping[str, SentRows]) -> None:
         """Send rows, by their address; returns when all rows that were put before are on their way.
@@ -99,7 +100,7 @@ class Outbox:
         where = f"rstreams sink at {self._options.peer}, {self._task}"
         try:
             if self._connection is None:
-                self._connection = connection_for(self._options)
+                self._connection = connection_for(self._options, user=self._user)
             self._connection.run(function)  # type: ignore[arg-type]
         except SinkFailed:
             raise

@@ -24,6 +24,7 @@ from rstreams_spark._commits import CommitLog
 from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
+from rstreams_spark._one_reader import Reader
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._report import Report
@@ -67,6 +68,7 @@ class Receiver:
         self._awaited = 0  # how many messages are committed when the commit log has the batch
         self._connection: rstreams.Connection | None = None
         self._warned = False
+        self._reader = Reader(self._where, f"{options.peer} {options.address}")
         started: queue.SimpleQueue[trio.lowlevel.TrioToken] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, args=(started.put,), name="rstreams source", daemon=True)
         self._thread.start()
@@ -144,6 +146,7 @@ class Receiver:
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
         self._thread.join(CLOSE_WAIT_S)
+        self._reader.close()
 
     def _parts(self, collect: Callable[..., Awaitable[BatchPart]], most: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a batch until its last part.
@@ -196,9 +199,10 @@ class Receiver:
         if self._known is not None:
             self._intake.know(self._known)
         self._report = Report(self._where, str(options.peer), self._intake.counts, self._ask_queued, self._ask_every_s)
+        checkpoint = "" if options.checkpoint is None else f", checkpointLocation {options.checkpoint!r}"
         losses = Losses(
             options.max_reconnect_s if options.reconnect else 0.0,
-            self._where,
+            lambda: self._where + checkpoint,  # Spark does not tell this process which query it is of
             on_away=self._on_away,
             on_back=self._on_back,
             on_detached=self._intake.on_away,

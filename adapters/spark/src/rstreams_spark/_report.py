@@ -80,6 +80,7 @@ class Report:
         self._lost = False
         self._rate = 0.0
         self._idle = 0
+        self._has_warned = False
 
     def on_away(self) -> None:
         """Note that the connection was lost."""
@@ -111,7 +112,7 @@ class Report:
 
     async def watch(self) -> None:
         """Ask the peer for the backlog now and then, and write the line of each minute; it does not return."""
-        before = self._counts()
+        before = last = self._counts()
         begin = ask_at = trio.current_time()
         tells = True
         while True:
@@ -122,12 +123,27 @@ class Report:
                     # What the peer had sent when it counted has come before its answer.
                     self._end = self._counts().here + (self._queued or 0)
                     tells = self._queued is not None or self._lost
+                self._warn_of_limit(last)
+            last = self._counts()
             now = trio.current_time()
             if now - begin >= LINE_EVERY_S:
                 counts = self._counts()
                 self._tell(before, counts, now - begin)
                 before, begin = counts, now
             await trio.sleep(_LOOK_EVERY_S)
+
+    def _warn_of_limit(self, last: SourceCounts) -> None:
+        """Tell, once, that the peer keeps messages back although there is credit; `last` are the counters before."""
+        now = self._counts()
+        stands = now.here == last.here and now.credit and last.credit and now.unsettled
+        if stands and self._queued and not self._lost and not self._has_warned:
+            self._has_warned = True
+            say(
+                f"{self._where}: {self._queued} messages wait at the peer, which sends none: it lets no more than "
+                f"{now.unsettled} be unsettled, and maxMessagesPerTrigger allows {now.credit} more. Batches end with "
+                "fewer rows. Raise the limit of the peer (of a Node: max_unsettled, max_unsettled_bytes, "
+                "total_unsettled_bytes), or set maxMessagesPerTrigger to it"
+            )
 
     def _tell(self, before: SourceCounts, now: SourceCounts, seconds: float) -> None:
         rows = now.taken - before.taken

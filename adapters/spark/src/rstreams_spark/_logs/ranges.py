@@ -17,7 +17,7 @@ import trio
 from pyspark.sql.datasource import InputPartition
 
 from rstreams.errors import MADE_ANEW, Condition, PeerClosed, RStreamsError
-from rstreams_spark._connections import SendingConnection, connection_for
+from rstreams_spark._connections import SendingConnection, connection_for, user_of
 from rstreams_spark._log import say
 from rstreams_spark._logs.jumps import Jump
 from rstreams_spark._logs.link import LinkLost, LinkOptions, LinkPart, LogLink
@@ -78,10 +78,11 @@ def read_range(options: SourceOptions, part: LogRange, names: tuple[str, ...] | 
     connected = replace(options, peer=part.peer)
     if not part.address:
         return
+    user = user_of(part.address)
     connection: SendingConnection | None = None
     reader: _RangeReader | None = None
     try:
-        connection = connection_for(connected, "source", max_message_bytes=None)
+        connection = connection_for(connected, "source", user, max_message_bytes=None)
         reader = _RangeReader(connection, connected, part, where, names)
         while not reader.ended:
             yield from connection.run(reader.part)
@@ -93,7 +94,7 @@ def read_range(options: SourceOptions, part: LogRange, names: tuple[str, ...] | 
         if connection is not None:
             if reader is not None:
                 connection.run_soon(reader.leave)
-            connection.release()
+            connection.release(user)
 
 
 class _RangeReader:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import trio
 
 from rstreams.errors import ConfigError, RStreamsError
-from rstreams_spark._connections import SendingConnection, connection_for
+from rstreams_spark._connections import SendingConnection, connection_for, user_of
 from rstreams_spark._log import say
 from rstreams_spark._logs.bounds import Bound, Place
 from rstreams_spark._logs.logs import Logs, Tail
@@ -282,7 +282,7 @@ class Survey:
         if self._connection is None or not self._connection.is_open:
             try:
                 options = replace(self._options, peer=self._peer)
-                self._connection = connection_for(options, "source", max_message_bytes=None)
+                self._connection = connection_for(options, "source", user_of(options.address), max_message_bytes=None)
             except RStreamsError as error:
                 raise SourceFailed(hide_credentials(f"{self.where}: {type(error).__name__}: {error}")) from None
             self._logs = logs_of(self._connection.connection, self._options)
