@@ -27,7 +27,7 @@ from rstreams.net.links.encoding import Encoding, message_encoder
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
-from rstreams.net.links.offsets import require_group, require_start
+from rstreams.net.links.offsets import require_group, require_start, require_to_end
 from rstreams.net.links.publication import end_of, stamper_for
 from rstreams.net.links.remote_stream import LinkPublisher, LinkSource, StreamOptions
 from rstreams.net.links.sender import Sender, SenderPublisher
@@ -139,6 +139,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         pack_items: int = 1,
         dedup_window: int | None = None,
         start: Offset | None = None,
+        to_end: bool = False,
         group: str | None = None,
         subscription: str | None = None,
     ) -> Stream[Any]:
@@ -178,6 +179,9 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
                 `window`. By default 4096, or twice the window if more. Only with "effectively_once" and "manual".
             start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a loss it goes
                 on behind the last message that was handed over. None: where the peer begins by itself.
+            to_end: Whether the stream of a log completes behind the last message that is there when it begins. Without
+                `start` and `group` it begins with the first message. A member of a group completes when all partitions
+                have been handed out to the group so far; what comes while it reconnects also counts for it.
             group: The consumer group of a log that this stream is a member of. `start` then counts for a new group. If
                 messages were deleted before the group has settled them, the stream ends with `LinkDetached`, unless
                 `start` is "first": then it goes on with the oldest message.
@@ -203,6 +207,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_flag("", "expose_errors", expose_errors)
         manual = settlement == "manual"
         first_window = require_window(WINDOW if window is None else window)
+        if require_to_end(to_end, browse=browse) and start is None and group is None:
+            start = "first"
         receiving = ReceivingOptions(
             decode=decode,
             window=first_window,
@@ -221,6 +227,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             filters=require_filters(filters),
             capabilities=require_capabilities(capabilities),
             start=require_start(start, browse=browse),
+            to_end=to_end,
             group=require_group(group, browse=browse),
             subscription=require_subscription(self._links, subscription, browse=browse, start=start, group=group),
         )
@@ -310,8 +317,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Credit: For `concurrency` items at first. Quick handlers are given items ahead: as many as they handle in 5 ms,
             up to `window`. Without one, the limit is the window of the link: 256, up to 1,024 while messages are small.
             Items that were given ahead and not begun with are released at the end.
-        Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise the first failure of a call is
-            logged as a warning with its traceback, and the later ones at level DEBUG.
+        Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise each failure is logged as a warning,
+            and of several within a second the first one with its traceback.
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """

@@ -23,7 +23,7 @@ from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
-from rstreams.net.links.offsets import GROUP, INCARNATION, read_group, read_start
+from rstreams.net.links.offsets import GROUP, INCARNATION, TO_END, read_group, read_start, read_to_end
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.incarnations import require_incarnation
@@ -31,7 +31,7 @@ from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_intake import LogIntake
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
-from rstreams.node.log_reader import LogReader, begin_of, position_of
+from rstreams.node.log_reader import LogReader, begin_of, end_of, position_of
 from rstreams.node.memory_partition import AnyPartition
 from rstreams.node.state_lines import log_line
 from rstreams.node.statistics import LogStatistics, PartitionStatistics
@@ -153,10 +153,10 @@ class LogAddress(Address):
         """Return the messages for a reader, or for a member of a group."""
         filters = link.attach.filters
         try:
-            group, start = read_group(filters), read_start(filters)
+            group, start, to_end = read_group(filters), read_start(filters), read_to_end(filters) is not None
         except ValueError as error:
             raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
-        used = {name: filters[name] for name in (GROUP, START_AT) if name in filters}
+        used = {name: filters[name] for name in (GROUP, START_AT, TO_END) if name in filters}
         first = self.partitions[0]
         if group is not None:
             used |= require_incarnation(filters, first.incarnation.id, f"log {self.name!r:.80}")
@@ -164,7 +164,7 @@ class LogAddress(Address):
             if safe is not None and begun.is_known:  # else its changes are behind that of the id
                 begun = safe
             told = {INCARNATION: first.incarnation.id}
-            member = Subscribing(partial(self._join_group, group, start))
+            member = Subscribing(partial(self._join_group, group, start, to_end=to_end))
             return Supply(member, encoded=True, filters=used, properties=told, begun=begun)
         if len(self.partitions) > 1:
             names = f"{first.name!r} to {self.partitions[-1].name!r}"
@@ -175,20 +175,26 @@ class LogAddress(Address):
     def supply_of(self, partition: LogPartition, link: LinkRequest) -> Supply:
         """Return the messages of one partition for a reader."""
         begin, used = begin_of(partition, link.attach.filters, self._start)
+        end, completes = end_of(partition, link.attach.filters)
         told = {INCARNATION: partition.incarnation.id}
-        reader = Subscribing(partial(self._read, partition, begin))
-        return Supply(reader, encoded=True, filters=used, properties=told, begun=partition.incarnation.safe())
+        reader = Subscribing(partial(self._read, partition, begin, end))
+        return Supply(
+            reader, encoded=True, filters=used | completes, properties=told, begun=partition.incarnation.safe()
+        )
 
-    def _read(self, partition: LogPartition, start: Offset, subscriber: Subscriber[bytes]) -> None:
+    def _read(self, partition: LogPartition, start: Offset, end: int | None, subscriber: Subscriber[bytes]) -> None:
         require_subscriber(subscriber)
-        reader = LogReader(partition, subscriber, start, self._readers.discard)
+        reader = LogReader(partition, subscriber, start, self._readers.discard, end)
         self._readers.add(reader)
         subscriber.on_subscribe(reader)
+        reader.emit()  # it may complete at once
 
-    def _join_group(self, name: str, start: Offset | None, subscriber: Subscriber[bytes]) -> None:
+    def _join_group(
+        self, name: str, start: Offset | None, subscriber: Subscriber[bytes], *, to_end: bool = False
+    ) -> None:
         require_subscriber(subscriber)
         group = self._admitted(name, start)
-        member = GroupMember(self.name, group, subscriber, goes_on=start == "first")
+        member = GroupMember(self.name, group, subscriber, goes_on=start == "first", to_end=to_end)
         subscriber.on_subscribe(member)
         if not member.ended:
             group.join(member)

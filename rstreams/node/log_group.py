@@ -22,7 +22,9 @@ no more of that partition, and the memory for the settled ones is bounded.
 from __future__ import annotations
 
 import logging
+import math
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -142,15 +144,29 @@ class GroupPartition(Settles):
         choice = 'start="first" goes on with the oldest one that is there'
         return ProtocolError(Condition.NOT_FOUND.value, f"group {group!r} of log {log!r:.80}: {text}; {choice}")
 
-    def take(self, most: int) -> tuple[Sequence[int], list[bytes]]:
-        """Take messages for the owner; none while some wait to be handed out again, or the partition changes hands."""
+    def has_handed_out(self, end: int) -> bool:
+        """Tell whether all messages before an offset are settled, or at the owner."""
+        at = self.committed if self.owner is None else self.cursor.position
+        return at >= end and self._lowest_back is None and not self._finding
+
+    def take(self, most: int, end: float = math.inf) -> tuple[Sequence[int], list[bytes]]:
+        """Take messages for the owner; none while some wait to be handed out again, or the partition changes hands.
+
+        Args:
+            most: The most messages.
+            end: The offset before which the owner takes messages.
+        """
         if self.heir is not None or self._lowest_back is not None or self._finding:
             return (), []
         while True:
             room = self.committed + MOST_AHEAD - self.cursor.position
-            if room <= 0:
+            if room <= 0 or self.cursor.position >= end:
                 return (), []
             offsets, messages = self.cursor.take(min(most, room))
+            if offsets and offsets[-1] >= end:
+                count = bisect_left(offsets, end)
+                offsets, messages = offsets[:count], messages[:count]
+                self.cursor.go_back(int(end))
             if not offsets:
                 self._commit()  # it may have passed over settled or deleted messages
                 return (), []
@@ -183,6 +199,9 @@ class GroupPartition(Settles):
         held_back = self.cursor.position - self.committed >= MOST_AHEAD
         self._commit()
         owner = self.owner
+        if owner is not None and owner.ended:
+            owner.leave_if_settled()
+            return
         if not self._out and (self._lowest_back is not None or self.heir is not None):
             self.hand_on(self.heir or owner)
         elif not held_back:
@@ -304,6 +323,21 @@ class Group:
         """Return the partitions of a member."""
         return [part for part in self._parts if part.owner is member]
 
+    def ends(self) -> list[int]:
+        """Return the end of each partition, as it is now."""
+        return [part.partition.safe_end for part in self._parts]
+
+    def ends_of(self, member: GroupMember) -> list[tuple[GroupPartition, float]]:
+        """Return the partitions of a member, each with the offset before which the member takes messages."""
+        ends: Sequence[float] = member.ends or [math.inf] * len(self._parts)
+        return [(part, end) for part, end in zip(self._parts, ends, strict=True) if part.owner is member]
+
+    def complete_members(self) -> None:
+        """Complete the members to which, and to the others, all has been handed out that they wait for."""
+        for member in tuple(self._members):
+            if member.ends and all(map(GroupPartition.has_handed_out, self._parts, member.ends)):
+                member.complete()
+
     def _share_out(self) -> None:
         """Give each partition to a member, so that all have as many; as few as possible change hands."""
         members = self._members
@@ -365,13 +399,26 @@ class GroupMember(TakesOffsets):
         group: The group.
         subscriber: Gets the messages of its partitions, each with its offset; those of a partition are in order.
         goes_on: Whether it passes over messages that were deleted before they were settled. Otherwise it ends.
+        to_end: Whether it completes when all messages have been handed out that are there now.
+
+    Attributes:
+        ends: The ends of the partitions when it joined, if it completes there; else none.
 
     Errors: `on_error` with `ProtocolError` (`amqp:not-found`) if such messages are missing.
     """
 
-    def __init__(self, address: str, group: Group, subscriber: Subscriber[bytes], *, goes_on: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        group: Group,
+        subscriber: Subscriber[bytes],
+        *,
+        goes_on: bool = False,
+        to_end: bool = False,
+    ) -> None:
         super().__init__(address, subscriber)
         self._group = group
+        self.ends = group.ends() if to_end else []
         self.goes_on = goes_on
         self._turn = 0
 
@@ -380,12 +427,30 @@ class GroupMember(TakesOffsets):
         """Whether messages are being read from the disk."""
         return any(part.comes_later for part in self._group.parts_of(self))
 
+    def emit(self) -> None:
+        """Hand over messages as far as there is demand; members that have all they wait for complete."""
+        super().emit()
+        if not self._emitting:
+            self._group.complete_members()
+
+    def complete(self) -> None:
+        """Take no more messages; leave the group when those that were taken are settled."""
+        if not self.ended and not self._emitting:
+            self.ended = True
+            self.subscriber.on_complete()
+            self.leave_if_settled()
+
+    def leave_if_settled(self) -> None:
+        """Leave the group, if it has no messages any more that are not settled."""
+        if not any(part.unsettled for part in self._group.parts_of(self)):
+            self._leave()
+
     def _emit_some(self) -> bool:
-        parts = self._group.parts_of(self)
+        parts = self._group.ends_of(self)
         for _ in parts:
             self._turn = (self._turn + 1) % len(parts)
-            part = parts[self._turn]
-            offsets, messages = part.take(min(self.demand, SLICE))
+            part, end = parts[self._turn]
+            offsets, messages = part.take(min(self.demand, SLICE), end)
             if messages:
                 self._hand_over_run(messages, Claims(part, part.owning, offsets))
                 return True

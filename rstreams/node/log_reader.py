@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -13,7 +15,7 @@ from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ProtocolError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
-from rstreams.net.links.offsets import read_start
+from rstreams.net.links.offsets import TO_END, read_start, read_to_end
 from rstreams.node.incarnations import require_incarnation
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.subscription import OwnDemand
@@ -50,6 +52,7 @@ class LogReader(TakesOffsets):
         subscriber: Gets the messages, each with its offset.
         start: Where it begins.
         on_leave: Called when it has ended.
+        end: The offset at which it completes; None: it goes on.
 
     Errors: `on_error` with `ProtocolError` (`amqp:not-found`) if the next message is not there any more.
     """
@@ -60,10 +63,12 @@ class LogReader(TakesOffsets):
         subscriber: Subscriber[bytes],
         start: Offset,
         on_leave: Callable[[LogReader], None],
+        end: int | None = None,
     ) -> None:
         super().__init__(partition.name, subscriber)
         self._partition = partition
         self._on_leave = on_leave
+        self._end = math.inf if end is None else end
         position = position_of(partition, start)
         self._began = isinstance(start, int)
         self._cursor = LogCursor(partition, position, self.on_ready, self._lose)
@@ -80,8 +85,18 @@ class LogReader(TakesOffsets):
         """How many messages are behind the next one, itself included; 0 while its position is not known."""
         return self._partition.safe_end - max(self._cursor.position, 0)
 
+    def emit(self) -> None:
+        """Hand over messages as far as there is demand, and complete behind the last one."""
+        super().emit()
+        if self._cursor.position >= self._end and not self.comes_later and not self._emitting:
+            self.complete()
+
     def _emit_some(self) -> bool:
-        _, messages = self._cursor.take(min(self.demand, SLICE))
+        if self._cursor.position >= self._end:
+            return False
+        offsets, messages = self._cursor.take(min(self.demand, SLICE))
+        if offsets and offsets[-1] >= self._end:
+            messages = messages[: bisect_left(offsets, self._end)]
         if messages:
             self._began = True
             self._hand_over_run(messages, no_claims(len(messages)))
@@ -98,6 +113,21 @@ class LogReader(TakesOffsets):
 
     def _lose(self) -> ProtocolError | None:
         return self._partition.gone(self._cursor.position) if self._began else None
+
+
+def end_of(partition: LogPartition, filters: Mapping[str, Any]) -> tuple[int | None, dict[str, Any]]:
+    """Return the offset at which a link to a partition completes, and the filter in force; None: it goes on.
+
+    Errors: `ProtocolError` for a value that is not allowed.
+    """
+    try:
+        end = read_to_end(filters)
+    except ValueError as error:
+        raise ProtocolError(Condition.INVALID_FIELD.value, str(error)) from None
+    if end is None:
+        return None, {}
+    end = partition.safe_end if end < 0 else end
+    return end, {TO_END: Described(Symbol(TO_END), end)}
 
 
 def begin_of(partition: LogPartition, filters: Mapping[str, Any], default: Offset) -> tuple[Offset, dict[str, Any]]:

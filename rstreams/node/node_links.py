@@ -21,7 +21,7 @@ from rstreams.net.connection import DEFAULT_PACK_ITEMS
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, RESUMES, Stamper
-from rstreams.net.links.offsets import GROUP, INCARNATION
+from rstreams.net.links.offsets import GROUP, INCARNATION, TO_END
 from rstreams.net.request_reply.properties import REPLY_STREAM
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
@@ -53,6 +53,7 @@ _GONE: Final = (
 _OPTIONS_OF_LOGS: Final = {
     START_AT: ("start", "a log or a stream that is served with from_offset"),
     GROUP: ("group", "a log"),
+    TO_END: ("to_end", "a log"),
     INCARNATION: ("incarnation", "a partition of a log, or a stream that is served with an incarnation"),
 }
 """The filters of logs: the option of `Connection.stream` that each stands for, and the addresses that have it."""

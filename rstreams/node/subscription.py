@@ -49,6 +49,12 @@ class AddressSubscription(Scannable, ABC):
             self.cancel()
             self.subscriber.on_error(error)
 
+    def complete(self) -> None:
+        """End: no more messages are to come."""
+        if not self.ended:
+            self.cancel()
+            self.subscriber.on_complete()
+
     def look_again(self) -> None:
         """Tell the subscriber that no more messages come without a further request, if it wants to know that."""
         look_again = getattr(self.subscriber, "look_again", None)

@@ -100,7 +100,7 @@ async def logs(connection: Connection) -> None:
     await connection.publish("events", Stream.of(message))
     await connection.publish("log", Stream.range(3))
     await connection.stream("log", start="first").take(2).to_list()
-    await connection.stream("log", start=1).take(1).to_list()
+    await connection.stream("log", start=1, to_end=True).to_list()
     await connection.stream("events", group="readers", start="first").take(1).to_list()
     other = {"rstreams:incarnation": Described(Symbol("rstreams:incarnation"), "another")}
     with suppress(RStreamsError):

@@ -16,6 +16,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
+from rstreams._checks.choices import require_flag
 from rstreams._checks.names import require_name
 from rstreams._checks.refusals import refuse_value
 from rstreams._codec import Described, Symbol
@@ -32,6 +33,13 @@ from rstreams.net.links.effectively_once import read_annotations
 
 GROUP: Final = "rstreams:consumer-group"
 """The filter that names the consumer group that a link is a member of."""
+
+TO_END: Final = "rstreams:to-end"
+"""The filter of a link that completes behind the messages that are there when it begins.
+
+Its value is true, or the offset behind the last of these messages. A node tells a reader that offset in its attach, and
+the reader names it when it goes on after a loss.
+"""
 
 INCARNATION: Final = "rstreams:incarnation"
 """The name of the id of a log, which no other log has that gets the address later.
@@ -163,6 +171,38 @@ def read_group(filters: Mapping[str, Any]) -> str | None:
     return str(value)
 
 
+def end_filter(*, to_end: bool) -> dict[str, Any]:
+    """Return the filter for a link that completes behind the messages that are there; none without `to_end`."""
+    return {TO_END: Described(Symbol(TO_END), to_end)} if to_end else {}
+
+
+def read_to_end(filters: Mapping[str, Any]) -> int | None:
+    """Return where a peer wants a link to complete: behind the last message, -1, or at an offset; None for nowhere.
+
+    Errors: `ValueError` for another value.
+    """
+    value = filters.get(TO_END)
+    value = value.value if isinstance(value, Described) else value
+    if value is None:
+        return None
+    if value is True:
+        return -1
+    if is_whole(value) and 0 <= value < _MOST:
+        return int(value)
+    msg = f"{TO_END}={value!r:.80}: it must be true or an offset"
+    raise ValueError(msg)
+
+
+def require_to_end(to_end: bool, *, browse: bool) -> bool:  # noqa: FBT001 - the option itself
+    """Return `to_end` if it is a flag.
+
+    Errors: `ConfigError` if not, or together with `browse`.
+    """
+    if require_flag("", "to_end", to_end):
+        _refuse_browse("to_end", to_end, browse)
+    return to_end
+
+
 def read_incarnation(filters: Mapping[str, Any]) -> str | None:
     """Return the id that a log must have for a peer to go on in it; None if any log will do.
 
@@ -193,7 +233,7 @@ class Position:
         last: The last message that was handed over, if it is kept; else empty.
     """
 
-    __slots__ = ("_in_group", "_keeps_last", "following", "incarnation", "last")
+    __slots__ = ("_in_group", "_keeps_last", "_to_end", "following", "incarnation", "last")
 
     def __init__(self, *, in_group: bool = False, keeps_last: bool = False) -> None:
         """Have no messages yet."""
@@ -202,6 +242,7 @@ class Position:
         self.last = b""
         self.following: int | None = None
         self.incarnation: str | None = None
+        self._to_end: int | None = None  # where the first link completes
 
     def begin(self, filters: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
         """Note the log, and the offset at which the link begins, if the peer's attach tells them."""
@@ -213,6 +254,7 @@ class Position:
             with suppress(ValueError):  # it is not of this library, and need not tell a place
                 start = read_start(filters)
                 self.following = start if isinstance(start, int) else None
+                self._to_end = read_to_end(filters)
 
     def note(self, encoded: bytes) -> None:
         """Note the offset of a message that was handed over, the last one so far."""
@@ -232,5 +274,7 @@ class Position:
             return {}
         at = self.following
         begin = {} if at is None else dict(begin_at(at - 1 if self.last else at))
+        if self._to_end is not None:
+            begin[TO_END] = Described(Symbol(TO_END), self._to_end)
         known = self.incarnation
         return begin if known is None else {**begin, INCARNATION: Described(Symbol(INCARNATION), known)}

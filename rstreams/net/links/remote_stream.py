@@ -19,7 +19,7 @@ from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.links.last_message import LastMessage
 from rstreams.net.links.manual_settlement import manual_stage
 from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed
-from rstreams.net.links.offsets import Position, group_filter
+from rstreams.net.links.offsets import Position, end_filter, group_filter
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
@@ -43,6 +43,7 @@ class StreamOptions(TypedDict, total=False):
     pack_items: int
     dedup_window: int | None
     start: Offset | None
+    to_end: bool
     group: str | None
     subscription: str | None
 
@@ -69,6 +70,7 @@ class LinkSource(Generic[T]):
         capabilities: Capabilities that the source must have.
         browse: Whether to get copies of the messages of the source, and leave them there.
         start: Where in a log it begins; None: where the peer begins.
+        to_end: Whether it completes behind the messages that are there when it begins.
         group: The consumer group that it is a member of; None: none.
         subscription: The name of its subscription, which the peer keeps; None: it ends with the link.
         remembered: How many messages accepted last are known if they come again; 0: every message is handed over.
@@ -83,6 +85,7 @@ class LinkSource(Generic[T]):
     remembered: int = 0
     browse: bool = False
     start: Offset | None = None
+    to_end: bool = False
     group: str | None = None
     subscription: str | None = None
 
@@ -224,7 +227,12 @@ class LinkPublisher(Watched, Generic[T]):
             "",
             options.settlement,
             distribution="copy" if options.browse else "",
-            filters={**options.filters, **begin, **group_filter(options.group)},
+            filters={
+                **options.filters,
+                **begin,
+                **group_filter(options.group),
+                **end_filter(to_end=options.to_end),
+            },
             capabilities=options.capabilities or place.capabilities,
             properties={**end.properties(), **({ONCE: True} if options.remembered else {})},
         )
