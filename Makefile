@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs site-check interop simulate soak crash crash-spark compat simulate-mutants way sanitize bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs site-check release release-check interop simulate soak crash crash-spark compat simulate-mutants way sanitize bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -145,6 +145,14 @@ site-check: docs ## the built site in Debian's Chromium: no page cut at 1,280 an
 	@tools/setup.sh chromium
 	@echo "site-check: about two minutes"
 	$(BIN)/python tools/site_check.py
+
+release: ## sdists, wheels, and all that pip needs to install them without an index and a compiler; into dist/
+	@tools/setup.sh dev release
+	@echo "release: about four minutes"
+	$(BIN)/python tools/release.py
+
+release-check: ## install dist/wheelhouse in Debians without a compiler, as root, and run the README's program: SUITES="trixie"
+	@tools/release_check.sh
 
 clean: ## remove what was built and cached; .venv stays
 	rm -rf build dist .cache .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse
