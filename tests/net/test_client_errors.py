@@ -402,6 +402,28 @@ async def test_what_cannot_be_encoded_names_where_it_was_to_go() -> None:
                 await requester.request(object())
 
 
+async def test_a_refusal_of_a_handler_is_an_answer_and_leaves_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    code = "shop:unknown"
+
+    def refuse(_: object) -> object:
+        raise RequestFailed(code, "not here")
+
+    async def refuse_later(_: object) -> object:
+        return refuse(_)
+
+    async with connected() as (node, connection):
+        for number, handler in enumerate((refuse, refuse_later, lambda _: Stream.from_callable(lambda: refuse(_)))):
+            node.respond(f"service{number}", handler)
+            async with connection.requester(f"service{number}") as requester:
+                with pytest.raises(RequestFailed, match="not here"):
+                    await requester.request(1)
+                with pytest.raises(RequestFailed, match="not here"):
+                    await requester.stream(1).to_list()
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+
+
 async def test_a_reply_that_cannot_be_encoded_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
     async with connected() as (node, connection):
         node.respond("service", lambda _: object())

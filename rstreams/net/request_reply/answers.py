@@ -140,9 +140,10 @@ class Answering:
         wants = request.properties.get(REPLIES)
         messages: Stream[Message] = replies.map(lambda item: reply_to(request, self._encoded(item)))
         if wants == ONE:
-            first = await messages.take(1).to_list()
-            nothing = RequestFailed(NO_REPLY, "the responder had nothing to reply")
-            await way.send(address, first[0] if first else failure_to(request, nothing, expose=False))
+            nothing = failure_to(request, RequestFailed(NO_REPLY, "the responder had nothing to reply"), expose=False)
+            replied = messages.on_error_resume(lambda error: Stream.of(self._failure(request, error)))
+            [reply] = await replied.default_if_empty(nothing).take(1).to_list()
+            await way.send(address, reply)
         elif wants == STREAM:
             await way.send_all(address, messages.on_error_map(self._told))
         else:
@@ -157,15 +158,17 @@ class Answering:
         address = request.reply_to
         if address is None:
             raise error
-        text = "the handler of requests to %r failed"
-        log_seldom(logger, logging.WARNING, text, self.address, peer=self.address, exc_info=error)
+        self._log("the handler of requests to %r failed", error)
         if request.properties.get(REPLIES) == STREAM:
             return partial(way.send_all, address, Stream.fail(told(error, expose=self.expose_errors)))
         return _send_one(address, failure_to(request, error, expose=self.expose_errors), way)
 
+    def _log(self, text: str, error: Exception) -> None:
+        if not isinstance(error, RequestFailed):  # that is an answer, which the handler has chosen
+            log_seldom(logger, logging.WARNING, text, self.address, peer=self.address, exc_info=error)
+
     def _told(self, error: Exception) -> Exception:
-        text = "the stream of replies to a request to %r failed"
-        log_seldom(logger, logging.WARNING, text, self.address, peer=self.address, exc_info=error)
+        self._log("the stream of replies to a request to %r failed", error)
         return told(error, expose=self.expose_errors)
 
     def _failure(self, request: Message, error: Exception) -> Message:
