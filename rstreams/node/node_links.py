@@ -393,12 +393,13 @@ class NodeLinks:
         """Delete the address if it was made for the link; others know by the cancel of the subscription."""
         source = name.address
         self.kept.forget(name, end)
-        if self._temporaries.delete(source):
+        of_replies = self._temporaries.delete(source)
+        if of_replies:
             self._relay.address_gone(source)
         if end.unencodable:
             text = "item %d of a subscription to %r, counted from 0, cannot be sent: %s"
             log_seldom(logger, logging.ERROR, text, end.sent, source, error, peer=source)
-        elif error is not None:
+        elif error is not None and not of_replies:  # who failed to reply has left a line
             text = "the link %.80r of container %.80r, which receives from %r, has ended: %s"
             log_seldom(logger, logging.WARNING, text, name.link, name.container, source, error, peer=source)
         if supply.on_ended is not None:
