@@ -9,7 +9,6 @@ Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a s
     waits_for    anything else that it waits for, in words
     stall        why it asks its source for no more
     waits_to     the events that must happen before it can move
-    keeper_of    the stage that keeps a stream which was sent to it
     takes        the purpose for which it takes several streams
 
 Each question has a default that says as little as possible. A stage answers only the questions that it can answer. The
@@ -23,11 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 from weakref import ref
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
+
+S = TypeVar("S")
 
 _MANY: Final = 16
 
@@ -85,6 +86,10 @@ class Blocked(Protocol):
         """The numbers as text."""
         ...
 
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscriptions that its items come from."""
+        ...
+
 
 class Scannable:
     """A stage or subscription that can be looked at; see the text of this module.
@@ -137,13 +142,6 @@ class Scannable:
         """Return the same after a silence so long that a source without further items would have announced its end."""
         return self.waits_to(way)
 
-    def keeper_of(self, part: object) -> object | None:  # noqa: ARG002 - by default there is none
-        """Return the stage that keeps `part`, a stream sent here, and will subscribe to it when its turn comes.
-
-        None: others have also seen it and may subscribe at any time, or it is not kept.
-        """
-        return None
-
     def takes(self, blocked: Blocked) -> tuple[str, int] | None:  # noqa: ARG002 - by default it takes one
         """Return its state as a reader of several streams that come from `blocked`, and the number of these.
 
@@ -178,9 +176,20 @@ def stall_of(subscription: object) -> str:
     return ""
 
 
-def keeper_of(part: object, subscriber: object) -> object | None:
-    """Return the stage that keeps `part`, which was sent to `subscriber`; see `Scannable.keeper_of`."""
-    return subscriber.keeper_of(part) if isinstance(subscriber, Scannable) else None
+class Ear(Scannable, Generic[S]):
+    """A subscriber that is a part of a stage, which does what is to be done with the signals.
+
+    Attributes:
+        stage: The stage.
+    """
+
+    __slots__ = ()
+
+    stage: S
+
+    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
+        """Return the events that must happen first: the stage does something."""
+        return [(SEND, self.stage)]
 
 
 class Watched:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 class Arbiter(Stage[T, T]):
     """A stage that emits the items of one source after the other; the operator chooses the sources and the times."""
 
+    only_reacts = True
+
     __slots__ = ("_awaiting", "_emissions", "_introduced", "_scheduler", "_suspended")
 
     def __init__(self, downstream: Subscriber[T]) -> None:
@@ -75,6 +77,11 @@ class Arbiter(Stage[T, T]):
 
     def counts(self) -> Counts:
         return Counts(self._requested, self._emissions)
+
+    @property
+    def moves(self) -> bool:
+        """Whether a source is being subscribed to."""
+        return self._awaiting
 
     @property
     def _demand(self) -> int:

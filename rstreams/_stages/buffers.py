@@ -27,6 +27,8 @@ T = TypeVar("T")
 class Buffering(KeepingStage[T, list[T]]):
     """A stage that emits lists; the operator decides when a list ends."""
 
+    only_reacts = True
+
     __slots__ = (
         "_bound",
         "_coming",
@@ -138,6 +140,9 @@ class Buffering(KeepingStage[T, list[T]]):
     def _kept_items(self) -> int:
         return len(self._items)
 
+    def _callers(self) -> Sequence[Subscription]:
+        return () if self._source_over else (self._upstream,)
+
     def _work(self) -> None:
         if self._emitting is not None:  # called during an emission: the loop below goes on when that returns
             return
@@ -184,6 +189,10 @@ class TimedBuffering(Buffering[T]):
         super().__init__(downstream, most, complete_at)
         self._span = Span(scheduler, span_s, self.cut)
 
+    @property
+    def moves(self) -> bool:
+        return self._span.runs
+
     def _begin(self) -> None:
         self._span.begin()
 
@@ -199,11 +208,14 @@ class BoundedBuffering(Buffering[T]):
     def __init__(self, downstream: Subscriber[list[T]], most: int, boundaries: Publisher[object]) -> None:
         super().__init__(downstream, most, 0)
         self._boundaries = boundaries
-        self._boundary = Boundary(self.cut, self.fail, self.finish)
+        self._boundary = Boundary(self, self.cut, self.fail, self.finish)
         self._scheduler: Scheduler | None = current_scheduler.get(None)
 
     def upstreams(self) -> Sequence[Subscription]:
         return (*super().upstreams(), *self._boundary.upstreams())
+
+    def _callers(self) -> Sequence[Subscription]:
+        return (*super()._callers(), *(self._boundary.caller if self._started else ()))
 
     def _start(self) -> None:
         call_in(self._scheduler, self._boundaries.subscribe, self._boundary)

@@ -23,17 +23,19 @@ other. None of them ever moves again, and that is a `DemandDeadlock`. One None a
 gives no answer counts as None: an operator without answers can only hide a deadlock. The last subscriber's own cancel
 does not count as a way out.
 
+One rule answers for nearly all stages (`Stage.waits_to`): whatever a stage does, it does inside of a call from one of
+its sources or from its subscriber. A timer or a task of its own is the exception: the stage then says that it `moves`.
+
 A source needs no demand to end, and its end may be the way out. Therefore only sources count that are known to do
 nothing unasked: plain iterators, async iterators, and a link, after enough time for it to announce its end.
 
-A group or window without a subscriber may get one at any time, and counts as None. There is one exception: only a
-concat_map has seen it, and will go on to it at the end of its current stream.
+A group or window without a subscriber waits for whoever may subscribe to it. `reach` finds out who that is, by the
+references to it: the stages that keep it, nobody at all, or anybody, which counts as None.
 
-A stage that only reacts says so (`Stage.only_reacts`), and that is its answer. Any other stage (zip, a dispatcher)
-gives the answers that it can; the default is None. A stage that blocks by itself has the members of `Blocked`, and a
-`lookout`. It looks when it has become blocked, in a turn of its own (`call_later(0, ...)`), when all stages have
-finished their present work. While it stays blocked it looks again from time to time, because the others may change
-without a signal to it. It never looks for each item.
+Some stages have answers of their own, because they block: dispatchers, and those that split a stream. They have the
+members of `Blocked`, and a `lookout`. Such a stage looks when it has become blocked, in a turn of its own
+(`call_later(0, ...)`), when all stages have finished their present work. While it stays blocked it looks again from
+time to time, because the others may change without a signal to it. It never looks for each item.
 """
 
 from __future__ import annotations
@@ -49,9 +51,26 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
         blocked: The stage to begin with.
         quiet: Whether a source that has sent all requested items is taken to have no end to announce.
     """
-    due: list[tuple[Way, object]] = [(ASK, blocked)]
-    seen = {(ASK, id(blocked))}
-    met: list[Scannable] = []
+    met = circle_of(ASK, blocked, quiet=quiet)
+    if met is None:
+        return None
+    for stage in met:
+        takes = stage.takes(blocked)
+        if takes is not None:
+            return _error(blocked, stage.label, *takes)
+    readers = [each.label for each in met[1:] if any(comes_from(source, blocked) for source in each.upstreams())]
+    if not readers:
+        part = blocked.part_name
+        return _error(blocked, "", f"no stage has its {part}s any more, so nothing can read them", 0)
+    text = f"these stages wait only for it and for each other: {', '.join(dict.fromkeys(readers))}"
+    return _error(blocked, readers[0], text, 0)
+
+
+def circle_of(way: Way, first: object, *, quiet: bool = False) -> list[Scannable] | None:
+    """Return the stages that wait only for each other, `first` among them; None if anything may go on."""
+    due: list[tuple[Way, object]] = [(way, first)]
+    seen = {(way, id(first))}
+    met: dict[int, Scannable] = {}
     while due:
         way, stage = due.pop()
         if not isinstance(stage, Scannable):
@@ -59,17 +78,29 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
         answer = stage.waits_when_quiet(way) if quiet else stage.waits_to(way)
         if answer is None:
             return None
-        met.append(stage)
+        met[id(stage)] = stage
         for question in answer:
             key = question[0], id(question[1])
             if key not in seen:
                 seen.add(key)
                 due.append(question)
-    for stage in met:
-        takes = stage.takes(blocked)
-        if takes is not None:
-            return _error(blocked, stage.label, *takes)
-    return None
+    return list(met.values())
+
+
+def comes_from(subscription: object, blocked: Blocked) -> bool:
+    """Tell whether items of `subscription` come from a part of `blocked`, through any number of stages."""
+    sources = {id(each) for each in blocked.upstreams()}
+    due, seen = [subscription], {id(blocked)}
+    while due:
+        each = due.pop()
+        if id(each) in seen:
+            continue
+        if id(each) in sources:
+            return True
+        seen.add(id(each))
+        if isinstance(each, Scannable):
+            due += each.upstreams()
+    return False
 
 
 def _error(blocked: Blocked, waits_for: str, stands: str, streams: int) -> DemandDeadlock:

@@ -248,8 +248,9 @@ class IteratorEmission(Scannable, Generic[T]):
 
     def waits_to(self, way: Way) -> Waits:
         """Return the events that must happen first: it does nothing before a request, and does not even end."""
-        moves = self._busy or self._next_turn is not None or self._handed is not None
-        if way != SEND or moves or self.ended or self._demand:
+        if self._handed is not None:
+            return []  # its items are drawn, and it sends nothing
+        if way != SEND or self._busy or self._next_turn is not None or self.ended or self._demand:
             return None
         return [(ASK, self._subscriber)]
 

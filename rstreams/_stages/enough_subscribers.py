@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
@@ -24,7 +25,7 @@ class BegunByEnough(Watched, Generic[T]):
         again: Whether a subscriber that comes after the end of a run begins another one; else it gets that end.
     """
 
-    __slots__ = ("_again", "_make_run", "_run", "_source", "_subscribers")
+    __slots__ = ("__weakref__", "_again", "_make_run", "_run", "_source", "_subscribers")
 
     def __init__(
         self, source: Publisher[T], make_run: Callable[[], Sharing[T, Any]], subscribers: int, *, again: bool
@@ -41,7 +42,7 @@ class BegunByEnough(Watched, Generic[T]):
         run = self._run
         if run is None or run.phase is Phase.STOPPED or (self._again and run.over):
             run = self._run = self._make_run()
-            run.stops_when_deserted, run.needs = True, self._subscribers
+            run.stops_when_deserted, run.needs, run.publisher = True, self._subscribers, ref(self)
         self._begins(run.join(subscriber))
         if len(run.members) >= self._subscribers:
             run.connect(self._source)

@@ -15,7 +15,7 @@ from rstreams._checks.publishers import require_returned_publisher, require_subs
 from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.scheduler import call_in, current_scheduler
-from rstreams._core.sight import SEND, Scannable, Waits, Way
+from rstreams._core.sight import Ear
 from rstreams._core.subscription import ENDED
 from rstreams._stages.delayed_errors import Errors, all_of, note_error
 from rstreams._stages.stage import KeepingStage, resume, suspend
@@ -27,6 +27,8 @@ R = TypeVar("R")
 
 class OneInner(KeepingStage[T, R], ABC):
     """A stage that emits the items of its current inner stream; the operator decides when the next one begins."""
+
+    only_reacts = True
 
     __slots__ = (
         "_current",
@@ -90,6 +92,15 @@ class OneInner(KeepingStage[T, R], ABC):
     def upstreams(self) -> Sequence[Subscription]:
         inner = ENDED if self._current is None else self._current.upstream
         return [upstream for upstream in (self._upstream, inner) if upstream is not ENDED]
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is emitting an item, or goes on when the subscriber lets it."""
+        return self._passing is not None or self.suspended
+
+    def _callers(self) -> Sequence[Subscription]:
+        outer = () if self._outer_complete else (self._upstream,)
+        return outer if self._current is None else (*outer, self._current.upstream)
 
     def _let_go(self) -> None:
         current, self._current = self._current, None
@@ -184,43 +195,39 @@ class OneInner(KeepingStage[T, R], ABC):
         return self._demand
 
 
-class Inner(Scannable, Generic[T, R]):
+class Inner(Ear[OneInner[T, R]], Generic[T, R]):
     """The subscriber to one inner stream."""
 
-    __slots__ = ("_stage", "outer", "upstream")
+    __slots__ = ("outer", "stage", "upstream")
 
     def __init__(self, stage: OneInner[T, R], outer: Claims) -> None:
-        self._stage = stage
+        self.stage = stage
         self.outer = outer
         self.upstream: Subscription = ENDED
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
-        if self.upstream is not ENDED or not self._stage.is_current(self):
+        if self.upstream is not ENDED or not self.stage.is_current(self):
             subscription.cancel()
             return
         self.upstream = subscription
-        if self._stage.suspended:
+        if self.stage.suspended:
             suspend(subscription)
-        if self._stage.demand:
-            subscription.request(self._stage.demand)
+        if self.stage.demand:
+            subscription.request(self.stage.demand)
 
     def on_next(self, item: R) -> None:
-        self._stage.pass_on(self, item)
+        self.stage.pass_on(self, item)
 
     def on_error(self, error: BaseException) -> None:
         self.upstream = ENDED  # 2.3, 2.4
-        self._stage.end(self, error)
+        self.stage.end(self, error)
 
     def on_complete(self) -> None:
         self.upstream = ENDED  # 2.3, 2.4
-        self._stage.end(self, None)
+        self.stage.end(self, None)
 
     def hold(self) -> Hold:
         """Claim the item that is being passed on, and the outer item."""
         hold = self.upstream.hold()
         return hold if self.outer is NO_HOLD else claims_on(hold, self.outer.hold())
-
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first: the stage does something."""
-        return None if way == SEND else [(SEND, self._stage)]

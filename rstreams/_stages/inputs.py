@@ -21,8 +21,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.fast_paths import handed_over
-from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Scannable, Waits, Way, counts_of
+from rstreams._core.sight import Blocked, Ear, counts_of
 from rstreams._core.subscription import ENDED
+from rstreams._stages.deadlock import comes_from
 from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error
 from rstreams._stages.stage import failure_of, suspend
 from rstreams._stages.turns import TurningStage
@@ -33,20 +34,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Input(Scannable, Generic[T]):
+class Input(Ear["Inputs[Any]"], Generic[T]):
     """The subscriber to one of the sources."""
 
     __slots__ = (
         "_asked",
         "_nothing_left",
         "_refill",
-        "_stage",
         "_taken",
         "complete",
         "drawn",
         "failure",
         "items",
         "queue",
+        "stage",
         "upstream",
     )
 
@@ -58,39 +59,39 @@ class Input(Scannable, Generic[T]):
         self.items: Iterator[T] = iter(())
         self.upstream: Subscription = ENDED
         self._nothing_left: Callable[[], bool] = bool
-        self._stage = stage
+        self.stage = stage
         self._asked = prefetch
         self._refill = prefetch - prefetch // 4
         self._taken = 0  # since the last request
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
-        if self.upstream is not ENDED or self.complete or self._stage.ended:
+        if self.upstream is not ENDED or self.complete or self.stage.ended:
             subscription.cancel()
             return
         self.upstream = subscription
-        if self._stage.suspended:
+        if self.stage.suspended:
             suspend(subscription)
         handed = handed_over(subscription)
         if handed is not None:
             self.items, self._nothing_left = handed
             self.drawn = True
-        elif self._stage.started:
+        elif self.stage.started:
             subscription.request(self._asked)
 
     def on_next(self, item: T) -> None:
-        if not self._stage.ended:
+        if not self.stage.ended:
             self.queue.append((item, self.upstream.hold()))
-            self._stage.arrived()
+            self.stage.arrived()
 
     def on_error(self, error: BaseException) -> None:
         if not self.complete:
             self._end()
-            self._stage.failed(self, require_error(error))
+            self.stage.failed(self, require_error(error))
 
     def on_complete(self) -> None:
         self._end()
-        self._stage.arrived()
+        self.stage.arrived()
 
     def _end(self) -> None:
         self.complete = True
@@ -149,9 +150,9 @@ class Input(Scannable, Generic[T]):
             return False
         except Exception as error:  # the user's
             self._end()
-            self._stage.failed(self, error)
+            self.stage.failed(self, error)
             return False
-        if self._stage.ended:  # the iterator has cancelled
+        if self.stage.ended:  # the iterator has cancelled
             self.upstream.cancel()
             return False
         self.queue.append((item, NO_HOLD))
@@ -170,10 +171,6 @@ class Input(Scannable, Generic[T]):
             self._taken = 0
             self.upstream.request(self._refill)
 
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first: the stage does something."""
-        return None if way == SEND else [(SEND, self._stage)]
-
     def let_go(self) -> None:
         """Give kept items back, and end the source."""
         queue, self.queue = self.queue, deque()
@@ -189,6 +186,7 @@ class Inputs(TurningStage[Any, R]):
         joins_parts: Whether an error of several sources, which are parts of one, waits for the items of all.
     """
 
+    only_reacts = True
     joins_parts: ClassVar[bool] = True
 
     __slots__ = ("_delay_errors", "_errors", "_failing", "_prefetch", "inputs")
@@ -230,15 +228,13 @@ class Inputs(TurningStage[Any, R]):
 
     # called by `explain` and the search for a deadlock, see `_core.sight`
 
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first: it does all it can as soon as it gets a signal or a request."""
-        if way == ASK or self._ended or self._draining or self._next_turn is not None or self.suspended:
-            return None
-        waits: list[tuple[Way, object]] = [(SEND, i.upstream) for i in self.inputs if not i.complete and not i.drawn]
-        return [*waits, (CANCEL if self._demand else ASK, self._downstream)]
+    def _callers(self) -> Sequence[Subscription]:
+        return [i.upstream for i in self.inputs if not i.complete]
 
-    def takes(self, blocked: Blocked) -> tuple[str, int]:
-        """Return the items it has, and those it waits for."""
+    def takes(self, blocked: Blocked) -> tuple[str, int] | None:
+        """Return the items it has, and those it waits for, if several of its sources come from `blocked`."""
+        if sum(comes_from(i.upstream, blocked) for i in self.inputs) < 2:
+            return None
         kept = " and ".join(str(len(i.queue)) for i in self.inputs)
         text = (
             f"{self.label}(prefetch={self._prefetch}) keeps {kept} items of its {len(self.inputs)} sources, and "

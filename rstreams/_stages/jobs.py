@@ -32,7 +32,6 @@ from rstreams._core.claims import DONE, NO_HOLD, Claims, EachHold, Ending
 from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._core.run import Run
-from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.intake import AHEAD_S, Intake
 from rstreams._stages.stage import KeepingStage
@@ -116,7 +115,7 @@ class Jobs(KeepingStage[T, R], EachHold):
         self._idle: list[Event] = []  # one for each worker that waits for an item
         self._called = 0  # workers on their way to an item
 
-    only_reacts = True  # while no task works
+    only_reacts = True
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
@@ -290,8 +289,10 @@ class Jobs(KeepingStage[T, R], EachHold):
     def _kept_items(self) -> int:
         return len(self._jobs) + len(self._intake.items)
 
-    def waits_to(self, way: Way) -> Waits:
-        return None if self._jobs or self._intake.items else super().waits_to(way)
+    @property
+    def moves(self) -> bool:
+        """Whether a task has items."""
+        return bool(self._jobs or self._intake.items)
 
     def settle(self, epoch: int, places: Sequence[Hold], how: Ending) -> None:
         """End the holds of an item; see `Settles`."""

@@ -13,7 +13,6 @@ from typing import TypeVar
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import KeepingStage
 from rstreams.abc import Cancellable, Scheduler, Subscriber
@@ -29,7 +28,7 @@ class LatestItem(KeepingStage[T, T], ABC):
 
     __slots__ = ("_asked", "_demand", "_due", "_kept", "_scheduler", "_timer")
 
-    only_reacts = True  # while no item waits for its time
+    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], operator: str) -> None:
         super().__init__(downstream)
@@ -100,9 +99,10 @@ class LatestItem(KeepingStage[T, T], ABC):
     def _kept_items(self) -> int:
         return 0 if self._kept is None else 1
 
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first, while no item waits for its time or for demand."""
-        return None if self._kept is not None or self._emitting is not None else super().waits_to(way)
+    @property
+    def moves(self) -> bool:
+        """Whether an item waits for its time or for demand."""
+        return self._kept is not None or self._emitting is not None
 
     def _stop(self) -> None:
         timer, self._timer = self._timer, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from rstreams._core.sight import Blocked
 from rstreams._stages.deadlock import find_deadlock
@@ -16,6 +16,7 @@ LOOK_AGAIN_AT_MOST_S: Final = 1.0
 LINK_ENDS_S = 5.0
 
 
+@runtime_checkable
 class CanBlock(Blocked, Protocol):
     """A stage that has a lookout."""
 

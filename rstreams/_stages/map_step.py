@@ -22,5 +22,3 @@ def shown_as(parts: Publisher[T], show: Callable[[T], R]) -> Publisher[R]:
 
 class _Shown(StepStage[T, R]):
     __slots__ = ()
-
-    passes_unseen = True

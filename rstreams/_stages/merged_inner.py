@@ -12,7 +12,7 @@ from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.fast_paths import handed_over
-from rstreams._core.sight import SEND, Scannable, Waits, Way
+from rstreams._core.sight import Ear
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import failure_of, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
@@ -53,14 +53,13 @@ class Merges(Protocol[R]):
         ...
 
 
-class MergedInner(Scannable, Generic[R]):
+class MergedInner(Ear[Merges[R]], Generic[R]):
     """The subscriber to one inner stream."""
 
     __slots__ = (
-        "_complete",
         "_emitted",
-        "_merging",
         "_refill",
+        "complete",
         "draw",
         "drawn",
         "fails_in_line",
@@ -68,6 +67,7 @@ class MergedInner(Scannable, Generic[R]):
         "nothing_left",
         "outer",
         "queue",
+        "stage",
         "upstream",
     )
 
@@ -75,10 +75,10 @@ class MergedInner(Scannable, Generic[R]):
         self.outer = outer
         self.upstream: Subscription = ENDED
         self.queue: deque[tuple[R, Hold]] = deque()
-        self._merging = merging
+        self.stage = merging
         self._refill = merging.prefetch - merging.prefetch // 4
         self._emitted = 0  # since the last request
-        self._complete = False
+        self.complete = False
         self.failure: BaseException | None = None  # it waits for its turn, or for the end
         self.fails_in_line = False  # its error stands in line behind its items
         self.drawn = False  # True for an iterator; the next two are set then
@@ -87,26 +87,26 @@ class MergedInner(Scannable, Generic[R]):
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
-        if self.upstream is not ENDED or self._complete or self._merging._ended:
+        if self.upstream is not ENDED or self.complete or self.stage._ended:
             subscription.cancel()
             return
         self.upstream = subscription
-        if self._merging.suspended:
+        if self.stage.suspended:
             suspend(subscription)
         handed = handed_over(subscription)
         if handed is None:
-            if self._merging.started:
-                subscription.request(self._merging.prefetch)
+            if self.stage.started:
+                subscription.request(self.stage.prefetch)
             return
         items, self.nothing_left = handed
         self.draw, self.drawn = items.__next__, True
         if self.nothing_left():
             self.on_complete()
         else:
-            self._merging._ready.append(self)
+            self.stage._ready.append(self)
 
     def on_next(self, item: R) -> None:  # this also does the work of the stage, which is the fastest way
-        merging = self._merging
+        merging = self.stage
         if merging._ended:
             return
         demand = merging._demand
@@ -138,24 +138,20 @@ class MergedInner(Scannable, Generic[R]):
             merging._drain()
 
     def on_error(self, error: BaseException) -> None:
-        if not self._complete:
+        if not self.complete:
             self.failure = require_error(error)
             self._end()
             self.drawn = False
-            self._merging.fail(self, error)
+            self.stage.fail(self, error)
 
     def on_complete(self) -> None:
         self._end()
         if not self.queue:
-            self._merging.finish(self)
+            self.stage.finish(self)
 
     def _end(self) -> None:
-        self._complete = True
+        self.complete = True
         self.upstream = ENDED  # 2.3, 2.4
-
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first: the stage does something."""
-        return None if way == SEND else [(SEND, self._merging)]
 
     # the merging stage calls these
 
@@ -172,12 +168,12 @@ class MergedInner(Scannable, Generic[R]):
     def ask_ahead(self) -> None:
         """Ask for the first items."""
         if not self.drawn:
-            self.upstream.request(self._merging.prefetch)
+            self.upstream.request(self.stage.prefetch)
 
     def drawn_out(self) -> None:
         """Note that all items of the iterator have been drawn and emitted."""
         self._end()
-        self._merging.finish(self)
+        self.stage.finish(self)
 
     def pop(self) -> tuple[R, Claims]:
         """Remove the first item, and return it with the claim on it and on the outer item."""
@@ -194,9 +190,9 @@ class MergedInner(Scannable, Generic[R]):
 
     def emitted(self) -> None:
         """Note that an item has been emitted, and ask for more when enough have been."""
-        if self._complete:
+        if self.complete:
             if not self.queue and not self.fails_in_line:
-                self._merging.finish(self)
+                self.stage.finish(self)
             return
         self._emitted += 1
         if self._emitted == self._refill:

@@ -33,9 +33,9 @@ from typing import TypeVar
 from rstreams._core.claims import Claims
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.scheduler import call_in
-from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
+from rstreams._core.sight import Blocked
 from rstreams._core.subscription import ENDED
-from rstreams._stages.deadlock import takes_too_few
+from rstreams._stages.deadlock import comes_from, takes_too_few
 from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error
 from rstreams._stages.merged_inner import MergedInner
 from rstreams._stages.turns import TurningStage
@@ -50,6 +50,8 @@ PREFETCH = 32
 
 class Merging(TurningStage[T, R]):
     """A stage that emits the items of all its inner streams; the operator chooses these."""
+
+    only_reacts = True
 
     __slots__ = (
         "_active",
@@ -103,22 +105,19 @@ class Merging(TurningStage[T, R]):
     def upstreams(self) -> Sequence[Subscription]:
         return [u for u in (self._upstream, *(inner.upstream for inner in self._active)) if u is not ENDED]
 
-    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
-        """Return the events that must happen before it can do anything."""
-        if self._draining or self._next_turn is not None or self.suspended or (self._demand and self._ready):
-            return None
-        waits: list[tuple[Way, object]] = [
-            (SEND, inner.upstream) for inner in self._active if inner.upstream is not ENDED and not inner.drawn
-        ]
-        if not self._outer_complete and self._upstream is not ENDED:
-            waits.append((SEND, self._upstream))
-        waits.append((CANCEL if self._demand else ASK, self._downstream))
-        return waits
+    @property
+    def moves(self) -> bool:
+        return super().moves or (self._demand > 0 and bool(self._ready))
 
-    def takes(self, blocked: Blocked) -> tuple[str, int]:
+    def _callers(self) -> Sequence[Subscription]:
+        outer = () if self._outer_complete else (self._upstream,)
+        return [*outer, *(inner.upstream for inner in self._active if not inner.complete)]
+
+    def takes(self, blocked: Blocked) -> tuple[str, int] | None:
         """Return its state, and the number of its inner streams."""
         streams = len(self._active)
-        return takes_too_few(blocked, self.label, streams), streams
+        read = any(comes_from(inner.upstream, blocked) for inner in self._active)
+        return (takes_too_few(blocked, self.label, streams), streams) if read else None
 
     def _subscribe(self, source: Publisher[R], outer: Claims) -> None:
         """Add an inner stream."""

@@ -305,12 +305,13 @@ class Part(Scannable, Generic[T]):
 
     def waits_to(self, way: Way) -> Waits:
         """Return the events that must happen before its subscriber gets a signal."""
-        if way != SEND or self.over or self.complete or self._busy:
+        if way != SEND or self.over or self._busy:
             return None
-        items = self._splitting.waits_for_items()
-        if self.requested == self.delivered:
-            return None if items is None else [(ASK, self.subscriber), *items]
-        return None if self._queue else items
+        more: list[tuple[Way, object]] = [(ASK, self.subscriber)] if self.requested == self.delivered else []
+        if self._queue:
+            return more or None
+        items = None if self.complete else self._splitting.waits_for_items()
+        return None if items is None else more + items
 
     def _drain(self) -> None:
         """Send waiting items as far as they were requested, and end after the last."""

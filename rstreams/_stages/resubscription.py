@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rstreams._core.demand import SLICE
-from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
 from rstreams._stages.arbiter import Arbiter
@@ -88,8 +87,10 @@ class Resubscribing(Arbiter[T]):
         if not looping and self._due and self._next_turn is None:
             self._take_turn()
 
-    def waits_to(self, way: Way) -> Waits:
-        return None if self._looping or self._next_turn is not None else super().waits_to(way)
+    @property
+    def moves(self) -> bool:
+        """Whether it is subscribing again, or will do so."""
+        return self._looping or self._next_turn is not None or super().moves
 
     def _again(self, delay_s: float = 0.0) -> None:
         """Subscribe to the source again, after `delay_s` seconds."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any, Final, Generic, TypeVar
+from weakref import ref
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.kept_errors import KeptError
@@ -53,6 +54,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
     Attributes:
         joining: The number of subscribers that are in `on_subscribe`, and not yet members.
         needs: The number of subscribers that begins the run, or NOBODY.
+        publisher: A reference to its publisher. When that is gone, nobody else can subscribe.
         stops_when_deserted: Whether it stops when the last member has left, because no other one will come.
     """
 
@@ -66,6 +68,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         "joining",
         "members",
         "needs",
+        "publisher",
         "stops_when_deserted",
     )
 
@@ -83,6 +86,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         self.members: list[M] = []
         self.joining = 0
         self.needs = 0
+        self.publisher: ref[Any] | None = None
         self.stops_when_deserted = False
 
     # publishers call these
@@ -211,9 +215,11 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         )
 
     def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen before the source is asked for more, or cancelled."""
-        if way == SEND or not self.rests():
+        """Return the events that must happen first."""
+        if not self.rests():
             return None
+        if way == SEND:
+            return [(SEND, self._upstream), *((ASK, member.subscriber) for member in self.members)]
         if way == CANCEL:
             return [(CANCEL, member.subscriber) for member in self.members]
         holding_up = self.holding_up()

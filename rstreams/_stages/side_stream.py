@@ -23,11 +23,13 @@ T = TypeVar("T")
 class Beside(Dropping[T], ABC):
     """A stage with a boundary; the operator defines the effect of its first item."""
 
+    only_reacts = True
+
     __slots__ = ("_boundary", "_busy", "_due")
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
-        self._boundary = Boundary(self._first_item, partial(self._when_free, self._fail), lambda: None)
+        self._boundary = Boundary(self, self._first_item, partial(self._when_free, self._fail), lambda: None)
         self._busy = True  # until `on_subscribe` has returned
         self._due: Callable[[], None] | None = None
 
@@ -64,6 +66,13 @@ class Beside(Dropping[T], ABC):
 
     def upstreams(self) -> Sequence[Subscription]:
         return (*super().upstreams(), *self._boundary.upstreams())
+
+    @property
+    def moves(self) -> bool:
+        return self._busy
+
+    def _callers(self) -> Sequence[Subscription]:
+        return (self._upstream, *self._boundary.caller)
 
     def _pass_on(self, item: T) -> None:
         """Emit an item."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Ear
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Cancellable, Scheduler, Subscription
 
@@ -36,6 +37,11 @@ class Span:
         if self._timer is None:
             self._timer = self._scheduler.call_later(self._due - now, self._fire)
 
+    @property
+    def runs(self) -> bool:
+        """Whether a timer is set."""
+        return self._timer is not None
+
     def stop(self) -> None:
         """End the span without a call."""
         if self._timer is not None:
@@ -55,17 +61,22 @@ class Span:
             self._ran_out = None
 
 
-class Boundary:
+class Boundary(Ear[object]):
     """The subscriber to a stream whose items end lists or windows; their values do not matter.
 
     It asks for all of them. While no list can be ended, several items count as one, and none has to be kept.
     """
 
-    __slots__ = ("_complete", "_cut", "_ended", "_fail", "_subscription")
+    __slots__ = ("_complete", "_cut", "_ended", "_fail", "_subscription", "stage")
 
     def __init__(
-        self, cut: Callable[[], None], fail: Callable[[BaseException], None], complete: Callable[[], None]
+        self,
+        stage: object,
+        cut: Callable[[], None],
+        fail: Callable[[BaseException], None],
+        complete: Callable[[], None],
     ) -> None:
+        self.stage = stage
         self._cut = cut
         self._fail = fail
         self._complete = complete
@@ -97,6 +108,11 @@ class Boundary:
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscription, if there is one, for `explain`."""
         return () if self._ended or self._subscription is ENDED else (self._subscription,)
+
+    @property
+    def caller(self) -> Sequence[Subscription]:
+        """The subscription, unless it has ended; `ENDED` if it is still to come."""
+        return () if self._ended else (self._subscription,)
 
     def stop(self) -> None:
         """Cancel the stream of boundaries."""

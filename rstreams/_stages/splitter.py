@@ -32,12 +32,13 @@ from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.kept_errors import KeptError
 from rstreams._core.scheduler import call_in, current_scheduler
-from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Waits, Way, keeper_of
+from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.lookout import Lookout
 from rstreams._stages.part import Entry, Part, Shared, too_late
+from rstreams._stages.reach import keepers_of
 from rstreams._stages.run_tasks import RunTasks
 from rstreams._stages.stage import Stage, window_of
 from rstreams.abc import Cancellable, Hold, Scheduler, Subscriber, Subscription
@@ -361,30 +362,40 @@ class Splitting(Stage[T, P]):
             return self._waits_to_ask()
         if way == CANCEL:
             return None if self._ended else [(CANCEL, self._downstream)]
-        if self._over or self._sending:
-            return None
-        if self._unsent or not self._demand:
-            return [(ASK, self._downstream), (SEND, self._upstream)]
-        return self.waits_for_items()
+        if self._over:
+            return None if self.moves or not self._unsent else [(ASK, self._downstream)]
+        waits = self.waits_for_items()
+        if waits is not None and (self._unsent or not self._demand):
+            waits.append((ASK, self._downstream))
+        return waits
 
     def waits_for_items(self) -> Waits:
         """Return the events that must happen before an item or the end comes."""
-        return None if self._over else [(ASK, self), (SEND, self._upstream)]
+        return None if self._over or self.moves else [(ASK, self), *((SEND, each) for each in self._callers())]
+
+    @property
+    def moves(self) -> bool:
+        return self._sending or self._later is not None or bool(self._unsent and self._demand)
 
     def _waits_to_ask(self) -> Waits:
-        if not self.blocked or self._sending or (self._unsent and self._demand):
+        if self._over or self.moves:
             return None
-        unsent = {part for part, _ in self._unsent}
-        waits: list[tuple[Way, object]] = [(SEND, self._upstream)]
-        if unsent:
+        waits: list[tuple[Way, object]] = [(SEND, each) for each in self._callers()]
+        if not self._started or self._unsent:
             waits.append((ASK, self._downstream))
-        for part in self._parts:
-            if part not in unsent and part.waiting:
-                reader = part.subscriber if part.taken else keeper_of(part, self._downstream)
-                if reader is None or part.emitting:
-                    return None  # a subscriber may come at any time
-                waits.append((ASK, reader))
-        return waits
+        if not self.blocked:  # what it may ask for is asked for
+            return waits
+        unsent = {id(part) for part, _ in self._unsent}
+        full = [part for part in self._parts if part.waiting and id(part) not in unsent]
+        if any(part.emitting for part in full):
+            return None
+        waits += [(ASK, part.subscriber) for part in full if part.taken]
+        untaken = {id(part) for part in full if not part.taken}
+        if untaken:
+            waits.append((CANCEL, self._downstream))  # closes them
+        full.clear()
+        keepers = keepers_of(untaken, self)
+        return None if keepers is None else [*waits, *((SEND, each) for each in keepers)]
 
     # inside
 

@@ -40,7 +40,7 @@ from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.fast_paths import OnNext, signals_later
 from rstreams._core.run import Run, runs_of
-from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way, counts_of, keeper_of
+from rstreams._core.sight import ASK, CANCEL, SEND, Counts, Scannable, Waits, Watched, Way, counts_of
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.emission import log_dropped
@@ -66,16 +66,14 @@ class Stage(Scannable, Generic[T, R]):
     """One operator in one subscription, with the checks that every operator needs; see the text of this module.
 
     Attributes:
-        only_reacts: Whether the stage does nothing by itself. It asks its one source only when its one subscriber asks
-            or an item has come. It sends only when its source has sent. It cancels only on one of these. It has no
-            timer, no task and no second source.
-        passes_unseen: Whether it only reacts, and only its subscriber sees its items.
+        only_reacts: Whether the stage does nothing by itself: it asks, sends and cancels only inside of a call from one
+            of its sources or its subscriber. A timer, a task or a user's call may make it do something only while
+            `moves` is true.
     """
 
     __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream")
 
     only_reacts: ClassVar[bool] = False
-    passes_unseen: ClassVar[bool] = False
 
     def __init__(self, downstream: Subscriber[R]) -> None:
         self._downstream = downstream
@@ -170,14 +168,27 @@ class Stage(Scannable, Generic[T, R]):
         return () if self._upstream is ENDED else (self._upstream,)
 
     def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first, if the stage only reacts."""
-        if not self.only_reacts:
+        """Return the calls of others that must come first, if the stage only reacts."""
+        if not self.only_reacts or self.moves:
             return None
-        return [(SEND, self._upstream), (ASK, self)] if way == SEND else [(way, self._downstream)]
+        counts = self.counts()
+        served = counts is None or not counts.outstanding  # otherwise a request changes nothing
+        return [
+            *((SEND, each) for each in self._callers()),
+            (ASK if served and way != CANCEL else CANCEL, self._downstream),
+        ]
 
-    def keeper_of(self, part: object) -> object | None:
-        """Return the stage that keeps `part` behind this one, if it passes unseen here."""
-        return keeper_of(part, self._downstream) if self.passes_unseen else None
+    # written by an operator that does more than react, or has several sources
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is doing something now, or may do something although nobody calls it."""
+        return False
+
+    def _callers(self) -> Sequence[Subscription]:
+        """Return the subscriptions that may still send something; `ENDED` for one that is still to come."""
+        over = self._upstream is ENDED and self._requested  # what was asked was there
+        return () if over else (self._upstream,)
 
     # written by an operator that keeps items
 

@@ -74,6 +74,11 @@ class TurningStage(KeepingStage[T, R], ABC):
         finally:
             self._draining = False
 
+    @property
+    def moves(self) -> bool:
+        """Whether it goes on in its next turn, or when the subscriber lets it."""
+        return self._draining or self._next_turn is not None or self.suspended
+
     def _let_go(self) -> None:
         if self._next_turn is not None:
             self._next_turn.cancel()

@@ -17,7 +17,6 @@ from typing import TypeVar
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED, add_demand, take_demand
 from rstreams._core.scheduler import current_scheduler
-from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import KeepingStage
@@ -28,6 +27,8 @@ T = TypeVar("T")
 
 class WaitingItems(KeepingStage[T, T], ABC):
     """A stage that emits its items in order and on demand; the operator chooses the items to request and to keep."""
+
+    only_reacts = True
 
     __slots__ = ("_busy", "_demand", "_kept", "_next_turn", "_shut", "_turn")
 
@@ -99,9 +100,10 @@ class WaitingItems(KeepingStage[T, T], ABC):
     def _kept_items(self) -> int:
         return len(self._kept)
 
-    def waits_to(self, way: Way) -> Waits:
-        """Return the events that must happen first, unless it goes on by itself."""
-        return None if self._busy or self._next_turn is not None else super().waits_to(way)
+    @property
+    def moves(self) -> bool:
+        """Whether it is emitting kept items, or goes on in its next turn."""
+        return self._busy or self._next_turn is not None
 
     def _take_turn(self) -> None:
         self._next_turn = None

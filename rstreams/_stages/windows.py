@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from rstreams._core.scheduler import call_in
-from rstreams._core.sight import ASK, Waits, Way
 from rstreams._stages.part import Part
 from rstreams._stages.span_and_boundary import Boundary, Span
 from rstreams._stages.splitter import Splitting
@@ -90,13 +89,6 @@ class Windowing(Splitting[T, Publisher[T]]):
     def _start(self) -> None:
         self._open_if_wanted()
 
-    def waits_to(self, way: Way) -> Waits:
-        # A timer or another stream may end windows at any time.
-        return None if way == ASK else super().waits_to(way)
-
-    def waits_for_items(self) -> Waits:
-        return None
-
     def _open_if_wanted(self) -> None:
         if self._open is None and self._demand > len(self._unsent) and not self._ended and not self._over:
             self._open_one()
@@ -126,6 +118,10 @@ class TimedWindowing(Windowing[T]):
         super().__init__(downstream, prefetch, complete_at)
         self._span = Span(self.scheduler or scheduler, span_s, self.cut)
 
+    @property
+    def moves(self) -> bool:
+        return super().moves or self._span.runs
+
     def _begin(self) -> None:
         self._span.begin()
 
@@ -141,10 +137,13 @@ class BoundedWindowing(Windowing[T]):
     def __init__(self, downstream: Subscriber[Publisher[T]], prefetch: int, boundaries: Publisher[object]) -> None:
         super().__init__(downstream, prefetch, 0)
         self._boundaries = boundaries
-        self._boundary = Boundary(self.cut, self._end, self.finish)
+        self._boundary = Boundary(self, self.cut, self._end, self.finish)
 
     def upstreams(self) -> Sequence[Subscription]:
         return (*super().upstreams(), *self._boundary.upstreams())
+
+    def _callers(self) -> Sequence[Subscription]:
+        return (*super()._callers(), *(self._boundary.caller if self._started else ()))
 
     def _start(self) -> None:
         super()._start()

@@ -60,7 +60,6 @@ class _Checkpoint(PassingStage[T]):
 
     operator = "checkpoint"
     only_reacts = True
-    passes_unseen = True
 
     def __init__(self, downstream: Subscriber[T], note: str) -> None:
         super().__init__(downstream)

@@ -53,7 +53,6 @@ class _Concat(Arbiter[T]):
     __slots__ = ("_advancing", "_delay_errors", "_due", "_errors", "_sources")
 
     operator = "concat"
-    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], sources: Iterator[Publisher[T]], *, delay_errors: bool) -> None:
         super().__init__(downstream)

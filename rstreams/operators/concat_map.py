@@ -10,10 +10,10 @@ from rstreams._checks.functions import require_plain
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.claims import claims_on
 from rstreams._core.run import Run
-from rstreams._core.sight import ASK, CANCEL, SEND, Blocked, Waits, Way
+from rstreams._core.sight import Blocked
 from rstreams._core.subscription import ENDED
 from rstreams._core.windows import require_ahead
-from rstreams._stages.deadlock import takes_too_few
+from rstreams._stages.deadlock import comes_from, takes_too_few
 from rstreams._stages.in_turns import InTurns
 from rstreams._stages.inner_stream import OneInner
 from rstreams._stages.intake import Intake
@@ -122,25 +122,14 @@ class _ConcatMap(OneInner[T, R]):
 
     # called by `explain` and the search for a deadlock, see `_core.sight`
 
-    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
-        """Return the events that must happen before it can do anything."""
-        current = self._current
-        if self._loop.moves or self.suspended or (current is None and self._intake.items):
-            return None
-        waits: list[tuple[Way, object]] = [(CANCEL if self._demand else ASK, self._downstream)]
-        if current is not None:
-            waits.append((SEND, current.upstream))
-        if not self._outer_complete:
-            waits.append((SEND, self._upstream))
-        return waits
+    @property
+    def moves(self) -> bool:
+        return super().moves or self._loop.moves or (self._current is None and bool(self._intake.items))
 
-    def keeper_of(self, part: object) -> object | None:
-        """Return this stage if it keeps `part` until the streams before it have ended."""
-        return self if any(part in (item, getattr(item, "_source", None)) for item in self._intake.items) else None
-
-    def takes(self, blocked: Blocked) -> tuple[str, int]:
+    def takes(self, blocked: Blocked) -> tuple[str, int] | None:
         """Return its state, and that it takes one stream at a time."""
-        return takes_too_few(blocked, self.label, 1), 1
+        read = self._current is not None and comes_from(self._current.upstream, blocked)
+        return (takes_too_few(blocked, self.label, 1), 1) if read else None
 
     # inside
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 from rstreams._checks.numbers import require_seconds
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.scheduler import bound_scheduler
-from rstreams._core.sight import Waits, Way
 from rstreams._core.subscription import ENDED
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import KeepingStage, Lifted
@@ -52,7 +51,7 @@ class _Delay(KeepingStage[T, T]):
     __slots__ = ("_busy", "_delay_s", "_kept", "_scheduler", "_timer")
 
     operator = "delay"
-    only_reacts = True  # while no item waits for its time
+    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], delay_s: float) -> None:
         super().__init__(downstream)
@@ -103,8 +102,9 @@ class _Delay(KeepingStage[T, T]):
     def _kept_items(self) -> int:
         return len(self._kept)
 
-    def waits_to(self, way: Way) -> Waits:
-        return None if self._kept or self._busy else super().waits_to(way)
+    @property
+    def moves(self) -> bool:
+        return self._busy or bool(self._kept)
 
     def _let_go(self) -> None:
         if self._timer is not None:

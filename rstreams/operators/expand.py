@@ -120,6 +120,10 @@ class _Expand(Arbiter[T]):
             self._level = level + 1
             self._switch_to(source)
 
+    @property
+    def moves(self) -> bool:
+        return super().moves or self._loop.moves
+
     def _let_go(self) -> None:
         self._loop.stop()
         self._pending.clear()

@@ -41,7 +41,6 @@ class _Name(PassingStage[T]):
 
     operator = "name"
     only_reacts = True
-    passes_unseen = True
     is_caption = True
 
     def __init__(self, downstream: Subscriber[T], name: str) -> None:

@@ -47,7 +47,6 @@ class _OnErrorResume(Arbiter[T]):
     __slots__ = ("_handler",)
 
     operator = "on_error_resume"
-    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], handler: Callable[[Exception], Publisher[T]]) -> None:
         super().__init__(downstream)

@@ -128,6 +128,10 @@ class _Pausable(WaitingItems[T]):
         """The reason for waiting that `explain` shows."""
         return "its valve is paused" if self._shut else ""
 
+    @property
+    def moves(self) -> bool:
+        return super().moves or self._shut or self._suspended
+
     def refuse_other_threads(self, call: str) -> None:
         """Raise `SpecViolation` if the valve is called from another thread than this stream's."""
         if get_ident() != self._thread:

@@ -9,7 +9,7 @@ from rstreams._checks.publishers import require_sources, require_subscription
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import add_demand
-from rstreams._core.sight import Counts, counts_of
+from rstreams._core.sight import Counts, Ear, counts_of
 from rstreams._core.subscription import ENDED
 from rstreams._stages.many_sources import ManySources
 from rstreams._stages.stage import Stage, failure_of, resume, suspend
@@ -48,6 +48,7 @@ class _Race(Stage[T, T]):
     __slots__ = ("_demand", "_runners", "_winner", "suspended")
 
     operator = "race"
+    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
@@ -106,6 +107,13 @@ class _Race(Stage[T, T]):
     def upstreams(self) -> Sequence[Subscription]:
         return [runner.upstream for runner in self._runners if runner.upstream is not ENDED]
 
+    @property
+    def moves(self) -> bool:
+        return self.suspended
+
+    def _callers(self) -> Sequence[Subscription]:
+        return [runner.upstream for runner in self._runners]
+
     def _let_go(self) -> None:
         for runner in self._runners:
             runner.upstream.cancel()
@@ -136,34 +144,34 @@ class _Race(Stage[T, T]):
         self._downstream.on_next(item)
 
 
-class _Racer(Generic[T]):
-    __slots__ = ("_race", "upstream")
+class _Racer(Ear[_Race[T]], Generic[T]):
+    __slots__ = ("stage", "upstream")
 
     def __init__(self, race: _Race[T]) -> None:
-        self._race = race
+        self.stage = race
         self.upstream: Subscription = ENDED
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
-        if self.upstream is not ENDED or not self._race.open():
+        if self.upstream is not ENDED or not self.stage.open():
             subscription.cancel()
             return
         self.upstream = subscription
-        if self._race.suspended:
+        if self.stage.suspended:
             suspend(subscription)
-        if self._race.demand:
-            subscription.request(self._race.demand)
+        if self.stage.demand:
+            subscription.request(self.stage.demand)
 
     def on_next(self, item: T) -> None:
-        if self._race.has_won(self):
-            self._race.pass_on(item)
+        if self.stage.has_won(self):
+            self.stage.pass_on(item)
 
     def on_error(self, error: BaseException) -> None:
         self.upstream = ENDED  # 2.3, 2.4
-        if self._race.has_won(self):
-            self._race.on_error(error)
+        if self.stage.has_won(self):
+            self.stage.on_error(error)
 
     def on_complete(self) -> None:
         self.upstream = ENDED  # 2.3, 2.4
-        if self._race.has_won(self):
-            self._race.on_complete()
+        if self.stage.has_won(self):
+            self.stage.on_complete()

@@ -52,7 +52,6 @@ class _Repeat(Resubscribing[T]):
     __slots__ = ("_left", "_waiting")
 
     operator = "repeat"
-    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], source: Publisher[T], count: int | None) -> None:
         super().__init__(downstream, source, endless=_ENDLESS if count is None else None)

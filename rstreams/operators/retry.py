@@ -68,7 +68,6 @@ class _Retry(Resubscribing[T]):
     __slots__ = ("_left", "_predicate")
 
     operator = "retry"
-    only_reacts = True
 
     def __init__(
         self,

@@ -46,7 +46,6 @@ class _Skip(DroppingStep[T], ABC):
     __slots__ = ()
 
     operator = _WORK.operator
-    passes_unseen = True
 
     _state: int  # items still to be dropped
 

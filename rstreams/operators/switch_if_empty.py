@@ -42,7 +42,6 @@ class _SwitchIfEmpty(Arbiter[T]):
     __slots__ = ("_other",)
 
     operator = "switch_if_empty"
-    only_reacts = True
 
     def __init__(self, downstream: Subscriber[T], other: Publisher[T]) -> None:
         super().__init__(downstream)

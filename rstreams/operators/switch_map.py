@@ -96,6 +96,10 @@ class _SwitchMap(OneInner[T, R]):
             self._subscribe(*due)
         self._fail_if_dry()
 
+    @property
+    def moves(self) -> bool:
+        return super().moves or self._next is not None
+
     def _fail_if_dry(self) -> None:
         """Let an error of the source end the current stream, unless that has items for which only demand lacks."""
         if self._failure is not None and self._demand and self._passing is None:

@@ -43,7 +43,6 @@ class _Take(Stage[T, T]):
 
     operator = "take"
     only_reacts = True
-    passes_unseen = True
 
     def __init__(self, downstream: Subscriber[T], count: int) -> None:
         super().__init__(downstream)

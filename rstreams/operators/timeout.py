@@ -109,6 +109,10 @@ class _Timeout(Arbiter[T]):
                 return
             self._switch_to(_Behind(self._fallback, self))
 
+    @property
+    def moves(self) -> bool:
+        return super().moves or self._timer is not None
+
     def _stop(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:

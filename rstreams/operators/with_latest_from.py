@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from rstreams._checks.publishers import require_publisher, require_subscription
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.sight import ASK, SEND, Waits, Way
+from rstreams._core.sight import Ear
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher, Subscriber, Subscription
@@ -50,6 +50,7 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
     __slots__ = ("_busy", "_dropped", "_due", "_latest", "_other")
 
     operator = "with_latest_from"
+    only_reacts = True
 
     def __init__(self, downstream: Subscriber[tuple[T, R]]) -> None:
         super().__init__(downstream)
@@ -103,12 +104,12 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
     def _delivered(self, received: int) -> int:
         return received - self._dropped
 
-    def waits_to(self, way: Way) -> Waits:
-        """Return the waits: an item of the other source lets items through, and its end may end the stream."""
-        other: list[tuple[Way, object]] = [] if self._other.upstream is ENDED else [(SEND, self._other.upstream)]
-        if way == SEND:
-            return [(SEND, self._upstream), (ASK, self._downstream), *other]
-        return [(way, self._downstream), *other]
+    @property
+    def moves(self) -> bool:
+        return self._busy
+
+    def _callers(self) -> Sequence[Subscription]:
+        return (self._upstream,) if self._other.complete else (self._upstream, self._other.upstream)
 
     # the other source calls these
 
@@ -141,12 +142,13 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
             due()
 
 
-class _Other(Generic[R]):
-    __slots__ = ("_asked", "_stage", "upstream")
+class _Other(Ear[_WithLatestFrom[Any, R]], Generic[R]):
+    __slots__ = ("_asked", "complete", "stage", "upstream")
 
     def __init__(self, stage: _WithLatestFrom[Any, R]) -> None:
-        self._stage = stage
+        self.stage = stage
         self._asked = False
+        self.complete = False
         self.upstream: Subscription = ENDED
 
     def ask(self) -> None:
@@ -156,21 +158,23 @@ class _Other(Generic[R]):
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
-        if self.upstream is not ENDED or self._stage.ended:
+        if self.upstream is not ENDED or self.stage.ended:
             subscription.cancel()
             return
         self.upstream = subscription
-        if self._stage.asked:
+        if self.stage.asked:
             self.ask()
 
     def on_next(self, item: R) -> None:
-        if not self._stage.ended:
-            self._stage.keep(item)
+        if not self.stage.ended:
+            self.stage.keep(item)
 
     def on_error(self, error: BaseException) -> None:
         self.upstream = ENDED  # 2.3, 2.4
-        self._stage.other_failed(error)
+        self.complete = True
+        self.stage.other_failed(error)
 
     def on_complete(self) -> None:
         self.upstream = ENDED  # 2.3, 2.4
-        self._stage.other_is_through()
+        self.complete = True
+        self.stage.other_is_through()

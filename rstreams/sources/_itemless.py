@@ -8,7 +8,7 @@ from typing import Never
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import demand_error
-from rstreams._core.sight import Counts, Scannable, Watched
+from rstreams._core.sight import Counts, Scannable, Waits, Watched, Way
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 
@@ -69,6 +69,10 @@ class _Itemless(Scannable):
     def counts(self) -> Counts:
         """Return the number of requested items; no item is ever delivered."""
         return Counts(self._requested, 0)
+
+    def waits_to(self, way: Way) -> Waits:  # noqa: ARG002 - the answer is the same for every way
+        """Return that nothing makes it do anything."""
+        return []
 
     def hold(self) -> Hold:
         return NO_HOLD

@@ -124,6 +124,7 @@ class _Holding(Stage[T, T]):
     __slots__ = ()
 
     operator = "using"
+    only_reacts = True
 
     def on_next(self, item: T) -> None:
         if self._ended:
@@ -239,6 +240,11 @@ class _InTask(_Holding[T]):
 
     def counts(self) -> Counts | None:
         return Counts(self._requested, self._emissions) if self._upstream is ENDED else super().counts()
+
+    @property
+    def moves(self) -> bool:
+        """Whether its task has something to do: it enters or leaves the context manager."""
+        return self._upstream is ENDED
 
     def _note_end(self) -> None:
         counts = counts_of(self._upstream)

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.sight import Counts, Scannable, label_of, stall_of
+from rstreams._core.sight import SEND, Counts, Scannable, label_of, stall_of
+from rstreams._stages.deadlock import circle_of, find_deadlock
+from rstreams._stages.lookout import CanBlock
 from rstreams.abc import Publisher, Subscription
 
 __all__ = ["Explanation", "StageReport", "explain"]
@@ -29,6 +31,7 @@ class StageReport:
         upstream: The stages that its items come from.
         waits_for: The reason for waiting besides them, as a sentence; empty if there is none.
         named: Whether it is only the text given to `name`.
+        deadlock: For the stage next to the subscriber: which stages wait only for each other, as a sentence.
         asks_for_no_more: For the stage next to the subscriber: why the subscriber has asked for no more; empty if that
             is not known.
     """
@@ -39,6 +42,7 @@ class StageReport:
     waits_for: str = ""
     named: bool = False
     asks_for_no_more: str = ""
+    deadlock: str = ""
 
     def lines(self, depth: int = 0) -> Iterator[tuple[str, str]]:
         """Yield the lines of the tree from here up: the text on the left, and the counts."""
@@ -92,7 +96,9 @@ def explain(publisher: Publisher[Any]) -> Explanation:
     """Return the state of the live runs of `publisher`."""
     runs: Callable[[], Sequence[Any]] = getattr(publisher, "runs", tuple)
     live = [run for run in runs() if not run.ended]
-    return Explanation(tuple(replace(reported(run), asks_for_no_more=stall_of(run)) for run in live))
+    return Explanation(
+        tuple(replace(reported(run), asks_for_no_more=stall_of(run), deadlock=_deadlock(run)) for run in live)
+    )
 
 
 def reported(subscription: Subscription) -> StageReport:
@@ -105,6 +111,15 @@ def reported(subscription: Subscription) -> StageReport:
     )
 
 
+def _deadlock(run: Subscription) -> str:
+    """Describe the deadlock that the run is in."""
+    for stage in circle_of(SEND, run) or ():
+        deadlock = find_deadlock(stage) if isinstance(stage, CanBlock) and stage.blocked else None
+        if deadlock is not None:
+            return str(deadlock)
+    return ""
+
+
 def _shown(number: int, run: StageReport) -> Iterator[str]:
     lines = list(run.lines(1))
     width = max(len(left) for left, _ in lines)
@@ -114,6 +129,9 @@ def _shown(number: int, run: StageReport) -> Iterator[str]:
     if run.counts is not None and not run.counts.outstanding:
         why = f"; {run.asks_for_no_more}" if run.asks_for_no_more else ""
         yield f"  -> the subscriber stalls: it has all that it requested{why}"
+        return
+    if run.deadlock:
+        yield f"  -> deadlock: {run.deadlock}"
         return
     for stall in dict.fromkeys(run.stalls()):  # several branches may meet in one source
         yield f"  -> {stall}"

@@ -29,7 +29,6 @@ from rstreams.operators.switch_map import switch_map
 from rstreams.operators.window_count import window_count
 from rstreams.operators.window_time import window_time
 from rstreams.sources.from_iterable import from_iterable
-from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
@@ -195,7 +194,7 @@ def test_a_group_with_a_subscriber_of_its_own_is_no_deadlock(scheduler: VirtualS
 def test_a_stream_that_something_else_may_end_is_no_deadlock() -> None:
     grouped = group_by(range_(100), lambda x: x % 2, prefetch=4)
 
-    assert _run(flat_map(grouped, lambda group: merge(group, never()), concurrency=1)).error is None
+    assert _run(flat_map(grouped, lambda group: merge(group, ManualPublisher[int]()), concurrency=1)).error is None
 
 
 class _Unknown(Stage[Any, Any]):

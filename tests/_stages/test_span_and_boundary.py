@@ -50,7 +50,9 @@ def test_a_span_that_was_stopped_does_not_run_out() -> None:
 @pytest.mark.parametrize("end", ["complete", "fail", "stop"])
 def test_a_boundary_asks_for_all_and_is_silent_after_its_end(end: str) -> None:
     heard: list[str] = []
-    boundary = Boundary(lambda: heard.append("cut"), lambda _: heard.append("fail"), lambda: heard.append("complete"))
+    boundary = Boundary(
+        None, lambda: heard.append("cut"), lambda _: heard.append("fail"), lambda: heard.append("complete")
+    )
     source, second = ManualPublisher[int](), ManualPublisher[int]()
     source.subscribe(boundary)
     second.subscribe(boundary)
