@@ -7,10 +7,13 @@ the other, and each signal as many calls inside each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.errors import ConfigError
+
+_MOST_AT_ONCE: Final = 1_000_000
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -33,9 +36,12 @@ class ManySources(Joined[T]):
         kind: The operator and its options. A source with the same ones is replaced by its sources.
         open_out: What opens them out: `list`, or `iter` for an operator that may end before it has come to the last
             one. A stream that is joined to itself thirty times has a thousand million sources.
+
+    Attributes:
+        at_once: How many streams each subscriber is subscribed to at once, those behind other operators included.
     """
 
-    __slots__ = ("kind", "sources")
+    __slots__ = ("at_once", "kind", "sources")
 
     def __init__(
         self,
@@ -44,9 +50,24 @@ class ManySources(Joined[T]):
         *kind: object,
         open_out: Callable[[Iterator[Publisher[T]]], S],
     ) -> None:
+        self.at_once = 1 if open_out is iter else sum(map(_at_once, sources))
+        if self.at_once > _MOST_AT_ONCE:
+            msg = (
+                f"{kind[0]}(*sources) would subscribe to {self.at_once:,} streams at once; at most {_MOST_AT_ONCE:,} "
+                f"are allowed: a stream that is joined to itself again and again is twice as many each time"
+            )
+            raise ConfigError(msg)
         super().__init__(lambda downstream: start(downstream, open_out(_opened(sources, kind))))
         self.sources = sources
         self.kind = kind
+
+
+def _at_once(source: object) -> int:
+    while not isinstance(source, ManySources):
+        source = getattr(source, "_source", None)
+        if source is None:
+            return 1
+    return source.at_once
 
 
 def _opened(sources: Sequence[Publisher[T]], kind: tuple[object, ...]) -> Iterator[Publisher[T]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 from rstreams._checks.choices import require_flag
@@ -66,8 +67,23 @@ def merge_sorted(
     return ManySources(start, sources, "merge_sorted", key, prefetch, delay_errors, open_out=list)
 
 
+class _First:
+    """The first item of an input: its key, and the input's position."""
+
+    __slots__ = ("key", "position")
+
+    def __init__(self, key: Any, position: int) -> None:  # noqa: ANN401 - the user's
+        self.key = key
+        self.position = position
+
+    def __lt__(self, other: _First) -> bool:
+        if self.key < other.key:
+            return True
+        return self.position < other.position and not other.key < self.key
+
+
 class _MergeSorted(Inputs[T]):
-    __slots__ = ("_key", "_keys")
+    __slots__ = ("_firsts", "_key", "_lacking")
 
     operator = "merge_sorted"
 
@@ -82,51 +98,69 @@ class _MergeSorted(Inputs[T]):
     ) -> None:
         super().__init__(downstream, count, prefetch, delay_errors=delay_errors)
         self._key = key
-        self._keys: dict[int, Any] = {}  # the keys of the first items that wait
+        self._firsts: list[_First] = []  # a heap
+        self._lacking = dict.fromkeys(range(count))  # the inputs that have none in the heap, and are not exhausted
 
-    def _step(self, most: int) -> int:  # noqa: ARG002, PLR0911 - one at a time; one exit for each state
+    def _step(self, most: int) -> int:  # noqa: ARG002 - one at a time; one exit for each state
         if self._ended:
             return 0
-        if all(i.exhausted for i in self.inputs):
+        inputs = self.inputs
+        if not self._firsts and all(inputs[position].exhausted for position in self._lacking):
             self._finish()
             return 0
         if self._failing and (failed := self._failed_input()) is not None:
             self._fail(failed)
             return 0
-        if not self._demand or any(i.empty for i in self.inputs):
+        if not self._demand or any(inputs[position].empty for position in self._lacking):
             return 0
-        for position, an_input in enumerate(self.inputs):
-            new = position not in self._keys and an_input.has_item()
-            if self._ended or (new and not self._look_at(position)):
-                return 0
-            if self._failing and an_input.is_to_fail:
-                return 1
-        if self._keys:
+        self._look_at_all()
+        if self._ended:
+            return 0
+        if self._firsts and not (self._failing and any(inputs[position].is_to_fail for position in self._lacking)):
             self._emit_smallest()
         return 1
+
+    def _look_at_all(self) -> None:
+        """Put the first items of the inputs into the heap, until one has failed."""
+        for position in tuple(self._lacking):
+            an_input = self.inputs[position]
+            if an_input.has_item():
+                if self._ended or not self._look_at(position):
+                    return
+                del self._lacking[position]
+            elif an_input.exhausted:
+                del self._lacking[position]
+            if self._ended or (self._failing and an_input.is_to_fail):
+                return
 
     def _look_at(self, position: int) -> bool:
         item, hold = self.inputs[position].queue[0]
         try:
-            self._keys[position] = item if self._key is None else self._key(item)
+            key = item if self._key is None else self._key(item)
         except Exception as error:
             if not self._ended:
                 self.inputs[position].take()
                 hold.fail(error)
             self._fail(error)
+        else:
+            self._ordered(heappush, self._firsts, _First(key, position))
         return not self._ended
 
-    def _emit_smallest(self) -> None:
+    def _ordered(self, change: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what `change` returns
+        """Change the heap; items that cannot be compared end the stream."""
         try:
-            position = min(sorted(self._keys), key=self._keys.__getitem__)
-        except Exception as error:  # items that cannot be compared
+            return change(*arguments)
+        except Exception as error:
             self._fail(error)
+
+    def _emit_smallest(self) -> None:
+        first = self._ordered(heappop, self._firsts)
+        if self._ended:  # the comparison has failed, or cancelled
             return
-        if self._ended:  # the comparison has cancelled
-            return
-        del self._keys[position]
-        item, hold = self.inputs[position].take()
+        an_input = self.inputs[first.position]
+        self._lacking[first.position] = None
+        item, hold = an_input.take()
         self._demand = take_demand(self._demand, 1)
         self._emit(item, claims_on(hold))
         if not self._ended:
-            self.inputs[position].taken()
+            an_input.taken()

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import copy_context
 from functools import partial
+from sys import getrecursionlimit
 from typing import Any, Final, TypeVar
 
 from rstreams import _machine
@@ -19,8 +20,10 @@ from rstreams._checks.functions import refuse_unrun
 from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE
 from rstreams._core.turn import Turn
+from rstreams._stages.many_sources import Fluent
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Event, Publisher
+from rstreams.errors import ConfigError
 from rstreams.runtime.ground import Ground, ground_here
 from rstreams.runtime.items import Items
 from rstreams.sinks.buffer_sink import BufferSink
@@ -116,12 +119,32 @@ async def _drain(source: Publisher[T], sink: Sink[T], bell: _Bell, ground: Groun
                 sink.request(SLICE - sink.outstanding, top_up_at=half)
 
 
+def _subscribe(source: Publisher[T], sink: Sink[T]) -> None:
+    try:
+        source.subscribe(sink)
+    except RecursionError as error:
+        msg = (
+            f"the stream has {_chained(source)} operators one behind the other, and their calls stand inside of each "
+            f"other, deeper than sys.getrecursionlimit() allows ({getrecursionlimit()}): join many streams in one "
+            f"call, such as concat(*streams), do several things to an item in one map, or call sys.setrecursionlimit"
+        )
+        raise ConfigError(msg) from error
+
+
+def _chained(publisher: object) -> int:
+    """Return how many publishers stand one behind the other, as far as they tell."""
+    count = 0
+    while (publisher := getattr(publisher, "_source", None)) is not None:
+        count += not isinstance(publisher, Fluent)
+    return count
+
+
 @asynccontextmanager
 async def _subscribed(source: Publisher[T], sink: Sink[T], ground: Ground) -> AsyncIterator[None]:
     """Subscribe `sink` in a scope of its own, which ends with the body; raise the error of the stream."""
     async with ground.scope():
         try:
-            source.subscribe(sink)
+            _subscribe(source, sink)
             yield
         finally:
             sink.cancel()
@@ -138,7 +161,7 @@ async def open_items(source: Publisher[T], window: int | None) -> AsyncIterator[
     async with ground.scope():
         items = OpenItems(sink, bell, ground)
         try:
-            source.subscribe(sink)
+            _subscribe(source, sink)
             yield items
         except BaseException as error:
             items.close(error)

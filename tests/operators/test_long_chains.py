@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rstreams import Stream, operators
-from rstreams.errors import RStreamsError
+from rstreams.errors import ConfigError, RStreamsError
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
 DEEP = 400
@@ -114,3 +114,73 @@ def test_a_stream_concatenated_with_itself_again_and_again_begins_at_once() -> N
     stream.take(3).subscribe(probe)
     assert probe.items == [1, 1, 1]
     assert probe.completed
+
+
+@pytest.mark.parametrize("between", [lambda stream: stream, lambda stream: Stream(stream).take(9)], ids=["", "take"])
+@pytest.mark.parametrize("join", [operators.merge, operators.merge_priority, operators.merge_sorted, operators.race])
+def test_a_stream_joined_with_itself_again_and_again_is_refused(join: Join, between: Join) -> None:
+    stream: Any = Stream.of(1)
+    with pytest.raises(ConfigError, match=r"would subscribe to 1,048,576 streams at once; at most 1,000,000"):
+        for _ in range(40):
+            stream = between(Stream(join(stream, stream)))
+
+
+LONG: dict[str, Callable[[Stream[int]], Stream[int]]] = {
+    "take": lambda s: s.take(5),
+    "buffer_count, flatten": lambda s: s.buffer_count(2).flatten(),
+    "flat_map": lambda s: s.flat_map(Stream.of),
+    "zip": lambda s: s.zip(Stream.range(9)).map(lambda pair: pair[0]),
+    "delay": lambda s: s.delay(1.0),
+    "limit_rate": lambda s: s.limit_rate(2),
+    "do_finally": lambda s: s.do_finally(lambda _: None),
+}
+
+
+@pytest.mark.parametrize("operator", LONG)
+async def test_a_chain_that_is_too_long_says_so(operator: str) -> None:
+    stream = Stream.of(1, 2)
+    for _ in range(400):
+        stream = LONG[operator](stream)
+
+    with pytest.raises(
+        ConfigError, match=r"the stream has \d+ operators one behind the other, .* sys.setrecursionlimit"
+    ):
+        await stream.to_list()
+    with pytest.raises(ConfigError, match="one behind the other"):
+        async with stream.open():
+            pass
+
+
+@pytest.mark.parametrize("operator", ["map", "filter", "scan"])
+async def test_operators_in_one_loop_may_be_many(operator: str) -> None:
+    made = {
+        "map": lambda s: s.map(int),
+        "filter": lambda s: s.filter(bool),
+        "scan": lambda s: s.scan(lambda _, x: x, 0),
+    }
+    stream = Stream.of(1, 2)
+    for _ in range(1_000):
+        stream = made[operator](stream)
+
+    assert await stream.to_list() == [1, 2]
+
+
+class _Counted:
+    compared = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __lt__(self, other: _Counted) -> bool:
+        _Counted.compared += 1
+        return self.number < other.number
+
+
+async def test_a_sorted_merge_of_many_compares_few() -> None:
+    many = [Stream.of(number, number + 1000) for number in range(256)]
+    _Counted.compared = 0
+
+    got = await Stream(operators.merge_sorted(*many, key=_Counted)).to_list()
+
+    assert got == [*range(256), *range(1000, 1256)]
+    assert _Counted.compared < 512 * 8 * 6  # each of them goes down a heap of eight levels
