@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Sequence
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from rstreams._checks.refusals import refuse_object, refuse_result, shown
 from rstreams.abc import Publisher, Subscription
@@ -35,7 +35,7 @@ def require_returned_publisher(call: str, option: str, result: Publisher[R]) -> 
     return result
 
 
-def is_publisher(value: object) -> bool:
+def is_publisher(value: object) -> TypeGuard[Publisher[Any]]:
     """Tell whether `value` has a method `subscribe`."""
     return callable(getattr(value, "subscribe", None))
 

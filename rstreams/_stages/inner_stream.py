@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from rstreams._checks.publishers import require_returned_publisher, require_subscription
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.scheduler import call_in, current_scheduler
@@ -140,7 +140,7 @@ class OneInner(KeepingStage[T, R], ABC):
     def _subscribe(self, item: T, outer: Claims) -> None:
         """Make the stream of an outer item the current one."""
         try:
-            source = require_returned_publisher(self.label, "function", self._function(item))
+            source = self._function(item)
         except Exception as error:
             outer.fail(error)
             if not self._ended:

@@ -14,6 +14,7 @@ from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
 
 _MOST_AT_ONCE: Final = 1_000_000
+_ONE_BY_ONE: Final[object] = iter
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -50,7 +51,7 @@ class ManySources(Joined[T]):
         *kind: object,
         open_out: Callable[[Iterator[Publisher[T]]], S],
     ) -> None:
-        self.at_once = 1 if open_out is iter else sum(map(_at_once, sources))
+        self.at_once = 1 if open_out is _ONE_BY_ONE else sum(map(_at_once, sources))
         if self.at_once > _MOST_AT_ONCE:
             msg = (
                 f"{kind[0]}(*sources) would subscribe to {self.at_once:,} streams at once; at most {_MOST_AT_ONCE:,} "

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import (
@@ -266,7 +266,7 @@ class BlockingStream(Generic[T_co]):
 
     def concat_map(
         self,
-        function: Callable[[T_co], Publisher[R]],
+        function: Callable[[T_co], Publisher[R] | Iterable[R] | AsyncIterable[R]],
         *,
         prefetch: int = 1,
         delay_errors: bool = False,
@@ -359,7 +359,7 @@ class BlockingStream(Generic[T_co]):
 
     def expand(
         self: BlockingStream[R],
-        function: Callable[[R], Publisher[R]],
+        function: Callable[[R], Publisher[R] | Iterable[R] | AsyncIterable[R]],
         *,
         depth: int | None = None,
         max_pending: int = 1024,
@@ -377,7 +377,7 @@ class BlockingStream(Generic[T_co]):
 
     def flat_map(
         self,
-        function: Callable[[T_co], Publisher[R]],
+        function: Callable[[T_co], Publisher[R] | Iterable[R] | AsyncIterable[R]],
         *,
         concurrency: int = 16,
         prefetch: int = 32,
@@ -492,7 +492,9 @@ class BlockingStream(Generic[T_co]):
         """See `Stream.on_error_map`."""
         return self._with(self._stream.on_error_map(function))
 
-    def on_error_resume(self, handler: Callable[[Exception], Publisher[R]]) -> BlockingStream[T_co | R]:
+    def on_error_resume(
+        self, handler: Callable[[Exception], Publisher[R] | Iterable[R] | AsyncIterable[R]]
+    ) -> BlockingStream[T_co | R]:
         """See `Stream.on_error_resume`."""
         return self._with(self._stream.on_error_resume(handler))
 
@@ -536,9 +538,19 @@ class BlockingStream(Generic[T_co]):
         """See `Stream.race`."""
         return self._with(self._stream.race(*others))
 
+    @overload
+    def reduce(
+        self, accumulator: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
+    ) -> BlockingStream[T_co]: ...
+
+    @overload
     def reduce(
         self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: GatherAck = "within_window"
-    ) -> BlockingStream[R]:
+    ) -> BlockingStream[R]: ...
+
+    def reduce(
+        self: BlockingStream[Any], accumulator: Any, seed: Any = ..., *, ack: Any = "within_window"
+    ) -> BlockingStream[Any]:
         """See `Stream.reduce`."""
         return self._with(self._stream.reduce(accumulator, seed, ack=ack))
 
@@ -573,7 +585,13 @@ class BlockingStream(Generic[T_co]):
         """See `Stream.sample`."""
         return self._with(self._stream.sample(period_s))
 
-    def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]:
+    @overload
+    def scan(self, accumulator: Callable[[T_co, T_co], T_co]) -> BlockingStream[T_co]: ...
+
+    @overload
+    def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> BlockingStream[R]: ...
+
+    def scan(self: BlockingStream[Any], accumulator: Any, seed: Any = ...) -> BlockingStream[Any]:
         """See `Stream.scan`."""
         return self._with(self._stream.scan(accumulator, seed))
 
@@ -617,7 +635,9 @@ class BlockingStream(Generic[T_co]):
         """See `Stream.switch_if_empty`."""
         return self._with(self._stream.switch_if_empty(other))
 
-    def switch_map(self, function: Callable[[T_co], Publisher[R]], *, delay_errors: bool = False) -> BlockingStream[R]:
+    def switch_map(
+        self, function: Callable[[T_co], Publisher[R] | Iterable[R] | AsyncIterable[R]], *, delay_errors: bool = False
+    ) -> BlockingStream[R]:
         """See `Stream.switch_map`."""
         return self._with(self._stream.switch_map(function, delay_errors=delay_errors))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TypeVar
 
 from rstreams._checks.choices import require_flag
@@ -19,6 +19,7 @@ from rstreams._stages.inner_stream import OneInner
 from rstreams._stages.intake import Intake
 from rstreams._stages.stage import Lifted, failure_of
 from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.sources._returned import returning_streams
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,7 +27,7 @@ R = TypeVar("R")
 
 def concat_map(
     source: Publisher[T],
-    function: Callable[[T], Publisher[R]],
+    function: Callable[[T], Publisher[R] | Iterable[R] | AsyncIterable[R]],
     *,
     prefetch: int = 1,
     delay_errors: bool = False,
@@ -41,6 +42,7 @@ def concat_map(
     Args:
         source: The publisher of the outer items.
         function: Called once for each outer item, when its turn comes; it must not block.
+            Its result is a publisher, an iterable or an async iterable, but no text.
         prefetch: The most outer items kept, including the one whose stream is running; at least 1.
         delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
             `ExceptionGroup`, in the order in which they came.
@@ -53,7 +55,7 @@ def concat_map(
     Holds: An outer item is held until its stream is complete and all holders of its items have handled them. On cancel,
         and when the stream fails, the outer items that are not done are given back (released).
     Errors: `ConfigError` at the call if `prefetch` is less than 1. The stream ends if `function` raises, if its result
-        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed. An error of
+        is no stream (`TypeError`), or if an inner stream fails. The outer item then counts as failed. An error of
         the source comes behind the streams of the items before it, as its completion does.
     Cancels: The source and the inner stream, when one fails.
     Spec: Reactive Streams 1.1, 1.3, 2.13, 3.3, 3.17.
@@ -65,9 +67,10 @@ def concat_map(
     require_flag("concat_map", "delay_errors", delay_errors)
     require_plain("concat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     most = require_ahead("concat_map", "prefetch", prefetch, window)
+    streams = returning_streams("concat_map", "function", function)
     return Lifted(
         source,
-        lambda downstream: _ConcatMap(downstream, function, prefetch, delay_errors=delay_errors, window=most),
+        lambda downstream: _ConcatMap(downstream, streams, prefetch, delay_errors=delay_errors, window=most),
     )
 
 

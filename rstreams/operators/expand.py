@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
-from rstreams._checks.publishers import require_returned_publisher
 from rstreams._core.subscription import ENDED
 from rstreams._stages.arbiter import Arbiter
 from rstreams._stages.in_turns import InTurns
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import BufferOverflow
+from rstreams.sources._returned import returning_streams
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 def expand(
     source: Publisher[R],
-    function: Callable[[R], Publisher[R]],
+    function: Callable[[R], Publisher[R] | Iterable[R] | AsyncIterable[R]],
     *,
     depth: int | None = None,
     max_pending: int = 1024,
@@ -35,8 +35,8 @@ def expand(
 
     Args:
         source: The publisher of the items of the first level.
-        function: Called once for each emitted item, when its turn comes; it must not block. Where it returns an empty
-            stream, that branch ends.
+        function: Called once for each emitted item, when its turn comes; it must not block. Its result is a
+            publisher, an iterable or an async iterable, but no text; where it is empty, that branch ends.
         depth: The number of levels below the items of `source`; without limit by default.
         max_pending: How many items may wait to be expanded; at least 1.
 
@@ -44,8 +44,8 @@ def expand(
         received.
     Holds: Items pass through. An item that waits to be expanded is not held.
     Errors: `ConfigError` at the call if `max_pending` is less than 1 or `depth` is negative. `BufferOverflow` if more
-        than `max_pending` items wait to be expanded. The stream also ends if `function` raises, if its result is not a
-        publisher (`TypeError`), or if an inner stream fails.
+        than `max_pending` items wait to be expanded. The stream also ends if `function` raises, if its result is no
+        stream (`TypeError`), or if an inner stream fails.
     Cancels: The current source, on a `BufferOverflow`.
     Context: In a scope, streams that end at once let other tasks run after 5 ms.
     Spec: Reactive Streams 1.1, 2.13, 3.3, 3.17.
@@ -58,7 +58,8 @@ def expand(
     require_count("expand", "max_pending", max_pending, 1)
     if depth is not None:
         require_count("expand", "depth", depth, 0, unit="")
-    return Lifted(source, lambda downstream: _Expand(downstream, function, depth, max_pending))
+    streams = returning_streams("expand", "function", function)
+    return Lifted(source, lambda downstream: _Expand(downstream, streams, depth, max_pending))
 
 
 class _Expand(Arbiter[T]):
@@ -112,7 +113,7 @@ class _Expand(Arbiter[T]):
 
     def _expand(self, item: T, level: int) -> None:
         try:
-            source = require_returned_publisher("expand", "function", self._function(item))
+            source = self._function(item)
         except Exception as error:
             self._fail(error)
             return

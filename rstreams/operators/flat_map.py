@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
-from rstreams._checks.publishers import require_returned_publisher, require_subscription
+from rstreams._checks.publishers import require_subscription
 from rstreams._core.claims import claims_on
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
@@ -18,6 +18,7 @@ from rstreams._stages.intake import Intake
 from rstreams._stages.merger import Merging
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.sources._returned import returning_streams
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,7 +26,7 @@ R = TypeVar("R")
 
 def flat_map(
     source: Publisher[T],
-    function: Callable[[T], Publisher[R]],
+    function: Callable[[T], Publisher[R] | Iterable[R] | AsyncIterable[R]],
     *,
     concurrency: int = 16,
     prefetch: int = 32,
@@ -41,6 +42,7 @@ def flat_map(
     Args:
         source: The publisher of the outer items.
         function: Called once for each outer item, in the task that delivers it; it must not block.
+            Its result is a publisher, an iterable or an async iterable, but no text.
         concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after the
             other, in order.
         prefetch: The number of items requested ahead of demand from an inner stream; at least 1. Items of a plain
@@ -59,7 +61,7 @@ def flat_map(
         inner item that must wait is held, and shares the outcome of its emission. On cancel, and when the stream fails,
         all outer and inner items that are not done are given back (released).
     Errors: `ConfigError` at the call if an option is less than 1. The stream ends if `function` raises, if its result
-        is not a publisher (`TypeError`), or if an inner stream fails. The outer item then counts as failed. The error
+        is no stream (`TypeError`), or if an inner stream fails. The outer item then counts as failed. The error
         of an inner stream takes its turn, behind the items of that stream. An error of the source comes behind the
         streams of the items before it, as its completion does.
     Cancels: The source and all inner streams, when one fails.
@@ -73,11 +75,10 @@ def flat_map(
     require_plain("flat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     most = require_ahead("flat_map", "concurrency", concurrency, window)
     require_count("flat_map", "prefetch", prefetch, 1)
+    streams = returning_streams("flat_map", "function", function)
     return Lifted(
         source,
-        lambda downstream: _FlatMap(
-            downstream, function, concurrency, prefetch, delay_errors=delay_errors, window=most
-        ),
+        lambda downstream: _FlatMap(downstream, streams, concurrency, prefetch, delay_errors=delay_errors, window=most),
     )
 
 
@@ -130,7 +131,7 @@ class _FlatMap(Merging[T, R]):
         if self._intake.asks_ahead:
             self._intake.note_work(goes_on=True)
         try:
-            inner = require_returned_publisher("flat_map", "function", self._function(item))
+            inner = self._function(item)
         except Exception as error:
             if self._ended:
                 log_dropped(error, "a function failed")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TypeVar
 
 from rstreams._checks.functions import require_plain
-from rstreams._checks.publishers import require_returned_publisher
 from rstreams._stages.arbiter import Arbiter
 from rstreams._stages.stage import Lifted, raised_during
 from rstreams.abc import Publisher, Subscriber
+from rstreams.sources._returned import returning_streams
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publisher[R]]) -> Publisher[T | R]:
+def on_error_resume(
+    source: Publisher[T], handler: Callable[[Exception], Publisher[R] | Iterable[R] | AsyncIterable[R]]
+) -> Publisher[T | R]:
     """Emit the items of `source`; if it fails, go on with the publisher that `handler(error)` returns.
 
         --1--2--X
@@ -26,12 +28,12 @@ def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publish
     Args:
         source: The publisher of the items.
         handler: Called at most once, in the task that delivers the error; it must not block. It may raise its argument
-            or another error.
+            or another error. Its result is a publisher, an iterable or an async iterable, but no text.
 
     Demand: Goes to `source`. Demand that it leaves unmet goes to the fallback.
     Errors: If `handler` raises, the stream ends with that exception, which has the source's error as its `__context__`.
-        A result that is not a publisher is a `TypeError`. Errors of the fallback pass through, and also an error that
-        is not an `Exception`.
+        A result that is no stream is a `TypeError`. Errors of the fallback pass through, and also an error that is not
+        an `Exception`.
     Cancels: The current publisher, when the stream is cancelled.
     Spec: Reactive Streams 1.1, 1.4, 3.17.
 
@@ -40,7 +42,8 @@ def on_error_resume(source: Publisher[T], handler: Callable[[Exception], Publish
         [8, 9]
     """
     require_plain("on_error_resume", "handler", handler)
-    return Lifted(source, lambda downstream: _OnErrorResume[T | R](downstream, handler))
+    streams = returning_streams("on_error_resume", "handler", handler)
+    return Lifted(source, lambda downstream: _OnErrorResume[T | R](downstream, streams))
 
 
 class _OnErrorResume(Arbiter[T]):
@@ -63,7 +66,7 @@ class _OnErrorResume(Arbiter[T]):
             super().on_error(error)
             return
         try:
-            fallback = require_returned_publisher("on_error_resume", "handler", handler(error))
+            fallback = handler(error)
         except Exception as raised:
             super().on_error(raised_during(raised, error))
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from rstreams._checks.functions import require_plain
 from rstreams._stages.fusion import Step, Work
@@ -14,7 +14,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Publisher[R]:
+@overload
+def scan(source: Publisher[T], accumulator: Callable[[T, T], T]) -> Publisher[T]: ...
+@overload
+def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Publisher[R]: ...
+def scan(source: Publisher[Any], accumulator: Callable[[Any, Any], Any], seed: Any = ...) -> Publisher[Any]:
     """Emit `accumulator(result so far, item)` for each item of `source`.
 
         --1--2--3--4--->
@@ -25,7 +29,8 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
         source: The publisher of the items.
         accumulator: Called once for each item, in the task that delivers it; it must not block.
         seed: The result before the first item; it is not emitted. Every subscription starts from this same object.
-            Therefore the accumulator must return a new object and not change it.
+            Therefore the accumulator must return a new object and not change it. Without a seed the first item is
+            emitted as it is, and is the result before the second one. An empty stream stays empty, with and without.
 
     Demand: Passed up unchanged: one item in, one item out.
     Errors: An exception that `accumulator` raises ends the stream unchanged; the item counts as failed.
@@ -35,9 +40,13 @@ def scan(source: Publisher[T], accumulator: Callable[[R, T], R], seed: R) -> Pub
     Example:
         >>> await Stream.of(1, 2, 3, 4).scan(lambda total, x: total + x, 0).to_list()
         [1, 3, 6, 10]
+        >>> await Stream.of(1, 3, 2, 4).scan(max).to_list()
+        [1, 3, 3, 4]
     """
     require_plain("scan", "accumulator", accumulator)
-    return with_step(source, Step(_WORK, accumulator, seed))
+    step = Step(_WITHOUT_SEED, accumulator, ()) if seed is ... else Step(_WORK, accumulator, seed)
+    return with_step(source, step)
 
 
 _WORK: Final = Work("scan", "item = {state} = {function}({state}, item)")
+_WITHOUT_SEED: Final = Work("scan", "{state} = ({function}({state}[0], item) if {state} else item,); item = {state}[0]")

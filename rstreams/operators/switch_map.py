@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TypeVar
 
 from rstreams._checks.choices import require_flag
@@ -13,13 +13,17 @@ from rstreams._core.subscription import ENDED
 from rstreams._stages.inner_stream import Inner, OneInner
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
+from rstreams.sources._returned import returning_streams
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def switch_map(
-    source: Publisher[T], function: Callable[[T], Publisher[R]], *, delay_errors: bool = False
+    source: Publisher[T],
+    function: Callable[[T], Publisher[R] | Iterable[R] | AsyncIterable[R]],
+    *,
+    delay_errors: bool = False,
 ) -> Publisher[R]:
     """Emit the items of the stream `function(item)`, until the next item of `source` starts another one.
 
@@ -30,6 +34,7 @@ def switch_map(
     Args:
         source: The publisher of the outer items.
         function: Called once for each outer item, in the task that delivers it; it must not block.
+            Its result is a publisher, an iterable or an async iterable, but no text.
         delay_errors: Hold failures back until the source and the last inner stream have ended. Several failures end the
             stream as an `ExceptionGroup`, in the order in which they came.
 
@@ -37,7 +42,7 @@ def switch_map(
         inner stream is asked for exactly the items requested and not yet received.
     Holds: An outer item is held until its stream is complete or replaced, and until all holders of its items have
         handled them; then it is done. On cancel, and when the source fails, it is given back (released).
-    Errors: The stream ends if `function` raises, if its result is not a publisher (`TypeError`), or if an inner stream
+    Errors: The stream ends if `function` raises, if its result is no stream (`TypeError`), or if an inner stream
         fails. The outer item then counts as failed. An error of the source ends the current stream, as an item does;
         but first that stream hands over what it has at hand.
     Cancels: An inner stream, when the next outer item comes; the source and the inner stream, when one of them fails.
@@ -49,7 +54,8 @@ def switch_map(
     """
     require_flag("switch_map", "delay_errors", delay_errors)
     require_plain("switch_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
-    return Lifted(source, lambda downstream: _SwitchMap(downstream, function, delay_errors=delay_errors))
+    streams = returning_streams("switch_map", "function", function)
+    return Lifted(source, lambda downstream: _SwitchMap(downstream, streams, delay_errors=delay_errors))
 
 
 class _SwitchMap(OneInner[T, R]):

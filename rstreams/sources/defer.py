@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Generic, TypeVar
 
 from rstreams._checks.functions import require_plain
-from rstreams._checks.publishers import require_returned_publisher, require_subscriber
+from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
+from rstreams.sources._returned import returned_stream
 
 T = TypeVar("T")
 
 
-def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
+def defer(make: Callable[[], Publisher[T] | Iterable[T] | AsyncIterable[T]]) -> Publisher[T]:
     """Subscribe each subscriber to a publisher that `make` returns for it.
 
         defer(lambda: of(now()))
@@ -46,14 +47,14 @@ def defer(make: Callable[[], Publisher[T]]) -> Publisher[T]:
 class _Deferred(Watched, Generic[T]):
     __slots__ = ("_make",)
 
-    def __init__(self, make: Callable[[], Publisher[T]]) -> None:
+    def __init__(self, make: Callable[[], Publisher[T] | Iterable[T] | AsyncIterable[T]]) -> None:
         super().__init__()
         self._make = make
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
         require_subscriber(subscriber)
         try:
-            publisher = require_returned_publisher("defer", "make", self._make())
+            publisher = returned_stream("defer", "make", self._make())
         except Exception as error:
             subscribe_failed(subscriber, error)
             return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import IO, Any, AnyStr, Generic, TypeVar, overload
 
 from rstreams._checks.functions import require_plain
-from rstreams._checks.publishers import require_returned_publisher, require_subscriber, require_subscription
+from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._checks.refusals import refuse_result
 from rstreams._core.demand import add_demand
 from rstreams._core.scheduler import bound_scheduler
@@ -17,16 +17,20 @@ from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.stage import Stage, raised_during
 from rstreams.abc import Event, Publisher, Scheduler, Subscriber, Subscription
+from rstreams.sources._returned import returned_stream
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 
 @overload  # for mypy, which finds no item type of a function like from_iterable that is called in a lambda
-def using(acquire: Callable[[], IO[AnyStr]], use: Callable[[IO[AnyStr]], Publisher[T]]) -> Publisher[T]: ...
+def using(
+    acquire: Callable[[], IO[AnyStr]], use: Callable[[IO[AnyStr]], Publisher[T] | Iterable[T] | AsyncIterable[T]]
+) -> Publisher[T]: ...
 @overload
 def using(
-    acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]], use: Callable[[S], Publisher[T]]
+    acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
+    use: Callable[[S], Publisher[T] | Iterable[T] | AsyncIterable[T]],
 ) -> Publisher[T]: ...
 def using(acquire: Any, use: Any) -> Publisher[Any]:
     """Acquire a resource for each subscriber, emit the items of a publisher made with it, and then release it.
@@ -72,7 +76,7 @@ class _Using(Watched, Generic[S, T]):
     def __init__(
         self,
         acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
-        use: Callable[[S], Publisher[T]],
+        use: Callable[[S], Publisher[T] | Iterable[T] | AsyncIterable[T]],
     ) -> None:
         super().__init__()
         self._acquire = acquire
@@ -102,7 +106,7 @@ class _Using(Watched, Generic[S, T]):
             subscribe_failed(subscriber, error)
             return
         try:
-            publisher = require_returned_publisher("using", "use", self._use(resource))
+            publisher = returned_stream("using", "use", self._use(resource))
         except BaseException as error:
             end = _left(manager, error)
             if not isinstance(error, Exception):
@@ -192,7 +196,7 @@ class _InTask(_Holding[T]):
         self,
         downstream: Subscriber[T],
         manager: AbstractAsyncContextManager[Any],
-        use: Callable[[Any], Publisher[T]],
+        use: Callable[[Any], Publisher[T] | Iterable[T] | AsyncIterable[T]],
         scheduler: Scheduler,
     ) -> None:
         super().__init__(downstream)
@@ -285,7 +289,7 @@ class _InTask(_Holding[T]):
         if self._ended:
             return
         try:
-            publisher = require_returned_publisher("using", "use", self._use(resource))
+            publisher = returned_stream("using", "use", self._use(resource))
         except Exception as error:
             self._error = error  # even if the context manager suppresses it
             raise

@@ -323,7 +323,7 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
     # from here on written by tools/fluent.py: change the operator, then run `make format`
 
     @staticmethod
-    def defer(make: Callable[[], Publisher[T]]) -> Stream[T]:
+    def defer(make: Callable[[], Publisher[T] | Iterable[T] | AsyncIterable[T]]) -> Stream[T]:
         """Subscribe each subscriber to a publisher that `make` returns for it.
 
         Args:
@@ -498,13 +498,15 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
 
     @overload
     @staticmethod
-    def using(acquire: Callable[[], IO[AnyStr]], use: Callable[[IO[AnyStr]], Publisher[T]]) -> Stream[T]: ...
+    def using(
+        acquire: Callable[[], IO[AnyStr]], use: Callable[[IO[AnyStr]], Publisher[T] | Iterable[T] | AsyncIterable[T]]
+    ) -> Stream[T]: ...
 
     @overload
     @staticmethod
     def using(
         acquire: Callable[[], AbstractContextManager[S] | AbstractAsyncContextManager[S]],
-        use: Callable[[S], Publisher[T]],
+        use: Callable[[S], Publisher[T] | Iterable[T] | AsyncIterable[T]],
     ) -> Stream[T]: ...
 
     @staticmethod
@@ -737,7 +739,7 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
 
     def concat_map(
         self,
-        function: Callable[[T_co], Publisher[R]],
+        function: Callable[[T_co], Publisher[R] | Iterable[R] | AsyncIterable[R]],
         *,
         prefetch: int = 1,
         delay_errors: bool = False,
@@ -746,7 +748,8 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """Emit all items of the stream `function(item)` for each item of this stream, one stream after the other.
 
         Args:
-            function: Called once for each outer item, when its turn comes; it must not block.
+            function: Called once for each outer item, when its turn comes; it must not block. Its result is a
+                publisher, an iterable or an async iterable, but no text.
             prefetch: The most outer items kept, including the one whose stream is running; at least 1.
             delay_errors: Hold failures back until all other streams have ended. Several failures end the stream as an
                 `ExceptionGroup`, in the order in which they came.
@@ -968,13 +971,17 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         return Stream(operators.enumerate(self._source, start))
 
     def expand(
-        self: Stream[R], function: Callable[[R], Publisher[R]], *, depth: int | None = None, max_pending: int = 1024
+        self: Stream[R],
+        function: Callable[[R], Publisher[R] | Iterable[R] | AsyncIterable[R]],
+        *,
+        depth: int | None = None,
+        max_pending: int = 1024,
     ) -> Stream[R]:
         """Emit the items of this stream, then those of `function(item)` for each of them, and so on, level by level.
 
         Args:
-            function: Called once for each emitted item, when its turn comes; it must not block. Where it returns an
-                empty stream, that branch ends.
+            function: Called once for each emitted item, when its turn comes; it must not block. Its result is a
+                publisher, an iterable or an async iterable, but no text; where it is empty, that branch ends.
             depth: The number of levels below the items of this stream; without limit by default.
             max_pending: How many items may wait to be expanded; at least 1.
 
@@ -1004,7 +1011,7 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
 
     def flat_map(
         self,
-        function: Callable[[T_co], Publisher[R]],
+        function: Callable[[T_co], Publisher[R] | Iterable[R] | AsyncIterable[R]],
         *,
         concurrency: int = 16,
         prefetch: int = 32,
@@ -1014,7 +1021,8 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """Emit the items of the streams `function(item)`, at most `concurrency` of which run at the same time.
 
         Args:
-            function: Called once for each outer item, in the task that delivers it; it must not block.
+            function: Called once for each outer item, in the task that delivers it; it must not block. Its result is a
+                publisher, an iterable or an async iterable, but no text.
             concurrency: The most inner streams subscribed to at the same time; at least 1. With 1 they run one after
                 the other, in order.
             prefetch: The number of items requested ahead of demand from an inner stream; at least 1. Items of a plain
@@ -1270,12 +1278,14 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """
         return Stream(operators.on_error_map(self._source, function))
 
-    def on_error_resume(self, handler: Callable[[Exception], Publisher[R]]) -> Stream[T_co | R]:
+    def on_error_resume(
+        self, handler: Callable[[Exception], Publisher[R] | Iterable[R] | AsyncIterable[R]]
+    ) -> Stream[T_co | R]:
         """Emit the items of this stream; if it fails, go on with the publisher that `handler(error)` returns.
 
         Args:
             handler: Called at most once, in the task that delivers the error; it must not block. It may raise its
-                argument or another error.
+                argument or another error. Its result is a publisher, an iterable or an async iterable, but no text.
 
         Demand, holds, errors: `rstreams.operators.on_error_resume`.
         """
@@ -1377,13 +1387,24 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """
         return Stream(operators.race(self._source, *others))
 
-    def reduce(self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: GatherAck = "within_window") -> Stream[R]:
+    @overload
+    def reduce(
+        self, accumulator: Callable[[T_co, T_co], T_co], *, ack: GatherAck = "within_window"
+    ) -> Stream[T_co]: ...
+
+    @overload
+    def reduce(
+        self, accumulator: Callable[[R, T_co], R], seed: R, *, ack: GatherAck = "within_window"
+    ) -> Stream[R]: ...
+
+    def reduce(self: Stream[Any], accumulator: Any, seed: Any = ..., *, ack: Any = "within_window") -> Stream[Any]:
         """Fold all items of this stream into one result, and emit it when the source completes.
 
         Args:
             accumulator: Called once for each item, in the task that delivers it; it must not block.
             seed: The result before the first item, which is emitted if no item comes. Every subscription starts from
-                this same object. Therefore the accumulator must return a new object and not change it.
+                this same object. Therefore the accumulator must return a new object and not change it. Without a seed
+                the first item is the result before the second one.
             ack: When an item is done. "within_window": with the result; if more items come than the window of a link
                 can hold, the oldest ones earlier. "on_result": always with the result. "on_receipt": as soon as it is
                 folded.
@@ -1457,13 +1478,21 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """
         return Stream(operators.sample(self._source, period_s))
 
-    def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> Stream[R]:
+    @overload
+    def scan(self, accumulator: Callable[[T_co, T_co], T_co]) -> Stream[T_co]: ...
+
+    @overload
+    def scan(self, accumulator: Callable[[R, T_co], R], seed: R) -> Stream[R]: ...
+
+    def scan(self: Stream[Any], accumulator: Any, seed: Any = ...) -> Stream[Any]:
         """Emit `accumulator(result so far, item)` for each item of this stream.
 
         Args:
             accumulator: Called once for each item, in the task that delivers it; it must not block.
             seed: The result before the first item; it is not emitted. Every subscription starts from this same object.
-                Therefore the accumulator must return a new object and not change it.
+                Therefore the accumulator must return a new object and not change it. Without a seed the first item is
+                emitted as it is, and is the result before the second one. An empty stream stays empty, with and
+                without.
 
         Demand, holds, errors: `rstreams.operators.scan`.
         """
@@ -1565,11 +1594,14 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
         """
         return Stream(operators.switch_if_empty(self._source, other))
 
-    def switch_map(self, function: Callable[[T_co], Publisher[R]], *, delay_errors: bool = False) -> Stream[R]:
+    def switch_map(
+        self, function: Callable[[T_co], Publisher[R] | Iterable[R] | AsyncIterable[R]], *, delay_errors: bool = False
+    ) -> Stream[R]:
         """Emit the items of the stream `function(item)`, until the next item of this stream starts another one.
 
         Args:
-            function: Called once for each outer item, in the task that delivers it; it must not block.
+            function: Called once for each outer item, in the task that delivers it; it must not block. Its result is a
+                publisher, an iterable or an async iterable, but no text.
             delay_errors: Hold failures back until the source and the last inner stream have ended. Several failures end
                 the stream as an `ExceptionGroup`, in the order in which they came.
 

@@ -97,8 +97,9 @@ class World:
             return map_(source, lambda x: self._called(i, x, x + 1))
         if kind == "filter":
             return filter_(source, lambda x: self._called(i, x, x % 3))
-        if kind == "scan":
-            return scan(source, lambda total, x: self._called(i, (total, x), total + x), i)
+        if kind.startswith("scan"):
+            seed = [i] if kind == "scan" else []
+            return scan(source, lambda total, x: self._called(i, (total, x), total + x), *seed)
         if kind == "do_on_next":
             return do_on_next(source, lambda x: self._called(i, x, None))
         if kind.startswith("skip"):
@@ -145,7 +146,9 @@ class _Own:
         return next(self._items)
 
 
-KINDS = st.sampled_from(["map", "filter", "scan", "do_on_next", "skip 0", "skip 2", "take 2", "take 4"])
+KINDS = st.sampled_from(
+    ["map", "filter", "scan", "scan without seed", "do_on_next", "skip 0", "skip 2", "take 2", "take 4"]
+)
 WHAT = st.sampled_from(
     ["request", "cancel", "wrong", "fail", "stop", "interrupt", "cancel, fail", "request, stop", "cancel, request"]
 )

@@ -70,15 +70,15 @@ def test_a_wrong_option_is_named(option: str, value: int) -> None:
         flat_map(of(1), of, **{option: value})  # type: ignore[arg-type]
 
 
-def test_a_function_that_returns_no_publisher() -> None:
+def test_a_function_that_returns_no_stream() -> None:
     source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
-    flat_map(source, lambda x: [x]).subscribe(probe)  # type: ignore[arg-type, return-value]
+    flat_map(source, lambda x: x).subscribe(probe)  # type: ignore[arg-type, return-value]
 
     source.next(7)
 
     assert isinstance(probe.error, TypeError)
     assert str(probe.error) == (
-        "flat_map(function): function must return a Publisher, not [7]; use Stream.from_iterable(...)"
+        "flat_map(function): function must return a Publisher, an iterable or an async iterable, not 7"
     )
     assert source.outcomes == ["failed"]
 

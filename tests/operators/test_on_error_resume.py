@@ -72,13 +72,13 @@ def test_what_the_handler_raises_names_the_error_it_was_called_with() -> None:
     assert raised.__context__ is error
 
 
-def test_a_handler_that_returns_no_publisher() -> None:
-    source, probe = _resumed(lambda _: [1])  # type: ignore[arg-type, return-value]
+def test_a_handler_that_returns_no_stream() -> None:
+    source, probe = _resumed(lambda _: 1)  # type: ignore[arg-type, return-value]
 
     source.error(ValueError())
 
     assert isinstance(probe.error, TypeError)
-    told = "on_error_resume(handler): handler must return a Publisher, not [1]; use Stream.from_iterable(...)"
+    told = "on_error_resume(handler): handler must return a Publisher, an iterable or an async iterable, not 1"
     assert str(probe.error) == told
 
 

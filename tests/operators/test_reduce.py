@@ -1,4 +1,10 @@
+import functools
+import operator
+
+import pytest
+
 from rstreams._core.demand import UNBOUNDED
+from rstreams.errors import NoItem
 from rstreams.operators.buffer_count import buffer_count
 from rstreams.operators.reduce import reduce
 from rstreams.testing import ManualPublisher, ProbeSubscriber
@@ -21,6 +27,49 @@ class TestReduce(FunctionContract):
 
         assert source.cancelled
         assert probe.signals == ["on_subscribe"]
+
+
+@pytest.mark.parametrize("items", [[5], [5, 1], [5, 1, 2, 3]])
+def test_without_a_seed_the_first_item_is_the_seed(items: list[int]) -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
+    reduce(source, operator.sub).subscribe(probe)
+
+    source.next(*items)
+    source.complete()
+
+    assert probe.items == [functools.reduce(operator.sub, items)]
+
+
+def test_without_a_seed_the_accumulator_may_fail() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
+    reduce(source, operator.floordiv).subscribe(probe)
+
+    source.next(1, 0)
+
+    assert isinstance(probe.error, ZeroDivisionError)
+    assert source.outcomes == ["released", "failed"]
+
+
+def test_without_a_seed_an_empty_stream_has_no_result() -> None:
+    source, probe = ManualPublisher[int](), ProbeSubscriber[int](1)
+    reduce(source, operator.add).subscribe(probe)
+
+    source.complete()
+
+    assert isinstance(probe.error, NoItem)
+    assert str(probe.error) == "reduce() without a seed: the stream completed without an item"
+
+
+@pytest.mark.parametrize("item", [None, 0, ...])
+def test_without_a_seed_one_item_is_the_result(item: object) -> None:
+    source, probe = ManualPublisher[object](), ProbeSubscriber[object](1)
+    reduce(source, lambda a, b: (a, b)).subscribe(probe)
+
+    source.next(item)
+    source.complete()
+
+    assert probe.items == [item]
+    assert source.outcomes == ["done"]
 
 
 def test_the_result_waits_for_demand() -> None:

@@ -1,9 +1,13 @@
+import operator
 from itertools import accumulate
 
+import pytest
+
+from rstreams import Stream
 from rstreams._core.demand import UNBOUNDED
 from rstreams.operators.scan import scan
 from rstreams.testing import ManualPublisher, ProbeSubscriber
-from tests.operators.contract import FunctionContract
+from tests.operators.contract import FunctionContract, OperatorContract
 
 
 class TestScan(FunctionContract):
@@ -30,3 +34,25 @@ def test_an_item_is_held_alone_not_with_those_before_it() -> None:
     probe.holds[1].fail(ValueError())
 
     assert source.outcomes == [None, "failed"]
+
+
+class TestScanWithoutSeed(OperatorContract):
+    build = staticmethod(lambda source: scan(source, operator.sub))
+    model = staticmethod(lambda items: list(accumulate(items, operator.sub)))
+    requests = ((1, [1]), (5, [5]), (UNBOUNDED, [UNBOUNDED]))
+
+
+@pytest.mark.parametrize("first", [None, 0, (), ...])
+def test_without_a_seed_the_first_item_is_emitted_as_it_is(first: object) -> None:
+    source, probe = ManualPublisher[object](), ProbeSubscriber[object](3)
+    scan(source, lambda a, b: (a, b)).subscribe(probe)
+
+    source.next(first, 1, 2)
+
+    assert probe.items == [first, (first, 1), ((first, 1), 2)]
+
+
+async def test_each_subscriber_without_a_seed_begins_with_its_first_item() -> None:
+    running = Stream.of(1, 2, 3).scan(operator.add)
+
+    assert [await running.to_list() for _ in range(2)] == [[1, 3, 6]] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from decimal import Decimal
 from io import TextIOWrapper
@@ -9,8 +10,13 @@ from pathlib import Path
 from typing import assert_type
 
 from rstreams import Stream
+from rstreams.blocking import BlockingStream
 from rstreams.notifications import Notification
 from rstreams.stream import ConnectableStream, GroupedStream
+
+
+async def awaited(number: int) -> AsyncIterator[str]:
+    yield str(number)
 
 
 def test_types_of_operators() -> None:
@@ -20,12 +26,22 @@ def test_types_of_operators() -> None:
     assert_type(numbers.map(str), Stream[str])
     assert_type(numbers.map(str).map(len).filter(bool), Stream[int])
     assert_type(numbers.scan(lambda total, x: total + x, 0.5), Stream[float])
+    assert_type(numbers.scan(lambda total, x: total + x), Stream[int])
+    assert_type(words.scan(max), Stream[str])
+    assert_type(numbers.reduce(lambda total, x: total + x), Stream[int])
+    assert_type(numbers.reduce(lambda text, x: f"{text}{x}", ""), Stream[str])
     assert_type(numbers.buffer_count(2), Stream[list[int]])
     assert_type(numbers.window_count(2), Stream[Stream[int]])
     assert_type(numbers.pairwise(), Stream[tuple[int, int]])
     assert_type(numbers.enumerate(), Stream[tuple[int, int]])
     assert_type(numbers.flat_map(lambda x: Stream.of(str(x))), Stream[str])
     assert_type(numbers.concat_map(lambda x: Stream.of(str(x))), Stream[str])
+    assert_type(numbers.flat_map(lambda x: [str(x)]), Stream[str])
+    assert_type(numbers.concat_map(range), Stream[int])
+    assert_type(numbers.switch_map(awaited), Stream[str])
+    assert_type(numbers.expand(lambda x: [x]), Stream[int])
+    assert_type(numbers.on_error_resume(lambda error: [str(error)]), Stream[int | str])
+    assert_type(Stream.defer(lambda: [1]), Stream[int])
     assert_type(Stream.of([1], [2]).flatten(), Stream[int])
     assert_type(numbers.materialize(), Stream[Notification[int]])
     assert_type(numbers.materialize().dematerialize(), Stream[int])
@@ -34,6 +50,13 @@ def test_types_of_operators() -> None:
     assert_type(numbers.group_by(str).map(lambda group: group.key), Stream[str])
     assert_type(words.publish(), ConnectableStream[str])
     assert_type(numbers.partition(lambda x: x, 2), tuple[Stream[int], ...])
+
+
+def types_of_blocking_streams(numbers: BlockingStream[int]) -> None:
+    assert_type(numbers.flat_map(lambda x: [str(x)]), BlockingStream[str])
+    assert_type(numbers.switch_map(awaited), BlockingStream[str])
+    assert_type(numbers.reduce(lambda total, x: total + x), BlockingStream[int])
+    assert_type(numbers.scan(lambda text, x: f"{text}{x}", ""), BlockingStream[str])
 
 
 def opened(name: str) -> TextIOWrapper:
