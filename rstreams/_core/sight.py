@@ -192,6 +192,14 @@ class Ear(Scannable, Generic[S]):
         return [(SEND, self.stage)]
 
 
+class Fluent:
+    """The base of a publisher that only gives methods to another one."""
+
+    __slots__ = ()
+
+    _source: Any
+
+
 class Watched:
     """A publisher that knows its runs."""
 

@@ -7,8 +7,9 @@ the other, and each signal as many calls inside each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from rstreams._core.sight import Fluent
 from rstreams._stages.stage import Joined
 from rstreams.abc import Publisher, Subscriber, Subscription
 from rstreams.errors import ConfigError
@@ -18,14 +19,6 @@ _ONE_BY_ONE: Final[object] = iter
 
 T = TypeVar("T")
 S = TypeVar("S")
-
-
-class Fluent:
-    """The base of a publisher that only gives methods to another one."""
-
-    __slots__ = ()
-
-    _source: Any
 
 
 class ManySources(Joined[T]):

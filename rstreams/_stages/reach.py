@@ -21,10 +21,9 @@ from sys import getrefcount
 from types import BuiltinMethodType, CellType, FunctionType, MethodType
 from typing import Any, Final
 
-from rstreams._core.sight import Scannable, Watched
+from rstreams._core.sight import Fluent, Scannable, Watched
 from rstreams._stages.intake import Intake
 from rstreams._stages.item_list import ItemList, ListedItem
-from rstreams._stages.many_sources import Fluent
 from rstreams._stages.part import Part
 
 _MOST: Final = 10_000

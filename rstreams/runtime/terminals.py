@@ -19,8 +19,8 @@ from rstreams._checks.choices import require_choice
 from rstreams._checks.functions import refuse_unrun
 from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE
+from rstreams._core.sight import Fluent
 from rstreams._core.turn import Turn
-from rstreams._stages.many_sources import Fluent
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Event, Publisher
 from rstreams.errors import ConfigError

@@ -29,10 +29,10 @@ from rstreams import operators, sources
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import require_effect
 from rstreams._checks.publishers import require_publisher
+from rstreams._core.sight import Fluent
 from rstreams._core.windows import require_open_window
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.extremes import Ordered
-from rstreams._stages.many_sources import Fluent
 from rstreams._stages.map_step import shown_as
 from rstreams._stages.overflow import Strategy
 from rstreams._stages.stage import Ack, GatherAck
