@@ -389,7 +389,7 @@ class Splitting(Stage[T, P]):
         full = [part for part in self._parts if part.waiting and id(part) not in unsent]
         if any(part.emitting for part in full):
             return None
-        waits += [(ASK, part.subscriber) for part in full if part.taken]
+        waits.extend((ASK, part.subscriber) for part in full if part.taken)
         untaken = {id(part) for part in full if not part.taken}
         if untaken:
             waits.append((CANCEL, self._downstream))  # closes them
