@@ -217,7 +217,7 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something that AMQP does not allow; its link or connection is closed with the condition."""
+    """The peer sent something that AMQP does not allow; its link, session or connection is ended with the condition."""
 
 
 class PeerClosed(RStreamsError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from cproton_ffi import lib
 
-from rstreams.errors import ConnectionLost, PeerClosed, SessionEnded
+from rstreams.errors import ConnectionLost, PeerClosed, RemoteProtocolError, SessionEnded
 from rstreams.net._proton import Engine, LinkDriver, LinkEnd
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.pump import RUN
@@ -99,8 +99,11 @@ class Side:
     def on_misuse(self, condition: str, description: str) -> None:
         self.failures.append((condition, description))
 
-    def on_broken_frame(self, condition: str, description: str) -> None:
+    def on_broken_session(self, drivers: Sequence[LinkDriver], condition: str, description: str) -> None:
         self.failures.append((condition, description))
+        for driver in drivers:
+            if driver.link is not None:
+                driver.link.lose(Lost(RemoteProtocolError(condition, description)))
 
     def attach(self, end: LinkEnd, frame: Attach) -> LinkDriver:
         """Attach a link of this side, as the pump does."""

@@ -49,6 +49,7 @@ class Arrivals:
     def __init__(self, link: Pointer) -> None:
         self.link = link
         self.inside = self.unwanted = False
+        self.number: int | None = None
         self.formats: deque[int] = deque()
         self.begun = b""
 
@@ -139,6 +140,8 @@ class PythonLoops:
         self._output = b""  # which has not gone out
         self._links: dict[tuple[int, int], Arrivals | None] = {}
         self._passing = 0
+        self._next: dict[int, int | None] = {}  # by channel, the delivery-id that is due; None: any
+        self._out_of_order = False
         # Another thread may run while the engine copies. Therefore no two connections share these.
         self._room = 16 * 1024
         self._buffer = ffi.new("char[]", self._room)
@@ -171,9 +174,16 @@ class PythonLoops:
     def expect(self, channel: int, handle: int, arrivals: Arrivals | None) -> None:
         self._links[channel, handle] = arrivals
 
+    def begin_session(self, channel: int) -> None:
+        self._next[channel] = None
+
+    def is_out_of_order(self) -> bool:
+        return self._out_of_order
+
     def take(self, data: bytes | bytearray | memoryview, at: int, most: int) -> tuple[int, int]:
         """Return only where whole frames begin, and take no part of a transfer."""
         view, size = memoryview(data), len(data)
+        self._out_of_order = False
         if self._passing:
             step = min(self._passing, size - at)
             self.feed(view[at : at + step])
@@ -219,13 +229,29 @@ class PythonLoops:
         numbers = [int.from_bytes(value, "big") for value in values] + [0] * len(_KINDS)
         on = [kind == 0x41 or (kind == 0x56 and number > 0) for kind, number in zip(kinds, numbers, strict=False)]
         on += [False] * len(_KINDS)
-        arrivals = self._links.get((int.from_bytes(frame[6:8], "big"), numbers[0]))
-        if arrivals is not None:
-            if not arrivals.inside:
-                in_transaction = len(kinds) > 7 and any(map(values[7].startswith, _TRANSACTIONAL))
-                arrivals.formats.append(IN_TRANSACTION if in_transaction and not kinds[7] else numbers[3])
-            arrivals.inside = on[5] and not on[9]
+        channel = int.from_bytes(frame[6:8], "big")
+        arrivals = self._links.get((channel, numbers[0]))
+        number = numbers[1] if len(kinds) > 1 and kinds[1] != 0x40 else None
+        if arrivals is None or not self._is_in_order(arrivals, channel, number):
+            return False
+        if not arrivals.inside:
+            in_transaction = len(kinds) > 7 and any(map(values[7].startswith, _TRANSACTIONAL))
+            arrivals.formats.append(IN_TRANSACTION if in_transaction and not kinds[7] else numbers[3])
+        arrivals.inside = on[5] and not on[9]
         return True
+
+    def _is_in_order(self, arrivals: Arrivals, channel: int, number: int | None) -> bool:
+        """Tell whether a transfer has the delivery-id that is due, and count it if so."""
+        due = arrivals.number if arrivals.inside else self._next[channel]
+        if number is None and due is None:
+            self._out_of_order = True
+        elif number is not None and due is not None:
+            self._out_of_order = number != due
+        if not arrivals.inside and not self._out_of_order:
+            arrivals.number = due if number is None else number
+            assert arrivals.number is not None
+            self._next[channel] = (arrivals.number + 1) & 0xFFFFFFFF
+        return not self._out_of_order
 
     def rooms(self) -> Sequence[memoryview]:
         return ()

@@ -30,6 +30,7 @@ struct arrivals {
     bool inside;   /* of a delivery of several transfers, behind the last one */
     bool closed;   /* what comes is thrown away: its link is gone */
     struct message *queue;
+    uint32_t number; /* the delivery-id of the message that came last */
     size_t first, count, room;
 };
 
@@ -227,6 +228,24 @@ static struct arrivals *arrivals_at(struct input *input, uint64_t key)
         Py_XDECREF(number);
     }
     return (struct arrivals *)input->last;
+}
+
+static PyObject *begin_session(PyObject *self, PyObject *args)
+{
+    struct input *input = &((struct beside *)self)->input;
+    unsigned int channel;
+    if (!PyArg_ParseTuple(args, "I:begin_session", &channel))
+        return NULL;
+    if (channel >= input->channels) {
+        struct numbers *more = PyMem_Realloc(input->numbers, ((size_t)channel + 1) * sizeof(*more));
+        if (more == NULL)
+            return PyErr_NoMemory();
+        memset(more + input->channels, 0, (channel + 1 - input->channels) * sizeof(*more));
+        input->numbers = more;
+        input->channels = (size_t)channel + 1;
+    }
+    input->numbers[channel] = (struct numbers){0};
+    return Py_NewRef(Py_None);
 }
 
 static PyObject *read_in_parts(PyObject *self, PyObject *Py_UNUSED(none))

@@ -35,8 +35,17 @@ struct account {
     size_t bytes; /* of messages that wait; an account without bytes may be given to another session */
 };
 
+/* The delivery-ids of a session that the peer sends in. */
+struct numbers {
+    uint32_t next;
+    bool begun;
+};
+
 /* What comes from the peer: see _incoming.h. */
 struct input {
+    struct numbers *numbers; /* by channel */
+    size_t channels;         /* how many of them there are */
+    bool out_of_order;       /* `take` has stopped at a transfer whose delivery-id is another one than is due */
     PyObject *links;   /* the `arrivals` of links on which the peer sends, by `key_of` */
     PyObject *last;    /* that of the last transfer, borrowed; NULL: look it up */
     uint64_t last_key;
@@ -83,6 +92,7 @@ static void free_beside(PyObject *self)
     Py_XDECREF(beside->message);
     Py_XDECREF(beside->input.links);
     Py_XDECREF(beside->input.coming);
+    PyMem_Free(beside->input.numbers);
     PyMem_Free(beside->input.head);
     PyMem_Free(beside->input.heads);
     PyMem_Free(beside->slots);

@@ -1,4 +1,4 @@
-/* The frames that come, on their way to the engine. Before this header: _arrivals.h.
+/* The frames that come, on their way to the engine. Before this header: _arrivals.h, _transfers.h.
 
    The frames are walked over: transfers go to the engine without their payloads, dispositions as they are, and at any other
    frame `take` stops. Spec: AMQP 1.0 sections 2.3 (framing) and 2.7.5 (transfer). */
@@ -6,133 +6,11 @@
 enum {
     BATCH = 8 * 1024,               /* input for the engine that is given to it together */
     PLAIN_HEADER = 8,               /* a frame's header without an extension; a frame that has no more is a heartbeat */
-    MOST_DEPTH = 8,                 /* of described values in a transfer's fields */
     BODY_BEGIN = 256,               /* the bytes of a message in which it is looked for a body of a told size */
     MOST_TOLD = 4 * 1024 * 1024,    /* up to this size a body gets its memory at once; the kernel gives it when it is written to */
     LARGE_BODY = 128 * 1024,        /* a smaller body is no body by itself */
-    IN_TRANSACTION = 0xffffffff,    /* in the place of a message-format */
     MOST_ROOMS = 64,                /* frames for which there are rooms; the kernel takes 1,024 pieces in one call */
 };
-
-/* ---------------------------------------------------------------------------------------------- a transfer's fields */
-
-struct fields {
-    const unsigned char *at, *end;
-};
-
-/* Skip a value of any type; false for anything else. */
-static bool skip_value(struct fields *fields, int depth)
-{
-    static const unsigned char WIDTHS[] = {0, 1, 2, 4, 8, 16};
-    size_t left = (size_t)(fields->end - fields->at);
-    if (left == 0 || depth > MOST_DEPTH)
-        return false;
-    unsigned char kind = *fields->at;
-    if (kind == 0) { /* described: the descriptor and the value follow */
-        fields->at++;
-        return skip_value(fields, depth + 1) && skip_value(fields, depth + 1);
-    }
-    size_t size;
-    if (kind >= 0x40 && kind < 0xa0)
-        size = 1 + (size_t)WIDTHS[(kind >> 4) - 4];
-    else if (kind >= 0xa0 && (kind >> 4) % 2 == 0 && left >= 2)
-        size = 2 + (size_t)fields->at[1];
-    else if (kind >= 0xb0 && (kind >> 4) % 2 == 1 && left >= 5)
-        size = 5 + (size_t)read_u32(fields->at + 1);
-    else
-        return false;
-    if (size > left)
-        return false;
-    fields->at += size;
-    return true;
-}
-
-/* Take the next field; return where it begins, or NULL for what is no value. A field that is not there is a null. */
-static const unsigned char *next_field(struct fields *fields, uint32_t *left)
-{
-    static const unsigned char NOTHING[] = {0x40};
-    if (*left == 0)
-        return NOTHING;
-    *left -= 1;
-    const unsigned char *at = fields->at;
-    return skip_value(fields, 0) ? at : NULL;
-}
-
-/* Read a uint; a null leaves `*value` as it was. False for anything else. */
-static bool read_uint(struct fields *fields, uint32_t *left, uint32_t *value)
-{
-    const unsigned char *at = next_field(fields, left);
-    if (at != NULL && (*at == 0x43 || *at == 0x52 || *at == 0x70))
-        *value = *at == 0x43 ? 0 : *at == 0x52 ? at[1] : read_u32(at + 1);
-    return at != NULL && (*at == 0x40 || *at == 0x43 || *at == 0x52 || *at == 0x70);
-}
-
-/* Read a boolean; a null is false. */
-static bool read_bool(struct fields *fields, uint32_t *left, bool *value)
-{
-    const unsigned char *at = next_field(fields, left);
-    *value = at != NULL && (*at == 0x41 || (*at == 0x56 && at[1] != 0));
-    return at != NULL && ((*at >= 0x40 && *at <= 0x42) || *at == 0x56);
-}
-
-/* Skip a field of any type, or of one of these two and null. */
-static bool skip_field_of(struct fields *fields, uint32_t *left, int one, int other)
-{
-    const unsigned char *at = next_field(fields, left);
-    return at != NULL && (one == 0 || *at == 0x40 || *at == one || *at == other);
-}
-
-/* Tell whether a state is that of a message in a transaction (4.5.6). */
-static bool is_transactional(const unsigned char *state)
-{
-    static const char NAME[] = "amqp:transactional-state:list";
-    enum { CODE = 0x34, SIZE = sizeof(NAME) - 1 };
-    if (state[0] != 0)
-        return false;
-    if (state[1] == 0x53)
-        return state[2] == CODE;
-    if (state[1] == 0x80)
-        return read_u32(state + 2) == 0 && read_u32(state + 6) == CODE;
-    if (state[1] == 0xa3)
-        return state[2] == SIZE && memcmp(state + 3, NAME, SIZE) == 0;
-    return state[1] == 0xb3 && read_u32(state + 2) == SIZE && memcmp(state + 6, NAME, SIZE) == 0;
-}
-
-struct transfer {
-    uint32_t handle, format; /* `IN_TRANSACTION` for a message in a transaction, which nobody here can take */
-    bool more, aborted;
-    size_t begin; /* of its payload */
-};
-
-/* Read the transfer of `size` bytes, of which `had` have come. `TOO_SHORT`: its fields have not come. `LOOK`: it is
-   written in a way that the engine does not know, or cannot be decoded. */
-static enum kind read_transfer(const unsigned char *frame, size_t had, size_t size, struct transfer *transfer)
-{
-    size_t at = 4 * (size_t)frame[4] + 4, width = frame[at - 1] == 0xc0 ? 1 : 4;
-    if (frame[at - 1] != 0xc0 && frame[at - 1] != 0xd0)
-        return LOOK;
-    if (had < at + 2 * width)
-        return size < at + 2 * width ? LOOK : TOO_SHORT;
-    size_t list = width == 1 ? frame[at] : read_u32(frame + at);
-    uint32_t left = width == 1 ? frame[at + 1] : read_u32(frame + at + 4);
-    if (list < width || list > size - at - width)
-        return LOOK;
-    *transfer = (struct transfer){.handle = UINT32_MAX, .begin = at + width + list};
-    if (had < transfer->begin)
-        return TOO_SHORT;
-    struct fields fields = {frame + at + 2 * width, frame + transfer->begin};
-    uint32_t ignored = 0;
-    bool unused = false;
-    const unsigned char *state = NULL;
-    bool is_read = read_uint(&fields, &left, &transfer->handle) && read_uint(&fields, &left, &ignored) &&
-                   skip_field_of(&fields, &left, 0xa0, 0xb0) && read_uint(&fields, &left, &transfer->format) &&
-                   read_bool(&fields, &left, &unused) && read_bool(&fields, &left, &transfer->more) &&
-                   skip_field_of(&fields, &left, 0x50, 0x50) && (state = next_field(&fields, &left)) != NULL &&
-                   read_bool(&fields, &left, &unused) && read_bool(&fields, &left, &transfer->aborted);
-    if (is_read && is_transactional(state))
-        transfer->format = IN_TRANSACTION;
-    return is_read && transfer->handle != UINT32_MAX ? PASSES : LOOK;
-}
 
 /* ------------------------------------------------------------------------------------------------------------ input */
 
@@ -290,6 +168,7 @@ static PyObject *take(PyObject *self, PyObject *args)
     batch.transport = beside->transport;
     batch.size = 0;
     struct input *input = &beside->input;
+    input->out_of_order = false;
     const char *bytes = data.buf;
     size_t at = (size_t)from, end = (size_t)data.len;
     if (from < 0 || at > end) {
@@ -326,23 +205,33 @@ static PyObject *take(PyObject *self, PyObject *args)
         if (kind == PASSES && size > 4 * (size_t)frame[4] + 3 && frame[4 * frame[4] + 2] == A_TRANSFER) {
             struct transfer transfer;
             kind = read_transfer(frame, left < size ? left : size, size, &transfer);
-            struct arrivals *arrivals = kind != PASSES ? NULL : arrivals_at(input, key_of((unsigned int)frame[6] << 8 | frame[7], transfer.handle));
+            unsigned int channel = (unsigned int)frame[6] << 8 | frame[7];
+            struct arrivals *arrivals = kind != PASSES ? NULL : arrivals_at(input, key_of(channel, transfer.handle));
             if (PyErr_Occurred() != NULL)
                 break;
-            if (arrivals != NULL && arrivals->beside) {
+            bool begins = arrivals != NULL && !arrivals->inside;
+            struct numbers *numbers = channel < input->channels ? &input->numbers[channel] : NULL;
+            if (kind == PASSES && (arrivals == NULL || numbers == NULL)) {
+                kind = LOOK; /* no link of a sender has this handle */
+            } else if (kind == PASSES && !is_in_order(numbers, arrivals, &transfer)) {
+                input->out_of_order = true;
+                kind = LOOK;
+            } else if (kind == PASSES && arrivals->beside) {
                 kind = begin_payload(input, arrivals, &transfer, bytes + at, left < size ? left : size, size);
                 if (kind == PASSES) {
+                    count_transfer(numbers, arrivals, &transfer, begins);
                     at += input->skipped;
                     continue;
                 }
                 if (kind == LOOK)
                     break;
-            } else if (arrivals != NULL) { /* only its format is noted */
+            } else if (kind == PASSES) { /* only its format is noted */
                 struct message *begun = arrivals->inside || arrivals->closed ? NULL : add_message(arrivals);
                 if (begun != NULL)
                     begun->format = transfer.format;
                 else if (PyErr_Occurred() != NULL)
                     break;
+                count_transfer(numbers, arrivals, &transfer, begins);
                 arrivals->inside = transfer.more && !transfer.aborted;
             }
         }
@@ -351,6 +240,11 @@ static PyObject *take(PyObject *self, PyObject *args)
         input->passing = size;
     }
     return end_of_take(&batch, &data, at, 0);
+}
+
+static PyObject *is_out_of_order(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    return PyBool_FromLong(((struct beside *)self)->input.out_of_order);
 }
 
 static PyObject *end_frames(PyObject *self, PyObject *Py_UNUSED(none))

@@ -168,6 +168,7 @@ static void free_object(PyObject *object, PyTypeObject *type)
 #include "_beside.h"
 #include "_output.h"
 #include "_arrivals.h"
+#include "_transfers.h"
 #include "_incoming.h"
 
 /* --------------------------------------------------------------------------------------------------------- settling */
@@ -297,6 +298,8 @@ static PyMethodDef methods_of_loops[] = {
      "arrivals(link, beside): the messages that come on a link; payloads go beside the engine, or through it"},
     {"begin", begin, METH_VARARGS,
      "begin(link, number) -> deliveries: begin a message in parts, tagged with the low 32 bits of its number"},
+    {"begin_session", begin_session, METH_VARARGS,
+     "begin_session(channel): the peer has begun a session, or answered one; no transfer has come in it"},
     {"end_frames", end_frames, METH_NOARGS,
      "end_frames(): give the engine the beginning of a transfer that does not come whole, because nothing more comes"},
     {"expect", expect, METH_VARARGS,
@@ -305,6 +308,8 @@ static PyMethodDef methods_of_loops[] = {
      "feed(data): give the engine bytes as they are; it takes none when it has failed"},
     {"forget", forget, METH_VARARGS,
      "forget(owner): a link, or a delivery in parts, is gone; what is in the output already goes out"},
+    {"is_out_of_order", is_out_of_order, METH_NOARGS,
+     "is_out_of_order(): whether take has stopped at a transfer that has another delivery-id than is due"},
     {"note_events", note_events, METH_VARARGS,
      "note_events(collector) -> [(link, deliveries, flow)]: take events up to the first one of the kinds given to bind"},
     {"output", output, METH_VARARGS,

@@ -100,7 +100,20 @@ class EngineEvents:
             lib.pn_transport_close_tail(transport)
             return
         self.links.hand_over_all()
-        self._owner.on_broken_frame(condition, description)
+        self._owner.on_misuse(condition, description)
+
+    def break_session(self, session: Pointer, condition: str, description: str) -> None:
+        """End a session because of a frame, after everything before the frame has been handed over (2.8.17)."""
+        self.note()
+        dead = self.links.remove_session(session)
+        self._host.forget_session(session)
+        where = lib.pn_session_condition(session)
+        write_condition(where, condition, description, {}, self._host.peer_frame_bytes)
+        self.sessions.give_up(session)
+        self._share_out()
+        self._owner.on_broken_session(dead, condition, description)
+        for driver in dead:
+            driver.let_go()
 
     # the connection
 

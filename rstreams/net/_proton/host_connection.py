@@ -34,7 +34,7 @@ class LinksOwner(Protocol):
         ...
 
     def on_misuse(self, condition: str, description: str) -> None:
-        """The peer repeats something that this side has refused: the connection is to be closed with the condition."""
+        """The peer broke the protocol, or a limit: the connection is to be closed with the condition."""
         ...
 
     def begin_ahead(self) -> bool:

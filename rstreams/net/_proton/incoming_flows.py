@@ -49,6 +49,7 @@ class Channel:
         senders: The links that the peer sends on, by their handles.
         receivers: The links that the peer receives on, by their handles, once it has sent a flow of them.
         unused: The first of the handles that the peer has never given a link.
+        is_broken: Whether this side has ended the session; what comes before the peer's `end` is passed over (2.5.4).
     """
 
     session: Pointer
@@ -57,6 +58,7 @@ class Channel:
     senders: dict[int, Pointer] = field(default_factory=dict)
     receivers: dict[int, Pointer] = field(default_factory=dict)
     unused: int = 0
+    is_broken: bool = False
 
 
 class ToEngine:

@@ -6,7 +6,7 @@ flow's `echo` nor a transfer's `message-format`. Therefore the frames are walked
     transfers, dispositions    nearly all frames; they are read in C. Transfers go to the engine without their payloads
     flows                      are read and corrected by `incoming_flows`
     any other frame            is read; then it goes on as it is, or it goes on and a corrected one follows, or it ends
-                               the connection
+                               the session or the connection
 
 Sometimes only the engine knows which link or session a frame means. Then the frame is given to the engine alone, and
 the event that the engine makes of it tells.
@@ -199,6 +199,16 @@ class IncomingFrames:
         self._events.refuse_peer(condition.value, text)
         return True
 
+    def _break(self, channel: int, condition: Condition, text: str) -> bool:
+        """End a session because of a frame, after everything before it; pass over what comes in the session."""
+        known = self._channels[channel]
+        known.is_broken = True
+        for handle in known.senders:
+            self._loops.expect(channel, handle, None)
+        self._flows.forget(channel)
+        self._events.break_session(known.session, condition.value, text)
+        return True
+
     # frame by frame
 
     def _take(self, frame: bytes) -> bool:
@@ -248,6 +258,7 @@ class IncomingFrames:
         event = self._engine.push_alone(frame, lib.PN_SESSION_INIT, lib.PN_SESSION_REMOTE_OPEN)
         if event:
             known = self._channels[channel] = Channel(lib.pn_event_session(event), ours)
+            self._loops.begin_session(channel)
             self._events.note_window(known.session, window_of(known.session))
         return True
 
@@ -258,9 +269,11 @@ class IncomingFrames:
             name, *fields = encoded_fields_of(frame)
             if any(map(has_nul, fields[4:6])):
                 return self._refuse(Condition.INVALID_FIELD, "it sent attach with a NUL in an address")
+            if known.is_broken:
+                return True
             if handle in known.handles:
                 text = f"it attached a link with handle {handle} on channel {channel}, which another link has"
-                return self._refuse(Condition.SESSION_HANDLE_IN_USE, text)
+                return self._break(channel, Condition.SESSION_HANDLE_IN_USE, text)
             known.handles[handle] = receives is not True
             known.unused = max(known.unused, handle + 1)
             own = self._names.come(known.session, name, sends=receives is True)
@@ -283,24 +296,45 @@ class IncomingFrames:
 
     def _take_flow(self, frame: bytes, channel: int) -> bool:
         known = self._channels.get(channel)
-        if known is not None:
-            self._flows.take(frame, channel, known)
-        return known is not None
+        if known is None or known.is_broken:
+            return known is not None
+        handle = fields_of(frame, 5)[4]
+        if handle is not None and require_uint(handle) >= known.unused:
+            text = f"it sent flow with handle {handle} on channel {channel}, which no link has had"
+            return self._break(channel, Condition.SESSION_UNATTACHED_HANDLE, text)
+        self._flows.take(frame, channel, known)
+        return True
 
-    def _take_transfer(self, frame: bytes, _channel: int) -> bool:
+    def _take_transfer(self, frame: bytes, channel: int) -> bool:
+        known = self._channels.get(channel)
+        if known is None or known.is_broken:
+            return known is not None
+        handle = require_uint(fields_of(frame, 1)[0])
+        if handle not in known.handles:
+            text = f"it sent transfer with handle {handle} on channel {channel}, which no link has"
+            return self._break(channel, Condition.SESSION_UNATTACHED_HANDLE, text)
+        if not known.handles[handle]:
+            text = f"it sent transfer with handle {handle} on channel {channel}, on whose link it is the receiver"
+            return self._break(channel, Condition.NOT_ALLOWED, text)
         at, told = self._loops.take(frame, 0, self._most)
+        if self._loops.is_out_of_order():
+            text = f"it sent transfer with another delivery-id than was due on channel {channel}"
+            return self._break(channel, Condition.INVALID_FIELD, text)
         if told or at < len(frame):
             raise ValueError
         return True
 
     def _take_detach(self, frame: bytes, channel: int) -> bool:
-        handle = require_uint(fields_of(frame, 1)[0])
-        if channel in self._channels:
-            self._channels[channel].handles.pop(handle, None)
-            self._channels[channel].receivers.pop(handle, None)
-            if self._channels[channel].senders.pop(handle, None) is not None:
-                self._loops.expect(channel, handle, None)
-            self._flows.forget(channel, handle)
+        known, handle = self._channels.get(channel), require_uint(fields_of(frame, 1)[0])
+        if known is None or known.is_broken:
+            return known is not None
+        if known.handles.pop(handle, None) is None:
+            text = f"it sent detach with handle {handle} on channel {channel}, which no link has"
+            return self._break(channel, Condition.SESSION_UNATTACHED_HANDLE, text)
+        known.receivers.pop(handle, None)
+        if known.senders.pop(handle, None) is not None:
+            self._loops.expect(channel, handle, None)
+        self._flows.forget(channel, handle)
         return False
 
     def _take_end(self, _frame: bytes, channel: int) -> bool:

@@ -26,14 +26,17 @@ class Owner(LinksOwner, Protocol):
         """The peer ended the session of these drivers; they are dead, and their links have not heard of it yet."""
         ...
 
+    def on_broken_session(self, drivers: Sequence[LinkDriver], condition: str, description: str) -> None:
+        """A frame of the peer breaks the protocol in a session, which has been ended with the condition.
+
+        The drivers are dead, and their links have not heard of it yet.
+        """
+        ...
+
     def on_close(self, error: PeerClosed | None) -> None:
         """The peer closed the connection, with an error or without."""
         ...
 
     def on_failure(self, condition: str, description: str) -> None:
         """The engine gave up on the connection: bytes came that are not AMQP or break its rules, or none came."""
-        ...
-
-    def on_broken_frame(self, condition: str, description: str) -> None:
-        """A frame of the peer breaks the protocol: the connection is to be closed with the condition."""
         ...

@@ -55,6 +55,7 @@ class Sessions:
         self._max_frame_bytes = max_frame_bytes
         self._ours: list[Pointer] = []
         self.peers = 0
+        self._given_up: list[Pointer] = []  # this side has ended them, and the peer has not yet
         self._resting: list[Pointer] = []  # the peer has ended them, and this side has not yet
         self.closed: list[Pointer] = []
         self.rests = False
@@ -67,12 +68,12 @@ class Sessions:
     def _channels(self) -> int:
         """How many more sessions the peer lets this side open."""
         most = int(lib.pn_transport_remote_channel_max(self._transport)) + 1
-        return most - len(self._ours) - self.peers - len(self._resting)
+        return most - len(self._ours) - self.peers - len(self._given_up) - len(self._resting)
 
     @property
     def _has_channel(self) -> bool:
         """Whether the engine has a channel for one more session; without one it would never write anything again."""
-        used = len(self._ours) + self.peers + len(self._resting) + len(self.closed)
+        used = len(self._ours) + self.peers + len(self._given_up) + len(self._resting) + len(self.closed)
         return used <= int(lib.pn_transport_get_channel_max(self._transport))
 
     def _free_channels(self) -> int:
@@ -149,10 +150,18 @@ class Sessions:
 
     def remove(self, session: Pointer) -> None:
         """Use a session no more, because the peer has ended it."""
-        if session in self._ours:
+        if session in self._given_up:
+            self._given_up.remove(session)
+        elif session in self._ours:
             self._ours.remove(session)
         else:
             self.peers -= 1
+
+    def give_up(self, session: Pointer) -> None:
+        """End a session from this side, and use it no more; its channel is free when the peer has ended it, too."""
+        self.remove(session)
+        self._given_up.append(session)
+        lib.pn_session_close(session)
 
     def rest(self, session: Pointer) -> bool:
         """Answer the `end` of a removed session, or keep its channel for a while.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -23,6 +24,9 @@ from rstreams.net._proton import Engine, LinkDriver, LinkEnd
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
+from rstreams.runtime.seldom import log_seldom
+
+logger = logging.getLogger("rstreams.net")
 
 LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
@@ -121,12 +125,16 @@ class ConnectionLife:
             self._fail(_failure(self.peer, condition, description, was_open=self._open, silence=silence))
 
     def on_misuse(self, condition: str, description: str) -> None:
-        """The peer repeats something that was refused: close the connection without waiting for an answer."""
+        """The peer broke the protocol: close the connection without waiting for an answer."""
         self._cut(RemoteProtocolError(condition, f"{self.peer} was cut off: {description}"), condition, description)
 
-    def on_broken_frame(self, condition: str, description: str) -> None:
-        """The peer broke the protocol, or the network changed its bytes: a new connection may do better."""
-        self._cut(ConnectionLost(f"{self.peer} was cut off: {description} ({condition})"), condition, description)
+    def on_broken_session(self, drivers: Sequence[LinkDriver], condition: str, description: str) -> None:
+        """The peer broke the protocol in a session: every link in it ends."""
+        error = RemoteProtocolError(condition, f"{self.peer} was cut off from a session: {description}")
+        log_seldom(logger, logging.WARNING, "%s", error, peer=self.peer.rpartition(":")[0])
+        for driver in drivers:
+            if driver.link is not None:
+                driver.link.lose(Lost(error))
 
     def _cut(self, error: RStreamsError, condition: str, description: str) -> None:
         if not self._over:
@@ -188,7 +196,7 @@ def _failure(peer: str, condition: str, description: str, *, was_open: bool, sil
     if was_open and "connection aborted" in description:
         return ConnectionLost(f"{peer} hung up")
     if was_open:
-        return ConnectionLost(f"the connection to {peer} broke ({description})")
+        return RemoteProtocolError(condition, f"{peer} was cut off: {description}")
     return ConnectFailed(f"{peer} does not speak AMQP 1.0, or hung up ({description})")
 
 

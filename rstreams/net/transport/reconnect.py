@@ -41,6 +41,7 @@ from rstreams.errors import (
     ConnectFailed,
     ConnectionLost,
     PeerClosed,
+    RemoteProtocolError,
     RStreamsError,
     TransportError,
 )
@@ -56,7 +57,7 @@ V = TypeVar("V")
 logger = logging.getLogger("rstreams.net.reconnect")  # its own: programs with `on_status` may tell of losses themselves
 
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
-"""The conditions by which a peer refuses every further attempt in the same way."""
+"""The conditions with which every further attempt would end in the same way."""
 
 RETURN_S: Final = 60.0
 """How long a link that was attached before is tried again at a peer that has come back, in seconds."""
@@ -367,7 +368,7 @@ class KeptConnection:
         limit = self._policy.max_attempts
         if self._closing or (limit is not None and failed >= limit):
             return False
-        if isinstance(error, PeerClosed):
+        if isinstance(error, PeerClosed | RemoteProtocolError):
             return error.condition not in _FINAL
         return isinstance(error, TransportError) and not isinstance(error, AuthenticationFailed)
 

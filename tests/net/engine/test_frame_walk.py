@@ -15,7 +15,7 @@ from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_uint
 from rstreams.errors import ConnectionLost
 from rstreams.net._proton import host_connection
-from rstreams.net._proton.loops import Loops, new_loops
+from rstreams.net._proton.loops import Loops, address_of, new_loops
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net.transport.pump import RUN
 from rstreams.node import Client
@@ -36,14 +36,21 @@ from tests.oracles.loops import PythonLoops
 
 MOST: Final = 65536
 Take = Callable[..., tuple[int, int]]
-TRANSFER: Final = transfer_frame(0, b"x" * 100)
+FIELDS: Final = (encode_uint(0), NULL, b"\xa0\x01t", encode_uint(0), b"\x42", b"\x42")
+TRANSFER: Final = frame(described(0x14, *FIELDS), b"\x00\x53\x75\xa0\x64" + b"x" * 100)  # without a delivery-id
 
 
 @pytest.fixture
 def take() -> Iterator[Take]:
-    """Takes frames, for a connection on which the peer has no link."""
+    """Takes frames, for a connection on which the peer has two links, and has sent a message."""
     alone = Alone()
-    yield alone.side.engine._host.loops.take
+    loops = alone.side.engine._host.loops
+    loops.begin_session(0)
+    for handle in (0, 300):
+        loops.expect(0, handle, loops.arrivals(address_of(alone.side.engine._connection), False))  # noqa: FBT003 - C's
+    first = transfer_frame(2**32 - 1, b"")
+    assert loops.take(first, 0, MOST) == (len(first), 0)
+    yield loops.take
     alone.free()
 
 
@@ -96,10 +103,12 @@ LOOKED_AT: Final = {
     "a body of three bytes": frame(b"\x00\x53\x14"),
     "another type": frame(described(0x14), kind=1),
     "no fields": frame(b"\x00\x53\x14\x45"),
+    "a handle that no link has": transfer_of(encode_uint(1), encode_uint(0), NULL),
+    "another delivery-id than is due": transfer_of(HANDLE, encode_uint(1), NULL),
     "fields of any type": transfer_of(b"\xa1\x01x", HANDLE, HANDLE, b"\x00"),
 }
 PASSED: Final = {
-    "three fields": transfer_of(HANDLE, HANDLE, NULL),
+    "three fields": transfer_of(HANDLE, encode_uint(0), NULL),
     "a wide list": frame(b"\x00\x53\x14\xd0\x00\x00\x00\x08\x00\x00\x00\x04\x43\x43\x40\x43", b"payload"),
 }
 

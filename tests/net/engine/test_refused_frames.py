@@ -12,7 +12,7 @@ import trio
 import rstreams
 from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_string, encode_uint
-from rstreams.errors import ConnectionLost
+from rstreams.errors import RemoteProtocolError
 from rstreams.net._proton import BUFFER_BYTES
 from rstreams.protocol.refusal import refuse
 from tests.net.engines import Side
@@ -75,11 +75,6 @@ BAD_FRAMES: Final[dict[str, tuple[bytes, str, str]]] = {
     "a disposition that ends behind its frame": (frame(b"\x00\x53\x15\xc0\x09\x01\x41"), DECODE_ERROR, "cannot be"),
     "a second open": (open_frame(), ILLEGAL_STATE, "open twice"),
     "a second begin on a channel": (begin_frame(None), ILLEGAL_STATE, "begin on channel 0"),
-    "a second attach with a handle": (
-        attach_frame("m", "receiver", source="numbers"),
-        "amqp:session:handle-in-use",
-        "handle 0 on channel 0",
-    ),
     "a source with a NUL in its address": (
         attach_frame("m", "receiver", source="numbers\0", handle=1),
         "amqp:invalid-field",
@@ -92,7 +87,6 @@ BAD_FRAMES: Final[dict[str, tuple[bytes, str, str]]] = {
     ),
     "a begin on a channel that is too high": (begin_frame(None, channel=300), FRAMING_ERROR, "300"),
     "an attach on no channel": (attach_frame("m", "receiver", channel=7), "amqp:not-allowed", "no such channel"),
-    "a flow of no link": (flow_frame(handle=5), "amqp:invalid-field", "no such handle"),
     "a frame without room for its head": (b"\x00\x00\x00\x07\x02\x00\x00\x00", FRAMING_ERROR, "malformed"),
     "a frame whose body begins behind it": (raw_frame(b"", offset=3), FRAMING_ERROR, "malformed"),
     "a frame whose body begins in its head": (raw_frame(bytes(8), offset=1), FRAMING_ERROR, "malformed"),
@@ -150,9 +144,9 @@ async def test_a_client_closes_with_the_reason_and_its_user_reads_it(name: str) 
 
     items: list[bytes] = []
     async with scripted(script) as connection:
-        with pytest.raises(ConnectionLost, match=text) as raised:
+        with pytest.raises(RemoteProtocolError, match=text) as raised:
             await connection.stream("a", window=2).for_each(items.append)
-        assert str(raised.value).endswith(f"({condition})")
+        assert raised.value.condition == condition
     assert items == [b"0", b"1"], "what came before it came"
     assert told[0][0] == condition
 
@@ -187,7 +181,7 @@ async def test_a_begin_that_is_answered_twice_is_refused() -> None:
         assert (await hear_close(peer))[0] == ILLEGAL_STATE
 
     async with scripted(script) as connection:
-        with pytest.raises(ConnectionLost, match="twice"):
+        with pytest.raises(RemoteProtocolError, match="twice"):
             await connection.stream("a").to_list()
 
 
