@@ -67,6 +67,18 @@ _RECEIVE_EVENTS: dict[type[Frame], LinkEvent] = {
     Disposition: LinkEvent.RECEIVE_DISPOSITION,
 }
 
+_WHEN: dict[State, str] = {
+    State.UNATTACHED: "before the link was attached",
+    State.ATTACH_SENT: "before the attach was answered",
+    State.ATTACH_RECEIVED: "before the attach was answered",
+    State.ATTACHED: "while the link was attached",
+    State.REFUSED: "on a link that was refused",
+    State.REFUSING: "on a link that was refused",
+    State.DETACH_SENT: "behind the detach",
+    State.DETACH_RECEIVED: "behind the detach",
+    State.DETACHED: "on a link that has ended",
+}
+
 _ONLY_FROM = {Transfer: Role.SENDER, Disposition: Role.RECEIVER}
 
 
@@ -125,7 +137,7 @@ class Link:
             event = _SEND_EVENTS[type(frame)]
         after = TRANSITIONS[self.state].get(event)
         if after is None or _ONLY_FROM.get(type(frame), self.role) is not self.role:
-            msg = f"link {self.name!r}: a {self.role.value} in state {self.state.name} cannot {event.name}"
+            msg = f"link {self.name!r}: this side cannot send {self._why_not(frame, self.role)}"
             raise LocalProtocolError(Condition.ILLEGAL_STATE.value, msg)
         self.state = after
         self.driver.send(frame)
@@ -142,7 +154,8 @@ class Link:
             event = _RECEIVE_EVENTS[type(frame)]
         after = TRANSITIONS[self.state].get(event)
         if after is None or _ONLY_FROM.get(type(frame)) is self.role:
-            msg = f"link {self.name!r}: the peer may not {event.name} to a {self.role.value} in state {self.state.name}"
+            other = Role.SENDER if self.role is Role.RECEIVER else Role.RECEIVER
+            msg = f"link {self.name!r}: the peer sent {self._why_not(frame, other)}"
             raise RemoteProtocolError(Condition.ILLEGAL_STATE.value, msg)
         self.state = after
         match frame:
@@ -155,6 +168,13 @@ class Link:
             case _:
                 if self._on_deliveries is not None:
                     self._on_deliveries(frame)
+
+    def _why_not(self, frame: Frame, role: Role) -> str:
+        """Return which frame it is, and why the side with this role may not send it."""
+        what = f"a {type(frame).__name__.lower()}".replace("a attach", "an attach")
+        if _ONLY_FROM.get(type(frame), role) is not role:
+            return f"{what}, although it is the {role.value} of the link"
+        return f"{what} {_WHEN[self.state]}"
 
     def lose(self, lost: Lost) -> None:
         """Tell the endpoint that the link is lost; only the first time, and not after both sides detached."""

@@ -361,7 +361,7 @@ def test_a_hold_that_sends_when_it_is_released_is_served() -> None:
 
 def test_a_sender_hears_no_transfers_and_sends_no_dispositions() -> None:
     played = PlayedSender()
-    with pytest.raises(RemoteProtocolError, match="sender"):
+    with pytest.raises(RemoteProtocolError, match="it is the receiver of the link"):
         played.link.receive(Transfer([1], [b"1"]))
     with pytest.raises(LocalProtocolError, match="sender"):
         played.link.send(Disposition([1], ACCEPTED))

@@ -99,6 +99,8 @@ class Engine:
         self._events = EngineEvents(owner, host, self._sessions, self.links)
         self._incoming = IncomingFrames(self._events, host)
         self.rooms: Callable[[], Sequence[memoryview]] = host.loops.rooms
+        # The engine counts the time to a heartbeat from the tick that finds new output, and not from the output itself.
+        self._note_output: Callable[[int], int] = partial(lib.pn_transport_tick, transport)
         self._freed = False
 
     # opening and closing
@@ -172,7 +174,7 @@ class Engine:
             self._host.calls.clear()
             self._outgoing.clear()
             collector = self._events.collector
-            del self._events, self._host, self._turns, self._incoming
+            del self._events, self._host, self._turns, self._incoming, self._note_output
             return partial(_free, self._transport, collector, self._connection)
         return _do_nothing
 
@@ -253,6 +255,8 @@ class Engine:
         more = self.dispatch(most, slice_s)
         due = self.tick(now_s)
         output = self.output_pieces()
+        if output:
+            self._note_output(int(now_s * 1000) + 1)
         return output, due, more or self._outgoing.is_full or self.has_work()
 
     def dispatch(self, most: int, slice_s: float) -> bool:
@@ -284,9 +288,11 @@ class Engine:
         """
         self._turns.give(most, slice_s)
 
-    def take_ahead(self) -> tuple[Sequence[memoryview], bool]:
+    def take_ahead(self, now_s: float) -> tuple[Sequence[memoryview], bool]:
         """Return the bytes for the peer, inside of a publisher's signal, and whether a turn is to follow."""
         output = self.output_pieces()
+        if output:
+            self._note_output(int(now_s * 1000) + 1)
         return output, self.has_work(acts=False) or self._host.calls.has_new or self._outgoing.is_full
 
     def tick(self, now_s: float) -> float:

@@ -277,7 +277,7 @@ class Pump(ConnectionLife):
         """See `Owner`; an error is the connection's, and not the publisher's: the pump raises it."""
         more = True
         try:
-            output, more = self.engine.take_ahead()
+            output, more = self.engine.take_ahead(self._bursts.sent_at)
             if output:
                 self._wire.send_now(*output)
         except Exception as error:
@@ -395,33 +395,34 @@ class Bursts:
 
     Attributes:
         turned_at: When the last turn of the pump began.
+        sent_at: When the last item was sent ahead.
         left: How many more items of this burst may be sent ahead.
 
     Context: Only the tasks of the connection's run.
     """
 
-    __slots__ = ("_most", "_sent_at", "_with_few", "left", "turned_at")
+    __slots__ = ("_most", "_with_few", "left", "sent_at", "turned_at")
 
     def __init__(self) -> None:
         """Have been quiet for ever."""
         self.turned_at = -math.inf
         self.left = 0
-        self._sent_at = -math.inf  # when the last item was sent ahead
+        self.sent_at = -math.inf
         self._most = MOST_AHEAD
         self._with_few = 0
 
     def take(self, now: float) -> bool:
         """Return whether an item that is emitted at the time `now` is sent ahead, and count it if so."""
-        if now - max(self.turned_at, self._sent_at) >= QUIET_S:
+        if now - max(self.turned_at, self.sent_at) >= QUIET_S:
             self._most = FEW_AHEAD if self._with_few else MOST_AHEAD
             self._with_few = max(0, self._with_few - 1)
             self.left = self._most
-        elif self.turned_at >= self._sent_at:
+        elif self.turned_at >= self.sent_at:
             return False  # a turn has ended the burst
         elif not self.left:
             if self._most == MOST_AHEAD:
                 self._with_few = BURSTS_WITH_FEW
             return False
         self.left -= 1
-        self._sent_at = now
+        self.sent_at = now
         return True

@@ -72,21 +72,21 @@ def test_what_is_done_ahead_of_a_turn_acts_on_no_event_and_makes_no_call() -> No
     """It happens inside of a publisher's signal; the events and the calls are left to the next turn, which is due."""
     engines = Engines()
     engine, calls = engines.one.engine, engines.one.engine._host.calls
-    assert not engine.take_ahead()[1]
+    assert not engine.take_ahead(0.0)[1]
     engine._host.call_after(0, lambda: calls_made.append(None))
     calls_made: list[None] = []
     engine.work_ahead(8, 1)
-    assert engine.take_ahead()[1]
+    assert engine.take_ahead(0.0)[1]
     assert not calls_made
     engine.tick(1)
     assert calls_made
     assert not calls.has_new
-    assert not engine.take_ahead()[1]
+    assert not engine.take_ahead(0.0)[1]
 
     engines.other.engine.close("x:away", "")
     engine.feed(bytes(engines.other.engine.output()))
     engine.work_ahead(8, 1)
-    assert engine.take_ahead()[1]
+    assert engine.take_ahead(0.0)[1]
     assert not engines.one.closed
     engine.dispatch(8, 1)
     (closed,) = engines.one.closed

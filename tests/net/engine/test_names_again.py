@@ -21,7 +21,7 @@ from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.testing import ProbeSubscriber
 from tests.net.engines import Side
-from tests.net.foreign import Foreign, attach_of, foreign
+from tests.net.foreign import SETTLED, Foreign, attach_of, foreign
 from tests.net.wire import (
     AMQP_HEADER,
     SOURCE,
@@ -143,7 +143,7 @@ async def test_a_link_that_the_node_has_ended_is_attached_again(ends: str) -> No
         listener = await node.listen("127.0.0.1:0")
         async with foreign(listener) as client:
             for handle in range(3):
-                answer = await client.attach("l", "receiver", address="served", handle=handle)
+                answer = await client.attach("l", "receiver", address="served", handle=handle, snd=SETTLED)
                 if ends == "completes":
                     await client.grant(3, handle=handle)
                     for _ in range(3):
