@@ -45,6 +45,25 @@ def decode(payload: bytes) -> int:
     return int(payload)
 
 
+def sending_options(
+    settlement: Settlement,
+    *,
+    publish: bool,
+    encode: Callable[[Any], bytes] = encode,
+    expose_errors: bool = True,
+    **more: Any,  # noqa: ANN401 - those of `SendingOptions`
+) -> SendingOptions:
+    """Return the options of the sending end that `publish` makes, or that of a served stream."""
+    return SendingOptions(
+        encode=encode,
+        settlement=settlement,
+        settle_before_detach=publish,
+        fail_on_refusal=publish,
+        expose_errors=expose_errors,
+        **more,
+    )
+
+
 class PlayedDriver:
     """A driver played by the test: it records what is sent, has the numbers the test gives it, and works when told.
 
@@ -221,14 +240,8 @@ class PlayedSender:
         self.source = ManualPublisher[int]()
         self.end = LinkSubscriber(
             publisher or self.source,
-            SendingOptions(
-                encode=encode,
-                settlement=settlement,
-                settle_before_detach=publish,
-                fail_on_refusal=publish,
-                expose_errors=expose_errors,
-                resends=resends,
-                **bounds,
+            sending_options(
+                settlement, publish=publish, encode=encode, expose_errors=expose_errors, resends=resends, **bounds
             ),
             self.finished.append,
         )
@@ -292,13 +305,7 @@ class LocalPair:
         self.receiver = LinkSubscription(self.probe, ReceivingOptions(decode=decode, window=window), self.raised.append)
         self.sender = LinkSubscriber(
             self.source,
-            SendingOptions(
-                encode=encode,
-                settlement=settlement,
-                settle_before_detach=publish,
-                fail_on_refusal=publish,
-                expose_errors=True,
-            ),
+            sending_options(settlement, publish=publish),
             self.finished.append,
         )
         self.receiving, self.sending = LocalDriver.pair()

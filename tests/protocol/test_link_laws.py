@@ -16,13 +16,13 @@ from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import BufferOverflow, ConnectionLost, DeliveryFailed, RStreamsError
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Frame, Role, Settlement, Transfer
-from rstreams.protocol.options import ReceivingOptions, SendingOptions
+from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 from rstreams.testing import ManualPublisher
 from rstreams.testing.local_driver import LocalDriver
-from tests.protocol.played import decode, encode
+from tests.protocol.played import decode, sending_options
 
 OUTCOMES = {"done": "accepted", "fail": "modified", "release": "released", "reject": "rejected"}
 
@@ -145,13 +145,7 @@ class LinkLaws(RuleBasedStateMachine):
         )
         self.sender = LinkSubscriber(
             self.source,
-            SendingOptions(
-                encode=encode,
-                settlement=settlement,
-                settle_before_detach=publish,
-                fail_on_refusal=publish,
-                expose_errors=True,
-            ),
+            sending_options(settlement, publish=publish),
             self.finished.append,
         )
         self.receiving, self.sending = SteppedDriver.pair()

@@ -27,7 +27,7 @@ from rstreams.protocol.sender import LinkSubscriber
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from rstreams.testing.local_driver import LocalDriver
 from tests.net.engines import Engines
-from tests.protocol.played import decode, encode
+from tests.protocol.played import decode, sending_options
 
 
 class World(Protocol):
@@ -133,13 +133,7 @@ class Subscription:
         self.receiver = LinkSubscription(self.probe, ReceivingOptions(decode=decode, window=window), self.told.append)
         self.sender = LinkSubscriber(
             self.source,
-            SendingOptions(
-                encode=encode,
-                settlement=settlement,
-                settle_before_detach=publish,
-                fail_on_refusal=publish,
-                expose_errors=True,
-            ),
+            sending_options(settlement, publish=publish),
             self.finished.append,
         )
         receiving = Attach("link", Role.RECEIVER, "address", "", settlement)
