@@ -149,7 +149,7 @@ class StreamTimeout(RStreamsError):
 
 
 class DemandDeadlock(RStreamsError):
-    """Two operators of one pipeline wait for each other, and nothing can ever end that.
+    """Operators of one pipeline wait only for each other, and nothing can ever end that.
 
     It is raised only if that is certain. The pipeline waits as long as a timer, a task, a later request or a source
     that may still end by itself could end the blocking. A link that has sent all requested items is given 5 seconds to
@@ -161,9 +161,10 @@ class DemandDeadlock(RStreamsError):
 
     Attributes:
         blocked: The operator that cannot go on, such as "group_by" or "partition".
-        waits_for: The operator it waits for, which waits for it, such as "flat_map" or "zip".
+        waits_for: The operator it waits for, which waits for it, such as "flat_map" or "zip"; empty if nothing can read
+            its streams any more.
         live: How many streams the first one has open, or how many subscribers.
-        concurrency: How many streams the second one reads at a time.
+        concurrency: How many streams the second one reads at a time; 0 if it reads one by other means, or none.
         kept: How many items wait in the first one.
     """
 
