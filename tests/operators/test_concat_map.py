@@ -49,10 +49,13 @@ def test_delayed_errors_wait_for_the_end() -> None:
     assert [str(e) for e in probe.error.exceptions] == ["0", "2"]
 
 
-def test_a_function_that_returns_no_publisher() -> None:
+def test_a_function_that_returns_no_stream() -> None:
     probe = ProbeSubscriber[int](1)
     concat_map(of(1), lambda _: None).subscribe(probe)  # type: ignore[arg-type, return-value]
-    assert str(probe.error) == "concat_map(function): function must return a Publisher, not None"
+    assert (
+        str(probe.error)
+        == "concat_map(function): function must return a Publisher, an iterable or an async iterable, not None"
+    )
 
 
 def test_an_interrupt_of_the_function_passes_and_leaves_no_item_unsettled() -> None:

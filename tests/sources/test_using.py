@@ -234,12 +234,12 @@ def test_what_use_raises_is_the_error(scheduler: VirtualScheduler, kind: Kind) -
 
 
 @both
-def test_use_must_return_a_publisher(scheduler: VirtualScheduler, kind: Kind) -> None:
+def test_use_must_return_a_stream(scheduler: VirtualScheduler, kind: Kind) -> None:
     room = Room()
     nothing: Any = None
     probe = _run(scheduler, kind, room, nothing)
     assert isinstance(probe.error, TypeError)
-    assert str(probe.error) == "using(use): use must return a Publisher, not None"
+    assert str(probe.error) == "using(use): use must return a Publisher, an iterable or an async iterable, not None"
     assert room.log == ["entered", "used", probe.error, "left", "failed"]
 
 

@@ -320,11 +320,11 @@ def test_what_make_raises_is_the_error() -> None:
     assert probe.signals == ["on_subscribe", "on_error"]
 
 
-def test_make_must_return_a_publisher() -> None:
-    no_publisher: Any = lambda: [1, 2]  # noqa: E731 - the point is that it is none
+def test_make_must_return_a_stream() -> None:
+    no_stream: Any = lambda: 12  # noqa: E731 - the point is that it is none
     probe = ProbeSubscriber[Any]()
-    sources.defer(no_publisher).subscribe(probe)
-    assert "defer(make): make must return a Publisher, not [1, 2]" in str(probe.error)
+    sources.defer(no_stream).subscribe(probe)
+    assert "defer(make): make must return a Publisher, an iterable or an async iterable, not 12" in str(probe.error)
 
 
 # empty, never, fail
