@@ -45,6 +45,12 @@ from rstreams.runtime.seldom import log_seldom
 
 CLOSING: Final = "the node is closing"
 
+LAST_OUTCOMES_S: Final = 5.0
+"""How long a stream that has ended waits for the outcomes of its last items before it detaches, in seconds.
+
+Some clients, such as uamqp, forget items behind the detach that they have received and not handed over.
+"""
+
 _GONE: Final = (
     "the subscription is not kept any more: it was away for too long, or the node was started again; "
     "a new one would begin with the first item"
@@ -329,6 +335,8 @@ class NodeLinks:
             unsettled=self._options.unsettled,
             share=driver.share,
             size=supply.size,
+            # A receiver of rstreams settles behind the detach, too, and may wait for that: it may gather all items.
+            last_outcomes_s=0.0 if driver.peer_is_rstreams else LAST_OUTCOMES_S,
             finish_later=self.gone_consumers.add,
             refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
         )

@@ -25,6 +25,7 @@ class SendingOptions:
         encode: Makes an encoded message from an item.
         settlement: At most once: sent settled. At least once: held until the receiver's disposition.
         settle_before_detach: Whether the end waits for all outcomes, as it must with a queue or broker.
+        last_outcomes_s: How long it waits otherwise, behind the end of the stream, for those of the last items.
         fail_on_refusal: Whether an item that is not accepted ends the stream with `DeliveryFailed`.
         expose_errors: Whether the text of local exceptions is sent to the peer.
         resends: Whether to keep sent items until they are settled, because a lost connection returns.
@@ -46,6 +47,7 @@ class SendingOptions:
     encode: Callable[[Any], bytes]
     settlement: Settlement = Settlement.AT_LEAST_ONCE
     settle_before_detach: bool = False
+    last_outcomes_s: float = 0.0
     fail_on_refusal: bool = False
     expose_errors: bool = False
     resends: bool = False

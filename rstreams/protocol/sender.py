@@ -99,6 +99,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         self._drain = False
         self._goodbye = Detach()
         self._cut: LinkDetached | None = None
+        self._patient: bool | None = None  # the outcomes of the last items are waited for; None: not yet
 
     def bind(self, name: str, driver: Driver) -> Link:
         """Make the link of this end: the first one, or a new one in the place of a lost one."""
@@ -334,7 +335,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         driver = self._driver
         if self._items.payloads or self._deliveries.body is not None or driver.queued():
             return
-        if self._awaits_outcomes and not self._through:
+        if (self._awaits_outcomes and not self._through) or self._is_patient(driver):
             return
         error = self._publisher.error
         if error is None:
@@ -347,6 +348,20 @@ class LinkSubscriber(SenderState, Generic[T]):
         else:
             condition, description, info = condition_of(error, expose=self._options.expose_errors)
             self._send(Detach(condition=condition, description=description, info=info))
+
+    def _is_patient(self, driver: Driver) -> bool:
+        """Tell whether outcomes of the last items may still come, which some receivers do not tell behind a detach."""
+        limit_s = self._options.last_outcomes_s
+        if self._deliveries.at_rest or not limit_s or self._life.phase is SenderPhase.ABORTED:
+            return False
+        if self._patient is None:
+            self._patient = True
+            driver.call_after(limit_s, self._lose_patience)
+        return self._patient
+
+    def _lose_patience(self) -> None:
+        self._patient = False
+        self._wake()
 
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
         self._count_received()

@@ -170,6 +170,11 @@ class LinkDriver(Driver, TakesTurns):
         return self._host.share
 
     @property
+    def peer_is_rstreams(self) -> bool:
+        """Whether the peer is rstreams, as far as its `open` tells."""
+        return self._host.peer_packs
+
+    @property
     def peer_container(self) -> str:
         """The peer's name for itself, from its `open`."""
         return self._host.peer_container
