@@ -60,8 +60,8 @@ async def connect(
     """Open a connection to an AMQP 1.0 peer for the length of an `async with` block.
 
     Args:
-        url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671. Several
-            urls are tried in turn.
+        url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671. Behind it
+            may stand the name of a virtual host of RabbitMQ 4: `/v2`. Several urls are tried in turn.
         reconnect: When to open a lost connection again; until then streams and publishers wait, and go on where they
             were. None: a loss is their error at once.
         tls: The context for `amqps`, such as `rstreams.tls.client_context` makes. None: the certificate is verified by

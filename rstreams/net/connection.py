@@ -156,8 +156,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
                 a message that comes again after a loss is dropped if it was accepted or is still in hand here.
                 "manual": each item comes in a `Delivery`, and the user decides its outcome. An item at which a stage
                 fails, or that a loop does not reach, is given back.
-            decode: Makes an item of an encoded message. By default the item is the body: bytes for a data section,
-                otherwise the value.
+            decode: Makes an item of an encoded message; by default its body: bytes for a data section, or the value.
             on_failure: The outcome of an item that cannot be decoded, or whose processing failed. "fail" and "modify"
                 give it back as failed, "release" gives it back unchanged; it comes again at once. "reject" rejects it,
                 "accept" accepts it, and `DeadLetters(address)` sends it to that address. After an item that cannot be
@@ -165,8 +164,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
                 unless the pipeline handles it. A modified message comes again until the queue's limit of failed
                 attempts, a released one without end.
             expose_errors: Whether the peer is told the text of an error, for an item that is given back as failed,
-                rejected, or sent to `DeadLetters`; otherwise only its type. A queue of a node notes it on the dead
-                letter.
+                rejected, or sent to `DeadLetters`; otherwise only its type. A dead letter of a node has it.
             browse: Whether to get copies of the messages of a queue, in order, and leave them there. The stream goes on
                 with later messages. If the peer does not say that it sends copies, it gets no credit, and the stream
                 ends with `LinkDetached`.
@@ -179,9 +177,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
                 `window`. By default 4096, or twice the window if more. Only with "effectively_once" and "manual".
             start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a loss it goes
                 on behind the last message that was handed over. None: where the peer begins by itself.
-            to_end: Whether the stream of a log completes behind the last message that is there when it begins. Without
-                `start` and `group` it begins with the first message. A member of a group completes when all partitions
-                have been handed out to the group so far; what comes while it reconnects also counts for it.
+            to_end: Whether the stream of a log completes behind the last message that is there when it begins; without
+                `start` it begins with the first one. A member completes when its group has been handed out all of them.
             group: The consumer group of a log that this stream is a member of. `start` then counts for a new group. If
                 messages were deleted before the group has settled them, the stream ends with `LinkDetached`, unless
                 `start` is "first": then it goes on with the oldest message.
@@ -207,8 +204,6 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         require_flag("", "expose_errors", expose_errors)
         manual = settlement == "manual"
         first_window = require_window(WINDOW if window is None else window)
-        if require_to_end(to_end, browse=browse) and start is None and group is None:
-            start = "first"
         receiving = ReceivingOptions(
             decode=decode,
             window=first_window,
@@ -226,8 +221,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             browse=require_flag("", "browse", browse),
             filters=require_filters(filters),
             capabilities=require_capabilities(capabilities),
-            start=require_start(start, browse=browse),
-            to_end=to_end,
+            start=require_start("first" if to_end and start is group is None else start, browse=browse),
+            to_end=require_to_end(to_end, browse=browse),
             group=require_group(group, browse=browse),
             subscription=require_subscription(self._links, subscription, browse=browse, start=start, group=group),
         )
@@ -317,8 +312,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         Credit: For `concurrency` items at first. Quick handlers are given items ahead: as many as they handle in 5 ms,
             up to `window`. Without one, the limit is the window of the link: 256, up to 1,024 while messages are small.
             Items that were given ahead and not begun with are released at the end.
-        Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise each failure is logged as a warning,
-            and of several within a second the first one with its traceback.
+        Errors: As `stream`. With "fail" also the exception of `handler`. Otherwise each failure is logged.
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """

@@ -18,18 +18,28 @@ _PORTS: Final = "a number from 1 to 65535"
 
 @dataclass(frozen=True, slots=True)
 class PeerAddress:
-    """A peer's host and port, whether it speaks TLS, and the credentials to show it; the password is in no repr."""
+    """A peer's host and port, whether it speaks TLS, and the credentials to show it; the password is in no repr.
+
+    Attributes:
+        virtual_host: The virtual host of RabbitMQ; None: that which it has by itself.
+    """
 
     host: str
     port: int = DEFAULT_PORT
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     tls: bool = False
+    virtual_host: str | None = None
 
     def __str__(self) -> str:
         """Return host and port, as in a url."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def asked_for(self) -> str:
+        """The `hostname` of the `open` frame; RabbitMQ 4 finds its virtual host there."""
+        return self.host if self.virtual_host is None else f"vhost:{self.virtual_host}"
 
     @property
     def url(self) -> str:
@@ -48,7 +58,7 @@ def is_loopback(host: str) -> bool | None:
 
 
 def parse_url(url: str) -> PeerAddress:
-    """Return the address of an `amqp://[user:password@]host[:port]` url; `amqps` is AMQP over TLS.
+    """Return the address of an `amqp://[user:password@]host[:port][/virtual host]` url; `amqps` is AMQP over TLS.
 
     Errors: `ConfigError` with the reason and the url, without its password.
     """
@@ -63,8 +73,12 @@ def parse_url(url: str) -> PeerAddress:
         raise _bad_url(url, f"the scheme is {parts.scheme!r}, and must be 'amqp', or 'amqps' for TLS")
     if not parts.hostname:
         raise _bad_url(url, "it names no host")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise _bad_url(url, "nothing may follow the port; an address is given to stream() or publish()")
+    virtual_host = unquote(parts.path[1:])
+    if "/" in parts.path[1:] or parts.query or parts.fragment or "\0" in virtual_host:
+        why = (
+            "only the name of a virtual host of RabbitMQ may follow the port, such as /v2, or /%2F for its default one"
+        )
+        raise _bad_url(url, f"{why}; an address is given to stream() or publish()")
     if port == 0:
         raise _bad_url(url, "port 0 cannot be connected to")
     if parts.password is not None and not parts.username:
@@ -76,7 +90,8 @@ def parse_url(url: str) -> PeerAddress:
     if "\0" in f"{user}{password}":
         raise _bad_url(url, "there is a NUL character in its user or password")
     scheme = parts.scheme
-    return PeerAddress(parts.hostname, _PORT_OF[scheme] if port is None else port, user, password, scheme == "amqps")
+    port = _PORT_OF[scheme] if port is None else port
+    return PeerAddress(parts.hostname, port, user, password, scheme == "amqps", virtual_host or None)
 
 
 def _read(url: str) -> tuple[SplitResult, int | None] | None:
@@ -120,7 +135,9 @@ def _bad_url(url: str, why: str) -> ConfigError:
     credentials = url.rpartition("@")[0].partition("//")[2]
     if any(special in credentials for special in "/?#[]"):
         why += "; if it has a user and a password, their special characters must be percent-encoded, such as %2F for /"
-    return ConfigError(f"url={_without_credentials(url)!r}: {why} (amqp[s]://[user:password@]host[:port])")
+    return ConfigError(
+        f"url={_without_credentials(url)!r}: {why} (amqp[s]://[user:password@]host[:port][/virtual host])"
+    )
 
 
 def _without_credentials(url: str) -> str:

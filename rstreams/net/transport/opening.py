@@ -180,7 +180,7 @@ class _Attempt:
                 self._stream,
                 peer=str(address),
                 container_id=options.container_id,
-                hostname=address.host,
+                hostname=address.asked_for,
                 limits=options.limits,
                 on_attach=on_attach,
             )
@@ -233,6 +233,9 @@ class _Attempt:
             return ConnectFailed(f"{address} speaks TLS: connect with amqps://")
         if not address.tls and ("no protocol header found" in text or "hung up before" in text):
             text = f"{address} hung up without a word; if it speaks TLS, connect with amqps://"
+        if "hung up (" in text and (address.virtual_host is not None or address.user is not None):
+            name = "/" if address.virtual_host is None else address.virtual_host
+            text += f"; RabbitMQ does that if it has no virtual host {name!r:.80}, or its user may not use it"
         return error if isinstance(error, ConnectFailed) and text == str(error) else ConnectFailed(text)
 
     def _refusal(self, told: str) -> str:
