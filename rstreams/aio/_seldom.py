@@ -19,11 +19,11 @@ def lines_of_asyncio() -> SeldomLines | None:
     except RuntimeError:
         return None
     if loop not in _lines:
-        _lines[loop] = SeldomLines(loop.time, asyncio.sleep, _Telling(loop).start)
+        _lines[loop] = SeldomLines(loop.time, asyncio.sleep, _Counts(loop).start)
     return _lines[loop]
 
 
-class _Telling:
+class _Counts:
     """The task of a loop that tells the counts."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

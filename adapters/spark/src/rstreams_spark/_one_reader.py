@@ -14,7 +14,7 @@ import sys
 from rstreams_spark._log import say
 
 
-class Reader:
+class OneReader:
     """This process as a reader of a queue.
 
     Args:

@@ -24,7 +24,7 @@ from rstreams_spark._commits import CommitLog
 from rstreams_spark._intake import BatchPart, RowIntake
 from rstreams_spark._log import say
 from rstreams_spark._losses import Losses
-from rstreams_spark._one_reader import Reader
+from rstreams_spark._one_reader import OneReader
 from rstreams_spark._options import SourceOptions, hide_credentials
 from rstreams_spark._record_batches import RecordBatches
 from rstreams_spark._report import Report
@@ -68,7 +68,7 @@ class Receiver:
         self._awaited = 0  # how many messages are committed when the commit log has the batch
         self._connection: rstreams.Connection | None = None
         self._warned = False
-        self._reader = Reader(self._where, f"{options.peer} {options.address}")
+        self._reader = OneReader(self._where, f"{options.peer} {options.address}")
         started: queue.SimpleQueue[trio.lowlevel.TrioToken] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, args=(started.put,), name="rstreams source", daemon=True)
         self._thread.start()
