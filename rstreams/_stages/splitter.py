@@ -393,7 +393,7 @@ class Splitting(Stage[T, P]):
         untaken = {id(part) for part in full if not part.taken}
         if untaken:
             waits.append((CANCEL, self._downstream))  # closes them
-        full.clear()
+        full.clear()  # who holds a part counts as a keeper
         keepers = keepers_of(untaken, self)
         return None if keepers is None else [*waits, *((SEND, each) for each in keepers)]
 

@@ -14,7 +14,14 @@ from rstreams._codec import Described
 from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams._core.windows import WINDOW
 from rstreams.abc import Hold, Subscriber
-from rstreams.errors import Condition, ConnectionLost, DeliveryFailed, ProtocolError
+from rstreams.errors import (
+    Condition,
+    ConnectionClosed,
+    ConnectionLost,
+    DeliveryFailed,
+    ProtocolError,
+    RemoteProtocolError,
+)
 from rstreams.message import as_is, encode_item
 from rstreams.net._proton import LinkDriver
 from rstreams.net.connection import DEFAULT_PACK_ITEMS
@@ -66,6 +73,8 @@ _OPTIONS_OF_LOGS: Final = {
 
 _LOGGED_REFUSALS: Final = {Condition.UNAUTHORIZED_ACCESS, Condition.RESOURCE_LIMIT_EXCEEDED}
 """Why links are refused that leave a line in the log: their users may not have them, or there are too many."""
+
+_OF_CONNECTIONS: Final = (ConnectionClosed, ConnectionLost, RemoteProtocolError)
 
 logger = logging.getLogger("rstreams.node")
 
@@ -407,7 +416,8 @@ class NodeLinks:
         if end.unencodable:
             text = "item %d of a subscription to %r, counted from 0, cannot be sent: %s"
             log_seldom(logger, logging.ERROR, text, end.sent, source, error, peer=source)
-        elif error is not None and not of_replies:  # who failed to reply has left a line
+        # Who failed to reply has left a line, and so has a connection that is over, for all of its links.
+        elif error is not None and not (of_replies or isinstance(error, _OF_CONNECTIONS)):
             text = "the link %.80r of container %.80r, which receives from %r, has ended: %s"
             log_seldom(logger, logging.WARNING, text, name.link, name.container, source, error, peer=source)
         if supply.on_ended is not None:

@@ -63,11 +63,7 @@ async def test_what_is_no_stream_is_shown_in_part_and_how_it_becomes_one() -> No
     one: Stream[int] = Stream.of(1)
     node = rstreams.Node()
     calls: list[Callable[[], Any]] = [
-        lambda: one.flat_map(lambda _: items).to_list(),
-        lambda: one.concat_map(lambda _: items).to_list(),
-        lambda: one.switch_map(lambda _: items).to_list(),
-        lambda: one.expand(lambda _: items).to_list(),
-        lambda: Stream.defer(lambda: items).to_list(),
+        lambda: one.parallel(2, lambda _: items).to_list(),
         lambda: one.concat(items),
         lambda: Stream(items),
         lambda: node.serve("a", items),

@@ -59,7 +59,8 @@ def test_a_detached_link_is_attached_again_and_all_rows_arrive(
     assert write(port) == RowsAccepted(10)
     assert set(accepted.read_bytes().split()) == set(BODIES)
     told = capfd.readouterr().err
-    assert "rstreams sink at 127.0.0.1" in told
+    assert "rstreams sink, query " in told
+    assert f", address 'out' at 127.0.0.1:{port}: " in told
     assert "the link has ended, and it is attached again for up to 600 s (option maxReconnectTime)" in told
 
 

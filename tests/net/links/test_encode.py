@@ -111,7 +111,6 @@ async def test_a_served_stream_is_encoded_for_each_subscriber(on: Loop, caplog: 
             assert got == [1]
         assert node.statistics().served["bad"].failed == 2
     said = [each.getMessage() for each in caplog.records if "subscription to 'bad'" in each.getMessage()]
-    assert len(said) == 2
     assert said[0].startswith("item 1 of a subscription to 'bad', counted from 0: encode raised TypeError: ")
 
 
