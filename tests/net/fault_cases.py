@@ -190,8 +190,8 @@ def _check_log(case: Case, fault: Fault) -> None:
         assert record.exc_info is None, f"{text}: {record.exc_info}"
         assert record.levelno < logging.ERROR, text
         expected = ["connecting again in", "refused a connection from"]
-        if not fault.both_hear:  # the node finds out when the producer is back
-            expected.append("another link sends as the producer")
+        if not fault.both_hear:  # the node finds out when the producer or the consumer is back
+            expected += ["another link sends as the producer", "the link was attached again"]
         if fault.kind != "harmless":  # most of them keep one side silent for a while
             expected += [
                 "has granted no credit for 5 s",

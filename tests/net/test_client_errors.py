@@ -227,7 +227,6 @@ async def test_bad_options_of_a_stream_are_named_at_the_call() -> None:
         ("amqp://127.0.0.1:port", "port"),
         ("amqp://127.0.0.1:70000", "port"),
         ("amqp://127.0.0.1:0", "port"),
-        ("amqp://127.0.0.1/queue", "address is given"),
         ("amqp://127.0.0.1?a=b", "address is given"),
         ("amqp://:hush@127.0.0.1", "no user"),
         ("amqp://[::1", "host or port"),
