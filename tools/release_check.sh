@@ -23,7 +23,9 @@ try_in() { # try_in SUITE TREE: prints the version of Python, and what differs f
     chroot "$tree" env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME=/release sh -euc '
         cd /release
         python3 -c "import platform; print(platform.python_version())"
-        if command -v cc gcc clang >&2; then echo "there is a compiler"; exit 1; fi
+        for compiler in cc gcc clang; do
+            if command -v $compiler >&2; then echo "there is a compiler"; exit 1; fi
+        done
         python3 -m venv venv
         venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index --find-links wheelhouse rstreams
         timeout 60 venv/bin/python -W error program.py >printed

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from pathlib import Path
 
 import rstreams.aio as rstreams
@@ -31,9 +32,14 @@ async def say_alive(file: Path) -> None:
         await asyncio.sleep(5)
 
 
+def setting(name: str) -> str:
+    """Return a variable of the environment; end the program with one line if it is not set."""
+    return os.environ.get(name) or sys.exit(f"worker: the variable {name} is not set")
+
+
 async def main() -> None:
     """Work until SIGTERM; a connection that is lost is made again."""
-    url, queue, alive = os.environ["AMQP_URL"], os.environ["QUEUE"], Path(os.environ["ALIVE"])
+    url, queue, alive = setting("AMQP_URL"), setting("QUEUE"), Path(setting("ALIVE"))
     async with rstreams.connect(url, reconnect=rstreams.Reconnect()) as connection:
         telling = asyncio.create_task(say_alive(alive))
         try:

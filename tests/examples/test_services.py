@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -94,3 +96,24 @@ async def test_the_worker_finishes_what_it_has_in_hand_at_sigterm(tmp_path: Path
         done = sum("done:" in line for line in [*told, *rest.splitlines()])
         assert (numbers.accepted, numbers.ready) == (done, 400 - done)
         assert 0 < done < 400
+
+
+@pytest.mark.slow
+def test_the_worker_names_a_variable_that_is_not_set() -> None:
+    command = (sys.executable, "-m", "examples.services.worker")
+    done = subprocess.run(command, cwd=ROOT, env={"QUEUE": "jobs"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "worker: the variable AMQP_URL is not set\n")
+
+
+def test_the_probe_of_the_worker_fails_if_its_file_is_old(tmp_path: Path) -> None:
+    [probe] = re.findall(r"command: \[sh, -c, '(.*)'\]", (FOLDER / "worker.yaml").read_text(encoding="utf-8"))
+    alive = tmp_path / "alive"
+
+    def is_alive() -> bool:
+        return subprocess.run(("/bin/sh", "-c", re.sub(r"/\S+/alive", str(alive), probe)), check=False).returncode == 0
+
+    assert not is_alive()
+    alive.touch()
+    assert is_alive()
+    os.utime(alive, (time.time() - 60,) * 2)
+    assert not is_alive()
