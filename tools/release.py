@@ -4,9 +4,10 @@
     dist/wheelhouse/     all that `pip install --no-index --find-links dist/wheelhouse rstreams` needs, for each Python
 
 Everything of ours is built twice, in two folders, and must come out the same, byte for byte: whoever has the sources
-can check a release. The wheel of rstreams has C for the limited API of Python 3.11. Therefore one wheel serves all later
-versions. The same holds for the AMQP engine, which is built once. The engine uses the OpenSSL of the machine, so that
-security updates reach it. Its wheel is therefore tagged `linux`, and not `manylinux`. Its source lies beside it.
+can check a release. The wheel of rstreams has C for the limited API of Python 3.11. Therefore one wheel serves all
+later versions. The same holds for the AMQP engine, which is built once. The engine uses the OpenSSL of the machine,
+so that security updates reach it. Its wheel is therefore tagged `linux`, and not `manylinux`. Its source lies beside
+it.
 """
 
 from __future__ import annotations
