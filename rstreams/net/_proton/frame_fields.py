@@ -45,10 +45,6 @@ _NUMBERS: Final[Mapping[bytes, bytes]] = {
         "modified": 0x27,
         "source": 0x28,
         "target": 0x29,
-        "delete-on-close": 0x2B,
-        "delete-on-no-links": 0x2C,
-        "delete-on-no-messages": 0x2D,
-        "delete-on-no-links-or-messages": 0x2E,
         "coordinator": 0x30,
         "declared": 0x33,
         "transactional-state": 0x34,
@@ -59,7 +55,7 @@ _NUMBERS: Final[Mapping[bytes, bytes]] = {
 _NAMED: Final = (b"\x00\xa3", b"\x00\xb3")  # how a value begins whose type has a name
 _MOST_DEPTH: Final = 4
 _CONSTANTS: Final[Mapping[int, object]] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0}
-_SMALL_UINT, _UINT, _BOOLEAN, _USHORT = 0x52, 0x70, 0x56, 0x60
+_SMALL_UINT, _UINT, _BOOLEAN, _USHORT, _SMALL_ULONG = 0x52, 0x70, 0x56, 0x60, 0x53
 
 OTHER: Final = object()
 """Stands for the value of a field whose type no field has that is read here."""
@@ -100,14 +96,9 @@ def _check_list(frame: bytes, at: int) -> None:
         raise IndexError
 
 
-def _fields_at(frame: bytes) -> tuple[int, int]:
-    """Return where the fields of a frame's performative begin, and how many there are."""
-    start = 4 * frame[4]
-    return _items_of(frame, start + (10 if frame[start + 1] == 0x80 else 3))
-
-
-def _items_of(encoded: bytes, at: int) -> tuple[int, int]:
-    """Return where the items of the list at `at` begin, and how many there are; anything else has none."""
+def _items_at(encoded: bytes, start: int) -> tuple[int, int]:
+    """Return where the items of the described list at `start` begin, and how many there are; anything else has none."""
+    at = start + 3 if encoded[start + 1] == _SMALL_ULONG else skip_value(encoded, start + 1)
     kind = encoded[at]
     if kind == 0xC0:
         return at + 3, encoded[at + 2]
@@ -122,7 +113,7 @@ def fields_of(frame: bytes, most: int) -> list[object]:
     A uint is an `int`, and a ushort a `UShort`. A value of another type than these and booleans is `OTHER`: it is not
     decoded.
     """
-    at, count = _fields_at(frame)
+    at, count = _items_at(frame, 4 * frame[4])
     fields: list[object] = []
     for _ in range(min(count, most)):
         kind = frame[at]
@@ -151,7 +142,7 @@ def fields_of(frame: bytes, most: int) -> list[object]:
 
 def encoded_fields_of(frame: bytes) -> list[bytes]:
     """Return the fields of a frame's performative, encoded."""
-    return split_items(frame, *_fields_at(frame))
+    return split_items(frame, *_items_at(frame, 4 * frame[4]))
 
 
 def text_in(field: bytes) -> bytes | None:
@@ -166,7 +157,7 @@ def has_nul(field: bytes) -> bool:
     The engine would cut it off there, and take it for another one.
     """
     if field[0] == 0:
-        at, count = _items_of(field, skip_value(field, 1))
+        at, count = _items_at(field, 0)
         return count > 0 and has_nul(split_items(field, at, 1)[0])
     return b"\0" in (text_in(field) or b"")
 
@@ -191,7 +182,7 @@ def _numbered(value: bytes, depth: int) -> bytes:
         descriptor = _NUMBERS.get(descriptor[2 if descriptor[0] == 0xA3 else 5 :], descriptor)
     content = value[at:]
     if value[at] in (0xC0, 0xD0):
-        content = encode_fields([_numbered(item, depth - 1) for item in split_items(value, *_items_of(value, at))])
+        content = encode_fields([_numbered(item, depth - 1) for item in split_items(value, *_items_at(value, 0))])
     return b"\0" + descriptor + content
 
 

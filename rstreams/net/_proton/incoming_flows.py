@@ -96,17 +96,19 @@ class IncomingFlows:
         # By channel and handle, the links whose state was asked for, of those on which this side sends.
         self._asking: dict[tuple[int, int], SenderNumbers] = {}
 
-    def take(self, frame: bytes, channel: int, known: Channel) -> None:
-        """Give the engine a flow."""
+    def take(self, frame: bytes, channel: int, known: Channel) -> bool:
+        """Give the engine a flow, unless it has a handle that no link has had; tell whether it did."""
         engine = self._engine
         next_id, window, _, _, handle, count, credit, _, drain, echo = fields_of(frame, 10)
+        if handle is not None and (handle := require_uint(handle)) >= known.unused:
+            return False
         if next_id is None:  # the peer has not seen this side's begin: it counts from the first id, as 2.5.6 says
             frame = with_numbers(frame, {_NEXT_INCOMING_ID: 0}, 10)
         if handle is None:
             if echo is True:
                 self._host.outgoing.ask_session(known.session)
             engine.push(frame)
-        elif (handle := require_uint(handle)) < known.unused and handle not in known.handles:
+        elif handle not in known.handles:
             # It is of a link that the peer has detached: go-amqp sometimes sends one.
             engine.push(of_session(frame))
         else:
@@ -129,6 +131,7 @@ class IncomingFlows:
             engine.push(with_numbers(frame, {_NEXT_INCOMING_ID: None, _INCOMING_WINDOW: 0}, 4))
             left = 0
         self._events.note_window(known.session, left)
+        return True
 
     def forget(self, channel: int, handle: int | None = None) -> None:
         """Forget a link that the peer has detached, or all links of a channel."""

@@ -298,11 +298,9 @@ class IncomingFrames:
         known = self._channels.get(channel)
         if known is None or known.is_broken:
             return known is not None
-        handle = fields_of(frame, 5)[4]
-        if handle is not None and require_uint(handle) >= known.unused:
-            text = f"it sent flow with handle {handle} on channel {channel}, which no link has had"
+        if not self._flows.take(frame, channel, known):
+            text = f"it sent flow with handle {fields_of(frame, 5)[4]} on channel {channel}, which no link has had"
             return self._break(channel, Condition.SESSION_UNATTACHED_HANDLE, text)
-        self._flows.take(frame, channel, known)
         return True
 
     def _take_transfer(self, frame: bytes, channel: int) -> bool:
