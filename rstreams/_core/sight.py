@@ -2,14 +2,15 @@
 
 Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a stage the same questions:
 
-    label        its name
-    counts       how many items have gone through it
-    upstreams    the subscriptions that its items come from
-    downstream   its subscriber
-    waits_for    anything else that it waits for, in words
-    stall        why it asks its source for no more
-    waits_to     the events that must happen before it can move
-    takes        the purpose for which it takes several streams
+    label            its name
+    counts           how many items have gone through it
+    upstreams        the subscriptions that its items come from
+    downstream       its subscriber
+    waits_for        anything else that it waits for, in words
+    stall            why it asks its source for no more
+    waits_to         the events that must happen before it can move
+    others_may_come  whether it may get more subscribers
+    takes            the purpose for which it takes several streams
 
 Each question has a default that says as little as possible. A stage answers only the questions that it can answer. The
 analysis does not know the class, file or module of any stage. A subscription of another library, which is not a
@@ -141,6 +142,11 @@ class Scannable:
     def waits_when_quiet(self, way: Way) -> Waits:
         """Return the same after a silence so long that a source without further items would have announced its end."""
         return self.waits_to(way)
+
+    @property
+    def others_may_come(self) -> bool:
+        """Whether further subscribers may come, ask for more, and get it."""
+        return False
 
     def takes(self, blocked: Blocked) -> tuple[str, int] | None:  # noqa: ARG002 - by default it takes one
         """Return its state as a reader of several streams that come from `blocked`, and the number of these.

@@ -42,7 +42,7 @@ class _Door(Generic[T]):
     def next_run(self) -> None:
         """Lead later subscribers into a new run, which has not begun."""
         self.run = self._make_run()
-        self.run.needs = self._needs
+        self.run.needs, self.run.publisher = self._needs, ref(self)
 
     def connect(self) -> None:
         """Begin the run, unless it has begun."""

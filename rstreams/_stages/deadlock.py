@@ -30,7 +30,8 @@ A source needs no demand to end, and its end may be the way out. Therefore only 
 nothing unasked: plain iterators, async iterators, and a link, after enough time for it to announce its end.
 
 A group or window without a subscriber waits for whoever may subscribe to it. `reach` finds out who that is, by the
-references to it: the stages that keep it, nobody at all, or anybody, which counts as None.
+references to it: the stages that keep it, nobody at all, or anybody, which counts as None. The same holds for a shared
+stream of groups (`share`, `replay`, `distribute`) while somebody has its publisher: the next subscriber may read them.
 
 Some stages have answers of their own, because they block: dispatchers, and those that split a stream. They have the
 members of `Blocked`, and a `lookout`. Such a stage looks when it has become blocked, in a turn of its own
@@ -40,7 +41,9 @@ time to time, because the others may change without a signal to it. It never loo
 
 from __future__ import annotations
 
-from rstreams._core.sight import ASK, Blocked, Scannable, Way
+from collections.abc import Collection, Iterable
+
+from rstreams._core.sight import ASK, CANCEL, Blocked, Scannable, Way
 from rstreams.errors import DemandDeadlock
 
 
@@ -51,9 +54,10 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
         blocked: The stage to begin with.
         quiet: Whether a source that has sent all requested items is taken to have no end to announce.
     """
-    met = circle_of(ASK, blocked, quiet=quiet)
-    if met is None:
+    circle = circle_of(ASK, blocked, quiet=quiet)
+    if circle is None or any(_others_may_ask(blocked, *question) for question in circle):
         return None
+    met = list({id(stage): stage for _, stage in circle}.values())
     for stage in met:
         takes = stage.takes(blocked)
         if takes is not None:
@@ -66,11 +70,11 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
     return _error(blocked, readers[0], text, 0)
 
 
-def circle_of(way: Way, first: object, *, quiet: bool = False) -> list[Scannable] | None:
-    """Return the stages that wait only for each other, `first` among them; None if anything may go on."""
+def circle_of(way: Way, first: object, *, quiet: bool = False) -> list[tuple[Way, Scannable]] | None:
+    """Return the acts that wait only for each other, that of `first` among them; None if anything may go on."""
     due: list[tuple[Way, object]] = [(way, first)]
     seen = {(way, id(first))}
-    met: dict[int, Scannable] = {}
+    met: list[tuple[Way, Scannable]] = []
     while due:
         way, stage = due.pop()
         if not isinstance(stage, Scannable):
@@ -78,24 +82,32 @@ def circle_of(way: Way, first: object, *, quiet: bool = False) -> list[Scannable
         answer = stage.waits_when_quiet(way) if quiet else stage.waits_to(way)
         if answer is None:
             return None
-        met[id(stage)] = stage
+        met.append((way, stage))
         for question in answer:
             key = question[0], id(question[1])
             if key not in seen:
                 seen.add(key)
                 due.append(question)
-    return list(met.values())
+    return met
+
+
+def _others_may_ask(blocked: Blocked, way: Way, stage: Scannable) -> bool:
+    """Tell whether further subscribers of `stage` may come, and get parts of `blocked` or what is made of them."""
+    return way != CANCEL and stage.others_may_come and _leads_to({id(blocked)}, stage.upstreams())
 
 
 def comes_from(subscription: object, blocked: Blocked) -> bool:
     """Tell whether items of `subscription` come from a part of `blocked`, through any number of stages."""
-    sources = {id(each) for each in blocked.upstreams()}
-    due, seen = [subscription], {id(blocked)}
+    return _leads_to({id(each) for each in blocked.upstreams()}, [subscription], {id(blocked)})
+
+
+def _leads_to(goals: Collection[int], first: Iterable[object], passed: Collection[int] = ()) -> bool:
+    due, seen = list(first), set(passed)
     while due:
         each = due.pop()
         if id(each) in seen:
             continue
-        if id(each) in sources:
+        if id(each) in goals:
             return True
         seen.add(id(each))
         if isinstance(each, Scannable):

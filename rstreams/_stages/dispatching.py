@@ -66,7 +66,7 @@ class Dispatching(ABC, Generic[T, M]):
         return False
 
     def holding_up(self) -> Sequence[M] | None:
-        """Return the members of which one must ask before the source is asked; None if others may come and ask."""
+        """Return the members of which one must ask before the source is asked; None if that is not known."""
         return None
 
     def wants(self, member: M) -> bool:

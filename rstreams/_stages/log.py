@@ -252,6 +252,10 @@ class Log(Sharing[T, Reader[T]]):
     def holding_up(self) -> list[Reader[T]]:
         return [member for member in self.members if member.limit <= self.head]
 
+    @property
+    def others_may_come(self) -> bool:
+        return super().others_may_come and not self._together  # where the slowest decides, others change nothing
+
     def wants(self, member: Reader[T]) -> bool:
         return member.limit > member.position
 

@@ -4,9 +4,10 @@ Theory of operation. Nobody subscribes to a stream without a reference to it. Th
 the parts, and goes on to all stages that it reaches, and to what these keep: lists, tuples, publishers made of other
 publishers, what their functions have caught. It counts the references that it comes by. If Python has counted just as
 many for a part, and for each thing on the way to it, then only the stages found have it: they are its keepers. One
-reference more belongs to somebody else, who may subscribe at any time.
+reference more belongs to somebody else, who may subscribe at any time. So does a weak reference.
 
 What the walk does not know it leaves out. Then references are missing, and the part counts as known to somebody else.
+It asks for the type of a thing, never for its `__class__`: a proxy would run code of its user to answer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from itertools import chain, compress, islice
 from sys import getrefcount
 from types import BuiltinMethodType, CellType, FunctionType, MethodType
 from typing import Any, Final
+from weakref import getweakrefcount
 
 from rstreams._core.sight import Fluent, Scannable, Watched
 from rstreams._stages.intake import Intake
@@ -59,7 +61,7 @@ def keepers_of(parts: Collection[int], feeding: Scannable) -> list[Scannable] | 
         return None
     while due:
         place = due.pop()
-        if getrefcount(things[place]) - _OF_A_LIST != len(owners[place]):
+        if getrefcount(things[place]) - _OF_A_LIST != len(owners[place]) or getweakrefcount(things[place]):
             return None
         for owner in owners[place]:
             if _is_stage(things[owner]):
@@ -96,11 +98,10 @@ def _referents(thing: object) -> Iterator[object]:
 
 
 def _is_walked(thing: object) -> bool:
-    if isinstance(thing, type):
-        return False
-    return isinstance(thing, _WALKED) or is_dataclass(thing)
+    kind = type(thing)
+    return issubclass(kind, _WALKED) or (is_dataclass(kind) and not issubclass(kind, type))
 
 
 def _is_stage(thing: object) -> bool:
     """Tell whether it does what it does by itself, or when it is called: not so a part without a subscriber."""
-    return isinstance(thing, Scannable) and not (isinstance(thing, Part) and not thing.taken)
+    return issubclass(type(thing), Scannable) and not (isinstance(thing, Part) and not thing.taken)

@@ -227,6 +227,10 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
             return None
         return [(SEND, self._upstream), *((ASK, member.subscriber) for member in holding_up)]
 
+    @property
+    def others_may_come(self) -> bool:
+        return self.publisher is not None and self.publisher() is not None
+
     def rests(self) -> bool:
         """Tell whether the source is being read, and nothing is being done now or in the next turn."""
         if not self.members or self.joining or self._upstream is ENDED or self.over:

@@ -92,8 +92,8 @@ class _Distributing(Routing[T, RoutedMember[T]]):
         self.members.append(best)
         return best
 
-    def holding_up(self) -> list[RoutedMember[T]] | None:
-        return self.members if self.publisher is not None and self.publisher() is None else None
+    def holding_up(self) -> list[RoutedMember[T]]:
+        return self.members
 
     def _member(self, subscriber: Subscriber[T]) -> RoutedMember[T]:
         return RoutedMember(self, subscriber)

@@ -113,7 +113,7 @@ def reported(subscription: Subscription) -> StageReport:
 
 def _deadlock(run: Subscription) -> str:
     """Describe the deadlock that the run is in."""
-    for stage in circle_of(SEND, run) or ():
+    for _, stage in circle_of(SEND, run) or ():
         deadlock = find_deadlock(stage) if isinstance(stage, CanBlock) and stage.blocked else None
         if deadlock is not None:
             return str(deadlock)

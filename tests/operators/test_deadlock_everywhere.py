@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import count, cycle, islice
 from typing import Any
+from weakref import proxy, ref
 
 import pytest
 
@@ -122,8 +124,17 @@ PLACES: dict[str, tuple[Callable[[Operator, Read, int, int, int], Publisher[Any]
 EMPTY = {"buffer_count_or_time", "buffer_time", "window_count_or_time", "window_time"}
 """The operators that do not stand still in a circle: their timers make empty lists and windows, without end."""
 
-GO_ON: dict[str, set[str]] = {"inside": EMPTY, "outside": EMPTY, "between": {"distribute"}, "above": {"distribute"}}
-"""The operators with which there is no deadlock. Of `distribute`, whoever has the stream may become a subscriber."""
+SHARED: dict[str, Operator] = {
+    "cache": lambda s: s.cache(),
+    "distribute": lambda s: s.distribute(),
+    "publish": lambda s: s.publish().auto_connect(),
+    "replay": lambda s: s.replay(9).auto_connect(),
+    "share": lambda s: s.share(),
+}
+"""The streams of groups that may get another subscriber, who reads further groups."""
+
+GO_ON: dict[str, set[str]] = {"inside": EMPTY, "outside": EMPTY, "between": {*SHARED}, "above": set()}
+"""The operators with which there is no deadlock."""
 
 READS_NONE = {
     *["all", "buffer_boundary", "collect", "contains", "count", "ignore_elements", "last", "reduce", "take_last"],
@@ -210,6 +221,85 @@ def test_a_group_that_somebody_else_has_may_be_read_by_them(way: str) -> None:
         assert not probe.ended
 
         kept.clear()
+        scheduler.advance(2.0)
+
+    assert isinstance(probe.error, DemandDeadlock)
+
+
+@dataclass(eq=False)
+class _Box:
+    group: Any
+
+
+BOXES: dict[str, Callable[[Any], Any]] = {
+    "a function": lambda group: lambda: group,
+    "a set": lambda group: frozenset([group]),
+    "a deque": lambda group: deque([group]),
+    "a dataclass": _Box,
+    "a stream": lambda group: Stream(group).share()._source,
+}
+"""Things with a group that may be found again by weak references."""
+
+
+@pytest.mark.parametrize("box", BOXES)
+def test_a_group_that_somebody_has_weakly_may_be_read_by_them(box: str) -> None:
+    kept: list[ref[Any]] = []
+    boxes = _numbers(80).group_by(lambda number: number, prefetch=8).map(BOXES[box])
+    boxes = boxes.do_on_next(lambda each: kept.append(ref(each))).take_last(9)
+    with VirtualScheduler() as scheduler:
+        probe = ProbeSubscriber[Any](UNBOUNDED)
+        boxes.subscribe(probe)
+        scheduler.advance(100.0)
+        assert not probe.ended
+        assert kept[0]() is not None
+
+        kept.clear()
+        scheduler.advance(2.0)
+
+    assert isinstance(probe.error, DemandDeadlock)
+
+
+class _Lazy:
+    """A proxy that makes its object when somebody looks at it, and cannot."""
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401 - it never returns
+        raise LookupError(name)
+
+
+@pytest.mark.parametrize("make", [_Lazy, lambda: proxy(_Box(0))], ids=["lazy", "of a thing that is gone"])
+def test_the_search_does_not_ask_the_things_of_users(make: Callable[[], Any]) -> None:
+    groups = _numbers(80).group_by(lambda number: number, prefetch=8)
+    probe = _run_of(groups.map(lambda group: (group, make())).take_last(9), 1.0)
+
+    assert isinstance(probe.error, DemandDeadlock)
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_whoever_has_a_shared_stream_of_groups_may_read_further_groups(shared: str) -> None:
+    groups = Stream(SHARED[shared](_numbers(80).group_by(lambda number: number, prefetch=8)))
+    first, second = (ProbeSubscriber[Any](UNBOUNDED) for _ in range(2))
+    with VirtualScheduler() as scheduler:
+        groups.concat_map(lambda group: group.count()).subscribe(first)
+        scheduler.advance(100.0)
+        assert not first.ended
+
+        groups.flat_map(lambda group: Stream(group).count().on_error_resume(lambda _: [])).subscribe(second)
+        scheduler.advance(100.0)
+
+    assert first.items[0] == 20
+    assert second.completed
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_when_nobody_has_the_shared_stream_any_more_there_is_a_deadlock(shared: str) -> None:
+    groups = SHARED[shared](_numbers(80).group_by(lambda number: number, prefetch=8))
+    probe = ProbeSubscriber[Any](UNBOUNDED)
+    with VirtualScheduler() as scheduler:
+        Stream(groups).concat_map(lambda group: group.count()).subscribe(probe)
+        scheduler.advance(100.0)
+        assert not probe.ended
+
+        del groups
         scheduler.advance(2.0)
 
     assert isinstance(probe.error, DemandDeadlock)
