@@ -12,6 +12,9 @@ that lives is handed on when all its messages are settled; until then it hands o
 settled when it left goes to the next owner: the position goes back to `committed`, and settled offsets are passed over.
 The same happens when a member gives a message back.
 
+A member that has completed is no member for this; only what it has not settled stays with it until it settles that, or
+gives it back because its link is lost. Then it goes to the others, or to those that come later.
+
 If messages were deleted before they were settled, members hear of it: their links end with an error. A member that has
 asked for `start="first"` goes on with the oldest message that is there; the messages that are passed over are counted.
 
@@ -199,11 +202,9 @@ class GroupPartition(Settles):
         held_back = self.cursor.position - self.committed >= MOST_AHEAD
         self._commit()
         owner = self.owner
-        if owner is not None and owner.ended:
-            owner.leave_if_settled()
-            return
-        if not self._out and (self._lowest_back is not None or self.heir is not None):
-            self.hand_on(self.heir or owner)
+        stays = owner is not None and not owner.ended
+        if not self._out and (self._lowest_back is not None or self.heir is not None or not stays):
+            self.hand_on(self.heir or (owner if stays else None))
         elif not held_back:
             return
         for member in dict.fromkeys((owner, self.owner)):
@@ -291,29 +292,36 @@ class Group:
         self.begun = Begun(len(partitions))
         self._parts = [GroupPartition(partition, name, start, self.begun.done) for partition in partitions]
         self._members: list[GroupMember] = []
+        self._to_end: list[
+            GroupMember
+        ] = []  # those that complete, by their ends
 
     @property
     def members(self) -> int:
-        """How many members there are."""
-        return len(self._members)
+        """How many members there are, those included that have completed and not settled all."""
+        return len({*self._members, *(part.owner for part in self._parts if part.owner is not None)})
 
     @property
     def is_unused(self) -> bool:
         """Whether it has no members and none on their way, has settled nothing, and is not from before a restart."""
-        return not self._members and self.begun.is_known and not any(part.moved for part in self._parts)
+        return not self.members and self.begun.is_known and not any(part.moved for part in self._parts)
 
     def join(self, member: GroupMember) -> None:
         """Share the partitions out anew: one more member."""
         self._members.append(member)
+        if member.ends:
+            self._to_end.append(member)
         self._share_out()
 
-    def leave(self, member: GroupMember) -> None:
-        """Share the partitions out anew: one member less."""
+    def leave(self, member: GroupMember, *, settles: bool = False) -> None:
+        """Share the partitions out anew: one member less. If it `settles`, the next owner waits for that."""
         if member not in self._members:  # it has left while it subscribed
             return
         self._members.remove(member)
+        if member.ends:
+            self._to_end.remove(member)
         for part in self._parts:
-            if part.owner is member:
+            if part.owner is member and not (settles and part.unsettled):
                 part.hand_on(part.heir)
             elif part.heir is member:
                 part.heir = None
@@ -334,9 +342,10 @@ class Group:
 
     def complete_members(self) -> None:
         """Complete the members to which, and to the others, all has been handed out that they wait for."""
-        for member in tuple(self._members):
-            if member.ends and all(map(GroupPartition.has_handed_out, self._parts, member.ends)):
-                member.complete()
+        for member in tuple(self._to_end):
+            if not all(map(GroupPartition.has_handed_out, self._parts, member.ends)):
+                break  # the others wait for as much, or more
+            member.complete()
 
     def _share_out(self) -> None:
         """Give each partition to a member, so that all have as many; as few as possible change hands."""
@@ -347,7 +356,10 @@ class Group:
         free: list[GroupPartition] = []
         for part in self._parts:
             holder = part.heir or part.owner
-            (free if holder is None else shares[holder]).append(part)
+            if holder in shares:
+                shares[holder].append(part)
+            else:  # there is none, or the owner has completed
+                free.append(part)
         least, more = divmod(len(self._parts), len(members))
         for member in sorted(members, key=lambda each: -len(shares[each])):
             most = least + (more > 0)
@@ -434,16 +446,11 @@ class GroupMember(TakesOffsets):
             self._group.complete_members()
 
     def complete(self) -> None:
-        """Take no more messages; leave the group when those that were taken are settled."""
+        """Take no more messages; those that were taken can still be settled."""
         if not self.ended and not self._emitting:
             self.ended = True
             self.subscriber.on_complete()
-            self.leave_if_settled()
-
-    def leave_if_settled(self) -> None:
-        """Leave the group, if it has no messages any more that are not settled."""
-        if not any(part.unsettled for part in self._group.parts_of(self)):
-            self._leave()
+            self._group.leave(self, settles=True)
 
     def _emit_some(self) -> bool:
         parts = self._group.ends_of(self)

@@ -12,18 +12,18 @@ import pytest
 import trio
 
 import rstreams
-from rstreams import Message, Node, Reconnect, Stream
+from rstreams import Message, Node, Stream
 from rstreams._codec import Described, Symbol, encode_value
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_message
 from rstreams.net.connection import Connection
 from rstreams.node import log_partition
 from rstreams.node.log import LogPartitionAddress
-from rstreams.testing import FaultyNetwork, ProbeSubscriber
+from rstreams.testing import ProbeSubscriber
 from tests.net.foreign import foreign
 from tests.net.over_tcp import until
+from tests.node.cut_log import cut_log
 
-AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0, jitter=0.0)
 KEY = "x-opt-partition-key"
 
 
@@ -124,45 +124,31 @@ async def test_a_reader_whose_next_message_is_deleted_hears_of_it() -> None:
 @pytest.mark.parametrize("performative", ["attach", "flow", "transfer"])
 @pytest.mark.parametrize("settlement", ["at_most_once", "at_least_once", "effectively_once"])
 async def test_a_reader_that_is_cut_goes_on_behind_its_last_message(performative: Any, settlement: Any) -> None:  # noqa: ANN401
-    async with Node() as node:
-        node.log("events", retention_items=1000)
-        listener = await node.listen("127.0.0.1:0")
-        async with (
-            FaultyNetwork(listener.url) as network,
-            rstreams.connect(network.url, reconnect=AT_ONCE) as connection,
-        ):
-            await connection.publish("events", Stream.range(200))
-            network.when(performative, at="after", times=4).reset()
-            items = connection.stream("events", start=0, settlement=settlement, window=7).take(200)
-            assert await items.to_list() == list(range(200))
-            assert network.faults["reset"]
+    async with cut_log() as log:
+        await log.connection.publish("events", Stream.range(200))
+        log.network.when(performative, at="after", times=4).reset()
+        items = log.connection.stream("events", start=0, settlement=settlement, window=7).take(200)
+        assert await items.to_list() == list(range(200))
+        assert log.network.faults["reset"]
 
 
 @pytest.mark.parametrize(("start", "expected"), [("next", [5, 6, 7]), ("last", [4, 5, 6, 7])])
 async def test_a_reader_that_is_cut_before_its_first_message_goes_on_where_it_began(
     start: Literal["next", "last"], expected: list[int]
 ) -> None:
-    async with Node() as node:
-        node.log("events", retention_items=1000)
-        listener = await node.listen("127.0.0.1:0")
-        async with (
-            FaultyNetwork(listener.url) as network,
-            rstreams.connect(listener.url) as direct,
-            rstreams.connect(network.url, reconnect=AT_ONCE) as connection,
-        ):
-            await direct.publish("events", Stream.range(5))
-            probe = ProbeSubscriber[int]()
-            connection.stream("events", start=start).subscribe(probe)
-            await until(lambda: probe.subscription is not None)
-            network.close()
-            for each in list(network.live):
-                each.reset()
-            await until(lambda: node.statistics().logs["events"].readers == 0)
-            await direct.publish("events", Stream.range(5, 8))
-            probe.request(10)
-            network.reopen()
-            await until(lambda: len(probe.items) == len(expected))
-            assert probe.items == expected
+    async with cut_log() as log:
+        await log.direct.publish("events", Stream.range(5))
+        probe = ProbeSubscriber[int]()
+        log.connection.stream("events", start=start).subscribe(probe)
+        await until(lambda: probe.subscription is not None)
+        log.network.close()
+        log.cut()
+        await until(lambda: log.node.statistics().logs["events"].readers == 0)
+        await log.direct.publish("events", Stream.range(5, 8))
+        probe.request(10)
+        log.network.reopen()
+        await until(lambda: len(probe.items) == len(expected))
+        assert probe.items == expected
 
 
 @pytest.mark.parametrize("described", [True, False])

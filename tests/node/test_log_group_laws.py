@@ -37,6 +37,7 @@ class Script:
         self.members: list[tuple[GroupMember, ProbeSubscriber[bytes]]] = []
         self.seen: dict[int, int] = {}  # by member: how many of its items were looked at
         self.held: dict[int, dict[tuple[int, int], int]] = {}  # by member: message, and the number of its hold
+        self.completed: set[GroupMember] = set()
         self.accepted: set[tuple[int, int]] = set()
         self.appended = [0] * PARTITIONS
 
@@ -53,9 +54,10 @@ class Script:
     def answer(self) -> None:
         self.random.choice(self.disks).answer()
 
-    def join(self) -> None:
+    def join(self, *, to_end: bool | None = None) -> None:
         probe = ProbeSubscriber[bytes](0, hold=True)
-        member = GroupMember("log", self.group, probe)
+        to_end = self.random.random() < 0.5 if to_end is None else to_end
+        member = GroupMember("log", self.group, probe, to_end=to_end)
         probe.on_subscribe(member)
         self.seen[id(member)], self.held[id(member)] = 0, {}
         self.members.append((member, probe))
@@ -66,7 +68,7 @@ class Script:
             member, probe = self.members.pop(self.random.randrange(len(self.members)))
             member.cancel()
             for number in self.held.pop(id(member)).values():
-                probe.holds[number].release()  # too late to have an effect
+                probe.holds[number].release()  # this gives it back if the member has completed; else it is too late
 
     def request(self) -> None:
         if self.members:
@@ -99,6 +101,14 @@ class Script:
                 last[at] = place
                 self.held[id(member)][message] = number
             self.seen[id(member)] = len(probe.items)
+        at_members = {message for held in self.held.values() for message in held}
+        for member, probe in self.members:
+            if "on_complete" in probe.signals and member not in self.completed:
+                self.completed.add(member)
+                there = {(at, place) for at, end in enumerate(member.ends) for place in range(end)}
+                assert there <= self.accepted | at_members, "all has been handed out"
+        owners = [(part.owner, part.unsettled) for part in self.group._parts]
+        assert all(unsettled for owner, unsettled in owners if owner is not None and owner.ended)
 
     def settle_all(self, member: GroupMember, probe: ProbeSubscriber[bytes]) -> None:
         """Have a member settle all that it has, and all that comes then."""
@@ -114,10 +124,13 @@ class Script:
         """Have one member settle everything."""
         while self.members:
             self.leave()
-        self.join()
+            self.look()
+        self.join(to_end=True)
         member, probe = self.members[0]
         member.request(10_000)
         self.settle_all(member, probe)
+        assert probe.signals[-1] == "on_complete"
+        assert self.group.members == 0
         assert not member.comes_later
         assert self.accepted == {(at, place) for at in range(PARTITIONS) for place in range(self.appended[at])}
         now = self.group.statistics()

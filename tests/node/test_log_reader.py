@@ -7,33 +7,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import rstreams
-from rstreams import Node, Reconnect, Stream
+from rstreams import Node, Stream
 from rstreams.net.connection import Connection, SettlementName
-from rstreams.testing import FaultyNetwork, ProbeSubscriber
+from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import until
+from tests.node.cut_log import cut_log
 
 ITEMS = 100
-AT_ONCE = Reconnect(first_delay_s=0.0, max_delay_s=0.0, jitter=0.0)
 
 
 @asynccontextmanager
 async def cut_off() -> AsyncIterator[tuple[Node, Connection, Callable[[], None]]]:
     """Have a log with numbers, a connection to it, and a function that cuts this connection."""
-    async with Node() as node:
-        node.log("events", retention_items=2 * ITEMS)
-        listener = await node.listen("127.0.0.1:0")
-        async with (
-            FaultyNetwork(listener.url) as network,
-            rstreams.connect(network.url, reconnect=AT_ONCE) as connection,
-        ):
-            await connection.publish("events", Stream.range(ITEMS))
-
-            def cut() -> None:
-                for each in list(network.live):
-                    each.reset()
-
-            yield node, connection, cut
+    async with cut_log() as log:
+        await log.connection.publish("events", Stream.range(ITEMS))
+        yield log.node, log.connection, log.cut
 
 
 async def test_messages_that_wait_for_a_loop_do_not_come_again() -> None:

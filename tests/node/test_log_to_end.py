@@ -12,11 +12,13 @@ import trio
 
 import rstreams
 import rstreams.blocking
-from rstreams import Message, Node, Reconnect, Stream
-from rstreams.errors import ConfigError, LinkDetached
+from rstreams import Message, Node, Stream
+from rstreams.errors import MADE_ANEW, ConfigError, LinkDetached
 from rstreams.net.dialects import Offset
-from rstreams.testing import FaultyNetwork
+from rstreams.testing import ProbeSubscriber
 from tests.loops import Loop, over_both_loops
+from tests.net.over_tcp import until
+from tests.node.cut_log import cut_log
 
 STARTS: list[tuple[Offset | None, list[int]]] = [
     (None, [0, 1, 2, 3, 4]),
@@ -110,24 +112,85 @@ async def test_members_of_a_group_complete_when_all_was_handed_out(on: Loop, mem
 
 
 async def test_a_reader_that_reconnects_completes_where_it_would_have() -> None:
-    at_once = Reconnect(first_delay_s=0.0, max_delay_s=0.0, jitter=0.0)
-    async with Node() as node:
-        node.log("events", retention_items=1000)
-        listener = await node.listen("127.0.0.1:0")
-        async with (
-            FaultyNetwork(listener.url) as network,
-            rstreams.connect(network.url, reconnect=at_once) as connection,
-        ):
-            await connection.publish("events", Stream.range(10))
-            got: list[int] = []
-            async with connection.stream("events", to_end=True, window=1).open() as events:
-                async for event in events:
-                    got.append(event)
-                    if event in {0, 4, 8}:
-                        await connection.publish("events", Stream.of(100))
-                        for each in list(network.live):
-                            each.reset()
-            assert got == list(range(10))
+    async with cut_log() as log:
+        await log.connection.publish("events", Stream.range(10))
+        got: list[int] = []
+        async with log.connection.stream("events", to_end=True, window=1).open() as events:
+            async for event in events:
+                got.append(event)
+                if event in {0, 4, 8}:
+                    await log.connection.publish("events", Stream.of(100))
+                    log.cut()
+        assert got == list(range(10))
+
+
+async def test_a_reader_that_reconnects_behind_deleted_messages_hears_of_them() -> None:
+    async with cut_log() as log:
+        await log.direct.publish("events", Stream.range(10))
+        probe = ProbeSubscriber[int](1)
+        log.connection.stream("events", to_end=True, window=1).subscribe(probe)
+        await until(lambda: probe.items == [0])
+        log.network.close()
+        log.cut()
+        await until(lambda: log.node.statistics().logs["events"].readers == 0)
+        for first in range(0, 2000, 500):
+            await log.direct.publish("events", Stream.range(first, first + 500))
+        log.network.reopen()
+        probe.request(100)
+        await until(lambda: probe.signals[-1] == "on_error")
+        assert isinstance(probe.error, LinkDetached)
+        assert probe.error.condition == "amqp:not-found"
+
+
+@pytest.mark.parametrize("loss", ["cut", "given back"])
+@pytest.mark.parametrize("others_stay", [False, True])
+async def test_what_a_completed_member_has_not_settled_goes_to_the_next_one(loss: str, *, others_stay: bool) -> None:
+    options: dict[str, Any] = {"group": "billing", "start": "first"}
+    async with cut_log(partitions=2) as log:
+        await log.direct.publish("events", Stream.range(20))
+        one = ProbeSubscriber[int](1000, hold=True)
+        log.connection.stream("events", **options, to_end=True).subscribe(one)
+        await until(lambda: one.signals[-1:] == ["on_complete"])
+        assert sorted(one.items) == list(range(20))
+        for hold in one.holds[:5]:
+            hold.done()
+        await until(lambda: log.node.statistics().logs["events"].groups["billing"].unsettled == 15)
+        other = ProbeSubscriber[int](1000)
+        if others_stay:
+            log.direct.stream("events", **options).subscribe(other)
+            await log.direct.publish("events", Stream.range(20, 22))
+        if loss == "cut":
+            log.cut()
+        for hold in one.holds[5:]:
+            hold.release()
+        if not others_stay:
+            await until(lambda: log.node.statistics().logs["events"].groups["billing"].unsettled == 0)
+            rest = log.direct.stream("events", **options, to_end=True)
+            other.items += await rest.to_list()
+        await until(lambda: log.node.statistics().logs["events"].groups["billing"].lag == 0)
+        assert sorted(other.items) == sorted(one.items[5:]) + [20, 21] * others_stay
+        await until(lambda: log.node.statistics().logs["events"].groups["billing"].members == others_stay)
+
+
+async def test_a_reader_does_not_go_on_in_a_log_that_was_made_anew() -> None:
+    async with cut_log() as log:
+        await log.direct.publish("events", Stream.range(10))
+        probe = ProbeSubscriber[int](1)
+        log.connection.stream("events", to_end=True, window=1).subscribe(probe)
+        await until(lambda: probe.items == [0])
+        log.network.close()
+        log.cut()
+        await until(lambda: log.node.statistics().logs["events"].readers == 0)
+        async with log.direct.management() as management:
+            await management.delete("events", kind="logs")
+        log.node.log("events", retention_items=1000)
+        await log.direct.publish("events", Stream.range(10))
+        log.network.reopen()
+        probe.request(100)
+        await until(lambda: probe.signals[-1] == "on_error")
+        assert isinstance(probe.error, LinkDetached)
+        assert probe.error.condition == MADE_ANEW
+        assert probe.items == [0]
 
 
 def test_threads_read_to_the_end() -> None:
