@@ -38,6 +38,7 @@ class Script:
         retention = Retention() if compacted else Retention(items=self.random.choice([5, 50, None]))
         self.part = LogPartition("log", self.disk, retention, 0.0, has_gaps=compacted)
         self.readers: list[tuple[LogReader, Looking, int]] = []
+        self.ends: dict[LogReader, int] = {}  # where readers complete
         self.left: set[LogReader] = set()
         self.deleted: set[int] = set()
 
@@ -57,8 +58,12 @@ class Script:
     def join(self) -> None:
         first = self.random.randint(self.disk.first, self.disk.next)
         probe = Looking()
-        reader = LogReader(self.part, probe, first, self.left.add)
+        end = self.random.choice([None, self.disk.next, self.random.randint(first, self.disk.next + 10)])
+        reader = LogReader(self.part, probe, first, self.left.add, end)
+        if end is not None:
+            self.ends[reader] = end
         probe.on_subscribe(reader)
+        reader.emit()
         self.readers.append((reader, probe, first))
 
     def request(self) -> None:
@@ -86,6 +91,12 @@ class Script:
                 assert isinstance(probe.error, ProtocolError)
                 assert "has no offset" in str(probe.error)
                 assert following < self.disk.first
+            end = self.ends.get(reader)
+            if end is not None:
+                assert following <= max(first, end)
+            if "on_complete" in probe.signals:
+                assert end is not None
+                assert set(range(first, end)) - set(offsets) <= self.deleted
             assert (reader in self.left) == reader.ended
             assert probe.looked or reader.comes_later or reader.ended, "a drain is answered"
 
@@ -96,6 +107,7 @@ class Script:
         self.check()
         for reader, probe, first in self.readers:
             if not reader.ended:
+                assert self.ends.get(reader, self.disk.next + 1) > self.disk.next
                 due = set(range(max(first, self.disk.first), self.disk.next)) - self.deleted
                 assert due <= {decode_body(item) for item in probe.items}
                 reader.cancel()
