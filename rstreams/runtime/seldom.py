@@ -44,12 +44,15 @@ def log_seldom(
     """
     if not logger.isEnabledFor(level):
         return
-    lines = next((found for loop in LOOPS if (found := loop()) is not None), None)
-    before = None if lines is None else lines.before(logger, text, peer)
-    if before is None:
-        logger.log(level, text, *args, exc_info=exc_info, stacklevel=2)
-    else:
-        before.count(level, args, exc_info)
+    for loop in LOOPS:
+        lines = loop()
+        if lines is not None:
+            before = lines.before(logger, text, peer)
+            if before is not None:
+                before.count(level, args, exc_info)
+                return
+            break
+    logger.log(level, text, *args, exc_info=exc_info, stacklevel=2)
 
 
 class SeldomLines:
@@ -75,9 +78,10 @@ class SeldomLines:
     def before(self, logger: logging.Logger, text: str, peer: str) -> _Kind | None:
         """Return the lines of this kind in this second; None if this is the first one."""
         key = logger.name, text, peer
-        if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
-            key = logger.name, text, ""
         kind = self._kinds.get(key)
+        if kind is None and len(self._kinds) >= MOST_KINDS:
+            key = logger.name, text, ""
+            kind = self._kinds.get(key)
         if kind is None:
             if not self._kinds:
                 self._start(self._tell)
@@ -125,18 +129,19 @@ class _Kind:
         self._logger = logger
         self._text = text
         self._peer = peer
-        self._last = 0, ""
+        self._last: tuple[int, tuple[object, ...], BaseException | None] = 0, (), None
 
     def count(self, level: int, args: tuple[object, ...], error: BaseException | None) -> None:
         self.more += 1
-        said = "" if error is None else f" ({type(error).__name__}: {error})"
-        self._last = level, (self._text % args if args else self._text) + said
+        self._last = level, args, error  # there may be a million in a second: only the last one becomes text
 
     def tell(self) -> None:
         """Log how many more there were, and count from 0."""
         if self.more:
             about = f" about {self._peer}" if self._peer else ""
-            level, last = self._last
-            text = "%d more of this kind%s within %g s, the last: %s"
-            self._logger.log(level, text, self.more, about, PERIOD_S, last)
-            self.more = 0
+            level, args, error = self._last
+            last = self._text % args if args else self._text
+            said = "" if error is None else f" ({type(error).__name__}: {error})"
+            text = "%d more of this kind%s within %g s, the last: %s%s"
+            self._logger.log(level, text, self.more, about, PERIOD_S, last, said)
+            self.more, self._last = 0, (0, (), None)
