@@ -292,9 +292,7 @@ class Group:
         self.begun = Begun(len(partitions))
         self._parts = [GroupPartition(partition, name, start, self.begun.done) for partition in partitions]
         self._members: list[GroupMember] = []
-        self._to_end: list[
-            GroupMember
-        ] = []  # those that complete, by their ends
+        self._to_end: list[GroupMember] = []  # those that complete, by their ends
 
     @property
     def members(self) -> int:

@@ -277,7 +277,7 @@ async def test_a_function_that_raises_ends_its_link(caplog: pytest.LogCaptureFix
     async with serving(gone) as (_, network), rstreams.connect(network.url) as connection:
         with pytest.raises(LinkDetached, match="the items below 100 are gone"):
             await connection.stream("numbers", start=7).to_list()
-        assert not caplog.records
+        assert not [each for each in caplog.records if each.levelname != "INFO"]
         with pytest.raises(LinkDetached) as told:
             await connection.stream("numbers", start=8).to_list()
         assert "secret" not in str(told.value)

@@ -14,6 +14,7 @@ Spec: AMQP 1.0 sections 2.5.6 (session flow control), 2.6.7 (flow control), 2.7.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -99,7 +100,8 @@ class IncomingFlows:
     def take(self, frame: bytes, channel: int, known: Channel) -> bool:
         """Give the engine a flow, unless it has a handle that no link has had; tell whether it did."""
         engine = self._engine
-        next_id, window, _, _, handle, count, credit, _, drain, echo = fields_of(frame, 10)
+        fields = fields_of(frame, 10)
+        next_id, window, handle, echo = fields[0], fields[1], fields[4], fields[9]
         if handle is not None and (handle := require_uint(handle)) >= known.unused:
             return False
         if next_id is None:  # the peer has not seen this side's begin: it counts from the first id, as 2.5.6 says
@@ -112,26 +114,31 @@ class IncomingFlows:
             # It is of a link that the peer has detached: go-amqp sometimes sends one.
             engine.push(of_session(frame))
         else:
-            key, link, credit = (channel, handle), known.receivers.get(handle), number_of(credit)
-            if link is None or drain is True or echo is True:
-                event = engine.push_alone(frame, lib.PN_LINK_FLOW)
-                driver = self._events.links.of(lib.pn_event_link(event)) if event else None
-                link = None if driver is None or not driver.sends else driver.pointer
-                if driver is not None:
-                    self._answer(frame, key, driver, drain=drain is True, echo=echo is True)
-            else:
-                engine.push(frame)
-            if link is not None:
-                known.receivers[handle] = link
-                credit = _correct_credit(frame, credit, link, engine)
-            if key in self._asking:
-                self._asking[key].allowed_until = (number_of(count) + credit) & 0xFFFFFFFF
+            self._take_of_link(frame, (channel, handle), known, fields[5:])
         left = window_of(known.session)
         if is_below_none(number_of(window), left):
             engine.push(with_numbers(frame, {_NEXT_INCOMING_ID: None, _INCOMING_WINDOW: 0}, 4))
             left = 0
         self._events.note_window(known.session, left)
         return True
+
+    def _take_of_link(self, frame: bytes, key: tuple[int, int], known: Channel, fields: Sequence[object]) -> None:
+        engine, handle = self._engine, key[1]
+        count, credit, _, drain, echo = fields
+        link, credit = known.receivers.get(handle), number_of(credit)
+        if link is None or drain is True or echo is True:
+            event = engine.push_alone(frame, lib.PN_LINK_FLOW)
+            driver = self._events.links.of(lib.pn_event_link(event)) if event else None
+            link = None if driver is None or not driver.sends else driver.pointer
+            if driver is not None:
+                self._answer(frame, key, driver, drain=drain is True, echo=echo is True)
+        else:
+            engine.push(frame)
+        if link is not None:
+            known.receivers[handle] = link
+            credit = _correct_credit(frame, credit, link, engine)
+        if key in self._asking:
+            self._asking[key].allowed_until = (number_of(count) + credit) & 0xFFFFFFFF
 
     def forget(self, channel: int, handle: int | None = None) -> None:
         """Forget a link that the peer has detached, or all links of a channel."""
