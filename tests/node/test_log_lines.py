@@ -187,6 +187,12 @@ KINDS: dict[str, tuple[Callable[[Node], object], Work, str, int | None]] = {
         "queue 'q': a message is dropped, because there are no dead letters \\(# so far\\): 'exhausted: 1 attempts.*",
         3,
     ),
+    "handler": (
+        lambda n: n.queue("q"),
+        reject,
+        "the handler of 'q' failed \\(# so far\\); on_failure='reject'",
+        3,
+    ),
     "expired": (
         lambda n: n.queue("q"),
         expire,
@@ -216,6 +222,22 @@ KINDS: dict[str, tuple[Callable[[Node], object], Work, str, int | None]] = {
 }
 
 
+def _words(line: str) -> str:
+    """Return a line without its names and numbers."""
+    return re.sub(r"'[^']*'", "'…'", re.sub(r"\d[\d.:]*", "1", line)).replace("durable queue", "queue")
+
+
+def _lines_in_the_guide() -> list[str]:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "monitoring.md").read_text("utf-8")
+    lines = re.findall(
+        r"^\| `([^`]*)` \|", guide.partition("## Lines of the log\n")[2].partition("\n## ")[0], re.MULTILINE
+    )
+    return [_words(line) for line in lines]
+
+
+IN_THE_GUIDE = _lines_in_the_guide()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_one_line_a_second_and_the_count(
     kind: str, tmp_path: Path, autojump_clock: object, caplog: pytest.LogCaptureFixture
@@ -238,6 +260,7 @@ async def test_one_line_a_second_and_the_count(
     assert times
     first, *others = [each for each in told if re.search(text, each)]
     assert re.match(text, first)
+    assert any(_words(first).startswith(row) for row in IN_THE_GUIDE), "docs/guides/monitoring.md tells what to do"
     counted = [re.match(r"(\d+) more of this kind about \S+ within 1 s, the last: " + text, each) for each in others]
     assert 1 + sum(int(each[1]) for each in counted if each) == times or "#" in pattern, told
     if "#" in pattern:

@@ -198,7 +198,7 @@ class Handling:
 
     def _log(self, error: Exception) -> None:
         self._failures += 1
-        text = "the handler of %r failed (%d times so far); on_failure=%r"
+        text = "the handler of %r failed (%d so far); on_failure=%r"
         about = self._address, self._failures, self._on_failure
         log_seldom(logger, logging.WARNING, text, *about, peer=self._address, exc_info=error)
 

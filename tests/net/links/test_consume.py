@@ -48,7 +48,7 @@ async def test_each_failure_of_a_handler_is_told(on: Loop, caplog: pytest.LogCap
         await on.sleep(number / 4)
         1 // 0  # noqa: B018 - it fails
 
-    text = "the handler of '{}' failed ({} times so far); on_failure='reject'"
+    text = "the handler of '{}' failed ({} so far); on_failure='reject'"
     more, error = (
         "more of this kind about {} within 1 s, the last:",
         "(ZeroDivisionError: integer division or modulo by zero)",
