@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -49,22 +50,20 @@ async def test_each_failure_of_a_handler_is_told(on: Loop, caplog: pytest.LogCap
         1 // 0  # noqa: B018 - it fails
 
     text = "the handler of '{}' failed ({} so far); on_failure='reject'"
-    more, error = (
-        "more of this kind about {} within 1 s, the last:",
-        "(ZeroDivisionError: integer division or modulo by zero)",
-    )
     async with on.connected() as (node, connection):
         node.serve("numbers", on.Stream.range(3))
         await connection.consume("numbers", lambda n: 1 // n, on_failure="reject")
         node.serve("zeros", on.Stream.range(7).map(lambda _: 1))
         await connection.consume("zeros", divide, on_failure="reject")
         await on.sleep(2)
-    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
-        text.format("numbers", 1),
-        text.format("zeros", 1),
-        f"3 {more.format('zeros')} {text.format('zeros', 4)} {error}",
-        f"3 {more.format('zeros')} {text.format('zeros', 7)} {error}",
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert told[:2] == [text.format("numbers", 1), text.format("zeros", 1)]
+    counts = [
+        re.match(r"(\d+) more of this kind about zeros within 1 s, the last: the handler", each) for each in told[2:]
     ]
+    assert sum(int(each[1]) for each in counts if each) == 6
+    assert len(counts) <= 3, "one line a second"
+    assert told[-1].endswith(text.format("zeros", 7) + " (ZeroDivisionError: integer division or modulo by zero)")
     assert caplog.records[0].exc_info is not None
 
 
