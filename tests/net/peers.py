@@ -11,6 +11,7 @@ from tests.net.wire import (
     Frame,
     Peer,
     attach_frame,
+    detach_frame,
     flow_frame,
     outcome_of,
     transfer_frame,
@@ -84,6 +85,30 @@ class SendingPeer:
     @property
     def unsettled(self) -> int:
         return self.sent - len(self.outcomes)
+
+
+async def break_a_session(peer: Peer, *frames: bytes, answer: str) -> Frame:
+    """Attach as a sender, send `frames`, and return the first frame of the kind `answer`."""
+    await peer.opens()
+    sender = SendingPeer(peer)
+    await sender.attaches()
+    await sender.hear()
+    await peer.send(*frames)
+    while (came := await peer.frame()).name != answer:
+        pass
+    return came
+
+
+async def settle_ten(peer: Peer, *frames: bytes) -> None:
+    """Attach as a receiver, take ten items, send `frames`, which settle them, and end when the client does."""
+    await peer.opens()
+    receiver = ReceivingPeer(peer)
+    await receiver.attaches(credit=10)
+    await receiver.takes(10)
+    await peer.send(*frames)
+    await peer.expect("detach")
+    await peer.send(detach_frame())
+    await peer.closes()
 
 
 class ReceivingPeer:

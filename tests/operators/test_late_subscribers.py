@@ -14,39 +14,20 @@ import pytest
 from rstreams import operators
 from rstreams.testing import ManualPublisher
 from rstreams.testing.virtual_scheduler import virtual_time
+from tests.operators.strict import Strict
 
 
-class Strict:
-    """A subscriber that checks each signal, and requests, leaves or raises inside of `on_next` at random."""
+class Late(Strict):
+    """A subscriber that may have come late: it never gets the first `missed` items."""
 
     def __init__(self, history: History, missed: int) -> None:
+        super().__init__(history.random, requests=(0, 0, 1, 2, 5))
         self.history = history
-        self.missed = missed  # how many of the first items it never gets
-        self.got: list[int] = []
-        self.asked = 0
-        self.end: object = None
-        self.left = False
-        self.subscription: Any = None
-        self._inside = ""
+        self.missed = missed
 
-    def enter(self, signal: str) -> None:
-        assert not self._inside, f"1.3: {signal} inside of {self._inside}"
-        assert self.end is None, f"1.7: {signal} behind the end"
-        assert (signal == "on_subscribe") == (self.subscription is None), f"1.9: {signal}"
-        self._inside = signal
-        self.history.note_read()
-
-    def on_subscribe(self, subscription: Any) -> None:  # noqa: ANN401
-        self.enter("on_subscribe")
-        self.subscription = subscription
-        self.request(self.history.random.choice([0, 0, 1, 2, 5]))
-        self._inside = ""
-
-    def on_next(self, item: int) -> None:
-        self.enter("on_next")
+    def act(self) -> None:
         assert not self.left, "an item behind a cancel"
-        self.got.append(item)
-        assert len(self.got) <= self.asked, "1.1: more than was requested"
+        self.history.note_read()
         what = self.history.random.random()
         if what < 0.4:
             self.request(self.history.random.randint(1, 3))
@@ -54,26 +35,6 @@ class Strict:
             self.leave()
         elif what < 0.55:
             self.history.step()
-        self._inside = ""
-
-    def on_error(self, error: BaseException) -> None:
-        self.enter("on_error")
-        self.end = error
-        self._inside = ""
-
-    def on_complete(self) -> None:
-        self.enter("on_complete")
-        self.end = "complete"
-        self._inside = ""
-
-    def request(self, n: int) -> None:
-        if n and self.here:
-            self.asked += n
-            self.subscription.request(n)
-
-    @property
-    def here(self) -> bool:
-        return not self.left and self.end is None
 
     @property
     def next_item(self) -> int:
@@ -82,8 +43,7 @@ class Strict:
     def leave(self) -> None:
         if self.here and (self.history.kind != "share" or len(self.history.here) > 1):  # the last one ends its run
             self.history.note_read()
-            self.left = True
-            self.subscription.cancel()
+            super().leave()
 
 
 class History:
@@ -105,7 +65,7 @@ class History:
             self.shared = getattr(operators, kind)(self.source, window=window)
         self.sent = 0
         self.ended: object = None
-        self.members: list[Strict] = []
+        self.members: list[Late] = []
         self.depth = 0
         self.read = 0  # all who were there have got so many items; others wait for the next one if nobody is there
 
@@ -118,7 +78,7 @@ class History:
         self.depth -= 1
 
     @property
-    def here(self) -> list[Strict]:
+    def here(self) -> list[Late]:
         return [member for member in self.members if member.here]
 
     def note_read(self) -> None:
@@ -132,7 +92,7 @@ class History:
         missed = max(0, self.sent - self.kept)
         if not self.here:
             missed = min(missed, self.read)
-        member = Strict(self, missed)
+        member = Late(self, missed)
         self.members.append(member)
         self.shared.subscribe(member)
 
@@ -185,6 +145,7 @@ class History:
             self.ended = "complete"
             self.source.complete()
         for member in self.members:
+            assert not member.wrong
             if not member.left and self.source.subscriptions:
                 assert member.end is self.ended
                 assert member.next_item == self.sent + 1 or (self.may_lose and not member.got)

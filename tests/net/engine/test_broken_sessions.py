@@ -16,7 +16,7 @@ from rstreams.errors import RemoteProtocolError
 from rstreams.testing import ProbeSubscriber
 from tests.net.foreign import attach_of, foreign
 from tests.net.over_tcp import until
-from tests.net.peers import SendingPeer
+from tests.net.peers import break_a_session
 from tests.net.wire import (
     FALSE,
     TRUE,
@@ -113,13 +113,7 @@ async def test_a_client_ends_the_session_and_its_user_reads_why(name: str) -> No
     frames, condition, text = BREACHES[name]
 
     async def script(peer: Peer) -> None:
-        await peer.opens()
-        sender = SendingPeer(peer)
-        await sender.attaches()
-        await sender.hear()
-        await peer.send(*frames)
-        while (came := await peer.frame()).name != "end":
-            pass
+        came = await break_a_session(peer, *frames, answer="end")
         assert condition_of(came["error"])[0] == condition
         await peer.send(end_frame())
         # another stream of the connection begins another session

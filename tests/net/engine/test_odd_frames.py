@@ -11,7 +11,7 @@ import trio
 from rstreams import Stream
 from rstreams._codec.encode import NULL, encode_sized, encode_uint
 from rstreams.errors import DeliveryFailed, RemoteProtocolError
-from tests.net.peers import ReceivingPeer, SendingPeer
+from tests.net.peers import SendingPeer, break_a_session, settle_ten
 from tests.net.wire import (
     ACCEPT,
     FALSE,
@@ -160,14 +160,7 @@ async def test_what_the_engine_takes_for_a_breach_ends_the_connection(frames: li
     told: list[tuple[str, str]] = []
 
     async def script(peer: Peer) -> None:
-        await peer.opens()
-        sender = SendingPeer(peer)
-        await sender.attaches()
-        await sender.hear()
-        await peer.send(*frames)
-        while (came := await peer.frame()).name != "close":
-            pass
-        told.append(condition_of(came["error"]))
+        told.append(condition_of((await break_a_session(peer, *frames, answer="close"))["error"]))
 
     async with scripted(script) as connection:
         with pytest.raises(RemoteProtocolError) as raised:
@@ -190,39 +183,10 @@ async def test_what_the_engine_takes_for_a_breach_ends_the_connection(frames: li
 )
 async def test_outcomes_are_heard_however_they_are_told(frames: list[bytes]) -> None:
     async def script(peer: Peer) -> None:
-        await peer.opens()
-        receiver = ReceivingPeer(peer)
-        await receiver.attaches(credit=10)
-        await receiver.takes(10)
-        await peer.send(*frames)
-        await peer.expect("detach")
-        await peer.send(detach_frame())
-        await peer.closes()
+        await settle_ten(peer, *frames)
 
     async with scripted(script) as connection:
         assert (await connection.publish("a", Stream.range(10))).accepted == 10
-
-
-@pytest.mark.parametrize(
-    "state",
-    [NULL, described(0x23, NULL, NULL), described(0x33, b"\xa0\x01x"), b"\x54\x05", described(0x25, b"\x54\x05")],
-    ids=["none", "received", "declared", "a number", "rejected for a number"],
-)
-async def test_what_is_settled_with_any_other_state_is_not_accepted(state: bytes) -> None:
-    async def script(peer: Peer) -> None:
-        await peer.opens()
-        receiver = ReceivingPeer(peer)
-        await receiver.attaches(credit=10)
-        await receiver.takes(10)
-        await peer.send(disposition_frame(0, 9, state))
-        await peer.expect("detach")
-        await peer.send(detach_frame())
-        await peer.closes()
-
-    async with scripted(script) as connection:
-        with pytest.raises(DeliveryFailed):
-            await connection.publish("a", Stream.range(10))
-        assert connection.status.state == "connected"
 
 
 @pytest.mark.parametrize("count", [0, 2**32 - 1, 2**31, 5])
@@ -244,3 +208,13 @@ async def test_credit_counts_from_wherever_the_receiver_stands(count: int) -> No
         nursery.start_soon(connection.publish, "a", Stream.range(100))
         await trio.sleep(10)
         nursery.cancel_scope.cancel()
+
+
+async def test_a_rejection_whose_error_is_a_number_is_a_rejection() -> None:
+    async def script(peer: Peer) -> None:
+        await settle_ten(peer, disposition_frame(0, 9, described(0x25, b"\x54\x05")))
+
+    async with scripted(script) as connection:
+        with pytest.raises(DeliveryFailed) as raised:
+            await connection.publish("a", Stream.range(10))
+        assert raised.value.outcome == "rejected"

@@ -12,9 +12,9 @@ import pytest
 from rstreams import Node, Stream
 from rstreams._codec.encode import NULL, encode_fields, encode_sized, encode_string, encode_symbol, encode_uint
 from rstreams.errors import ConnectionClosed, DeliveryFailed, LinkDetached, RStreamsError, SessionEnded
-from tests.net.foreign import foreign
+from tests.net.foreign import Foreign, foreign
 from tests.net.over_tcp import until
-from tests.net.peers import ReceivingPeer, SendingPeer
+from tests.net.peers import ReceivingPeer, break_a_session, settle_ten
 from tests.net.wire import (
     FALSE,
     TRUE,
@@ -79,6 +79,16 @@ OUTCOMES: Final = {
 }
 
 
+async def send_and_ask(client: Foreign, *, credit: int) -> None:
+    """Send one message to the queue, and ask for it."""
+    await client.attach("s", "sender", address="queue")
+    await client.credit()
+    await client.send(transfer_frame(0, b"a"))
+    await client.due("disposition")
+    await client.attach("r", "receiver", address="queue", handle=1)
+    await client.grant(credit, handle=1)
+
+
 @pytest.mark.parametrize("name", OUTCOMES)
 async def test_outcomes_for_a_node(name: str) -> None:
     state, counted = OUTCOMES[name]
@@ -86,12 +96,7 @@ async def test_outcomes_for_a_node(name: str) -> None:
         queue = node.queue("queue")
         listener = await node.listen("127.0.0.1:0")
         async with foreign(listener) as client:
-            await client.attach("s", "sender", address="queue")
-            await client.credit()
-            await client.send(transfer_frame(0, b"a"))
-            await client.due("disposition")
-            await client.attach("r", "receiver", address="queue", handle=1)
-            await client.grant(1, handle=1)
+            await send_and_ask(client, credit=1)
             await client.due("transfer")
             await client.send(disposition_frame(0, 0, state))
             await until(lambda: getattr(queue.statistics(), counted) == 1)
@@ -133,13 +138,7 @@ async def test_errors_for_a_client(name: str) -> None:
     sent, kind = ENDS[name]
 
     async def script(peer: Peer) -> None:
-        await peer.opens()
-        sender = SendingPeer(peer)
-        await sender.attaches()
-        await sender.hear()
-        await peer.send(sent)
-        while (await peer.frame()).name != {"detach": "detach", "end": "end", "close": "close"}[name]:
-            pass
+        await break_a_session(peer, sent, answer=name)
         if name != "close":
             await peer.closes()
 
@@ -169,14 +168,7 @@ async def test_what_is_settled_without_an_outcome_has_failed_for_a_client(name: 
     state, text = UNDECIDED[name]
 
     async def script(peer: Peer) -> None:
-        await peer.opens()
-        receiver = ReceivingPeer(peer)
-        await receiver.attaches(credit=10)
-        await receiver.takes(10)
-        await peer.send(disposition_frame(0, 9, state))
-        await peer.expect("detach")
-        await peer.send(detach_frame())
-        await peer.closes()
+        await settle_ten(peer, disposition_frame(0, 9, state))
 
     async with scripted(script) as connection:
         with pytest.raises(DeliveryFailed, match=text) as raised:
@@ -192,12 +184,7 @@ async def test_what_is_settled_without_an_outcome_counts_as_an_attempt_at_a_node
         queue = node.queue("queue", max_deliveries=2)
         listener = await node.listen("127.0.0.1:0")
         async with foreign(listener) as client:
-            await client.attach("s", "sender", address="queue")
-            await client.credit()
-            await client.send(transfer_frame(0, b"a"))
-            await client.due("disposition")
-            await client.attach("r", "receiver", address="queue", handle=1)
-            await client.grant(2, handle=1)
+            await send_and_ask(client, credit=2)
             for number in range(2):
                 assert (await client.due("transfer"))["delivery-id"] == number
                 await client.send(disposition_frame(number, number, state))
