@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +22,11 @@ from rstreams.net.transport.accounts import Client
 from rstreams.node import Permission
 from rstreams.node.config import read_config
 from rstreams.node.management.address import ManagementAddress
-from rstreams.node.queue import Queue
 from rstreams.push import Unicast
 from tests.net.foreign import foreign
 from tests.net.over_tcp import until
 from tests.net.wire import condition_of
-
-FAILED_AT = "x-opt-rstreams-failed-at"
-
-
-@asynccontextmanager
-async def managed(node: Node, url: str = "") -> AsyncIterator[tuple[Connection, Management]]:
-    place = url or (await node.listen("127.0.0.1:0")).url
-    async with rstreams.connect(place) as connection, connection.management() as management:
-        yield connection, management
-
-
-async def status_of(call: Awaitable[object]) -> int:
-    with pytest.raises(ManagementRefused) as caught:
-        await call
-    return caught.value.status
-
+from tests.node.managed import managed, status_of
 
 # addresses
 
@@ -169,66 +151,6 @@ async def test_a_purge_deletes_what_waits_and_leaves_what_a_consumer_has() -> No
             assert await management.purge("orders") == 0
 
 
-async def dead_letters_of(node: Node, connection: Connection, **orders: int) -> None:
-    """Have queues with a number of messages each, which all go to the queue "dead"."""
-    node.queue("dead")
-    for name, count in orders.items():
-        queue = node.queue(name, dead_letters="dead", max_deliveries=1)
-        await connection.publish(
-            name, Stream.range(count).map(lambda number: Message(number, properties={"n": number}))
-        )
-        async with connection.stream(name, settlement="manual", window=max(count, 1)).open() as items:
-            for _ in range(count):
-                (await anext(items)).reject("amqp:not-allowed", "no")
-        await until(partial(_has_buried, queue, count))
-
-
-def _has_buried(queue: Queue, count: int) -> bool:
-    return queue.statistics().dead_lettered == count
-
-
-async def test_dead_letters_go_back_where_they_came_from_without_the_marks_of_their_failure() -> None:
-    async with Node() as node, managed(node) as (connection, management):
-        await dead_letters_of(node, connection, orders=3, bills=2)
-        assert await management.move_dead_letters("dead") == MovedLetters(5)
-        statistics = node.statistics().queues
-        assert (statistics["dead"].ready, statistics["orders"].ready, statistics["bills"].ready) == (0, 3, 2)
-        letters = await connection.messages("orders").take(3).to_list()
-        assert [letter.body for letter in letters] == [0, 1, 2]
-        assert [letter.properties for letter in letters] == [{"n": 0}, {"n": 1}, {"n": 2}]
-        assert not [name for letter in letters for name in letter.annotations if str(name).startswith("x-opt-rstreams")]
-
-
-async def test_dead_letters_that_cannot_go_back_stay() -> None:
-    async with Node() as node, managed(node) as (connection, management):
-        await dead_letters_of(node, connection, orders=4, bills=2)
-        node.remove("bills")
-        node.remove("orders")
-        small = node.queue("orders", capacity=2)
-        assert await management.move_dead_letters("dead") == MovedLetters(2, {"orders": 2}, {"bills": 2})
-        assert (small.statistics().ready, node.statistics().queues["dead"].ready) == (2, 4)
-        rest = await connection.messages("dead").take(4).to_list()
-        assert [letter.annotations[FAILED_AT] for letter in rest] == ["orders", "orders", "bills", "bills"]
-        assert [letter.delivery_count for letter in rest] == [0] * 4
-
-
-async def test_dead_letters_go_to_another_address_and_as_many_as_asked_for() -> None:
-    async with Node() as node, managed(node) as (connection, management):
-        await dead_letters_of(node, connection, orders=4)
-        node.queue("again")
-        assert await management.move_dead_letters("dead", to="again", most=3) == MovedLetters(3)
-        assert await management.move_dead_letters("dead", to="none") == MovedLetters(0, {}, {"none": 1})
-        statistics = node.statistics().queues
-        assert (statistics["dead"].ready, statistics["again"].ready, statistics["orders"].ready) == (1, 3, 0)
-
-
-async def test_messages_that_are_no_dead_letters_stay() -> None:
-    async with Node() as node, managed(node) as (connection, management):
-        node.queue("dead")
-        await connection.publish("dead", Stream.of(1))
-        assert await management.move_dead_letters("dead") == MovedLetters(0, {}, {"": 1})
-
-
 # subscriptions
 
 
@@ -300,25 +222,6 @@ async def test_a_user_sees_and_changes_what_it_may_manage() -> None:
                     assert await status_of(call) == 403
                 assert await management.move_dead_letters("shop.orders", to="bank") == MovedLetters(0)
         assert set(node.statistics().queues) == {"shop.orders", "shop.later", "bank"}
-
-
-async def test_dead_letters_go_back_only_to_addresses_that_the_user_may_manage() -> None:
-    async with Node() as node, managed(node) as (connection, _):
-        await dead_letters_of(node, connection, orders=2)
-        await node.renew_access(permissions=[Permission("*", "dead", "manage")])
-        async with connection.management() as management:
-            assert await management.move_dead_letters("dead") == MovedLetters(0, {}, {"orders": 2})
-
-
-async def test_a_queue_sends_its_dead_letters_only_where_the_user_may_manage() -> None:
-    async with Node(permissions=[Permission("*", "shop.*", "manage")]) as node:
-        node.queue("bank")
-        node.queue("shop.dead")
-        async with managed(node) as (_, management):
-            for target in ("bank", "not even there"):
-                assert await status_of(management.declare_queue("shop.orders", dead_letters=target)) == 403
-            await management.declare_queue("shop.orders", dead_letters="shop.dead")
-        assert set(node.statistics().queues) == {"bank", "shop.dead", "shop.orders"}
 
 
 async def test_an_address_that_the_program_has_made_again_has_no_options_of_a_client() -> None:
