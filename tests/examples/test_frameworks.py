@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +38,7 @@ def run(main: Any) -> None:  # noqa: ANN401 - an async function
 
 def test_each_example_is_short() -> None:
     for file in FOLDER.glob("*.py"):
-        assert len(file.read_text(encoding="utf-8").splitlines()) < 60, file
+        assert len(file.read_text(encoding="utf-8").splitlines()) < 90, file
 
 
 @pytest.mark.slow
@@ -70,6 +74,56 @@ def test_fastapi_publishes_and_streams_by_demand(monkeypatch: pytest.MonkeyPatch
             assert len(drawn) < 100_000
             server.should_exit = True
             await serving
+
+    run(main)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_fastapi_ends_at_a_signal_while_browsers_listen(number: signal.Signals) -> None:
+    """One browser listens to a stream without end, one to a stream that is silent; both get the end of their answer."""
+    pytest.importorskip("fastapi")
+    import httpx
+
+    async def listen(client: httpx.AsyncClient, listening: asyncio.Event) -> int:
+        events = 0
+        async with client.stream("GET", "/prices") as answer:
+            async for line in answer.aiter_lines():
+                events += line.startswith("data: ")
+                listening.set()
+        return events
+
+    async def main() -> None:
+        async with listening() as (node, url):
+            node.queue("orders")
+            streams = iter([Stream.from_iterable(count()), Stream.of(1).concat(Stream.never())])
+            node.serve("prices", Stream.defer(lambda: next(streams)))
+            command = [sys.executable, "-m", "uvicorn", "--port", "0", "examples.frameworks.fastapi_app:app"]
+            server = await asyncio.create_subprocess_exec(
+                *command, env={**os.environ, "AMQP_URL": url}, stderr=asyncio.subprocess.PIPE, cwd=FOLDER.parents[1]
+            )
+            assert server.stderr is not None
+            log: list[str] = []
+            while not log or "running on" not in log[-1]:
+                log.append((await server.stderr.readline()).decode())
+                assert log[-1], log
+            async with httpx.AsyncClient(base_url=log[-1].split()[4]) as client:
+                browsers, told = [], [asyncio.Event(), asyncio.Event()]
+                for event in told:
+                    browsers.append(asyncio.create_task(listen(client, event)))
+                    await event.wait()
+                server.send_signal(number)
+                try:
+                    _, rest = await asyncio.wait_for(server.communicate(), 30)
+                finally:
+                    if server.returncode is None:
+                        server.kill()
+                    events = await asyncio.gather(*browsers, return_exceptions=True)
+            assert events[1] == 1
+            assert isinstance(events[0], int), events
+            assert "ERROR" not in rest.decode(), rest.decode()
+            assert "Application shutdown complete" in rest.decode()
+            await until(lambda: not node.statistics().served["prices"].subscribers)
 
     run(main)
 
