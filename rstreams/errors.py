@@ -287,7 +287,7 @@ class AuthenticationFailed(TransportError):
 
 
 class DeliveryFailed(RStreamsError):
-    """The receiver settled an item with another outcome than accepted.
+    """The receiver settled an item with another outcome than accepted, or takes no message of its size.
 
     Attributes:
         outcome: "rejected", "released" or "modified".
@@ -297,8 +297,10 @@ class DeliveryFailed(RStreamsError):
         delivery_failed: For "modified": whether this counts as a failed attempt.
         undeliverable_here: For "modified": whether the receiver does not want it again.
         annotations: For "modified": the annotations that the receiver adds to the message.
+        refused_here: Whether this side has refused the item, because the receiver takes no message of its size. The
+            receiver has not got it then; the outcome is "rejected".
 
-    Spec: AMQP 1.0 section 3.4 (delivery state).
+    Spec: AMQP 1.0 sections 3.4 (delivery state) and 2.7.3 (max-message-size).
     """
 
     def __init__(
@@ -311,10 +313,12 @@ class DeliveryFailed(RStreamsError):
         delivery_failed: bool = True,
         undeliverable_here: bool = False,
         annotations: Mapping[str, Any] | None = None,
+        refused_here: bool = False,
     ) -> None:
-        """Carry the receiver's outcome."""
+        """Carry the outcome."""
         told = ": ".join(part for part in (condition, description) if part)
-        super().__init__(f"the receiver {outcome} an item" + (f" ({told})" if told else ""))
+        what = "this side refused an item" if refused_here else f"the receiver {outcome} an item"
+        super().__init__(what + (f" ({told})" if told else ""))
         self.outcome = outcome
         self.condition = condition
         self.description = description
@@ -322,6 +326,7 @@ class DeliveryFailed(RStreamsError):
         self.delivery_failed = delivery_failed
         self.undeliverable_here = undeliverable_here
         self.annotations = dict(annotations or {})
+        self.refused_here = refused_here
 
 
 class RequestFailed(RStreamsError):
@@ -392,12 +397,15 @@ def text_of(error: BaseException) -> str:
 def condition_of(error: BaseException, *, expose: bool = False) -> tuple[str, str, Mapping[str, Any]]:
     """Return the condition, description and info by which the peer is told of `error`.
 
-    Conditions that came from a peer or are a responder's own, and protocol errors, are sent unchanged. Of any other
-    exception the peer gets only `amqp:internal-error` with a fixed text, unless `expose` allows its type and text.
+    Conditions that came from a peer or are a responder's own, protocol errors, and messages that are too large are sent
+    unchanged. Of any other exception the peer gets only `amqp:internal-error` with a fixed text, unless `expose` allows
+    its type and text.
     """
     if isinstance(error, PeerClosed):
         return error.condition, error.description, error.info
     if isinstance(error, (ProtocolError, RequestFailed)):
+        return error.condition, error.description, {}
+    if isinstance(error, DeliveryFailed) and error.refused_here and error.condition is not None:
         return error.condition, error.description, {}
     for kind, condition in _LOCAL_CONDITIONS:
         if isinstance(error, kind):

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
-from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.errors import Condition, LinkDetached, ProtocolError, StoreError
 from rstreams.net.links.effectively_once import ONCE
 from rstreams.net.transport.accounts import Client
@@ -34,6 +34,7 @@ from rstreams.node.access import Access, Action
 from rstreams.node.statistics import AddressStatistics
 from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.written import Begun
+from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import ItemSize
 from rstreams.store import Store
@@ -125,6 +126,7 @@ class Supply:
         moves: Whether an item is the receiver's alone (distribution mode "move"). Otherwise it is a copy.
         shared: Whether others get the items that this receiver does not take. A message that is larger than the
             receiver allows is then left to them. Otherwise it ends the link.
+        refuse_too_large: Does something else with such a message, as for `SendingOptions`; None: nothing else.
         sees_through: Whether a node that is drained waits until the link is at rest. Otherwise it ends the link.
         filters: The filters in force, by name; the node's attach tells them to the peer (AMQP 1.0 section 3.5.8).
         properties: Properties of the link in the node's attach.
@@ -141,6 +143,7 @@ class Supply:
     encoded: bool = False
     moves: bool = False
     shared: bool = False
+    refuse_too_large: Callable[[Hold, Outcome, bytes], bool] | None = None
     sees_through: bool = False
     filters: Mapping[str, Any] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)

@@ -347,7 +347,7 @@ class NodeLinks:
             # A receiver of rstreams settles behind the detach, too, and may wait for that: it may gather all items.
             last_outcomes_s=0.0 if driver.peer_is_rstreams else LAST_OUTCOMES_S,
             finish_later=self.gone_consumers.add,
-            refuse_too_large=_leave_to_others(frame) if supply.shared else _end,
+            refuse_too_large=supply.refuse_too_large or (_leave_to_others(frame) if supply.shared else _end),
         )
         end: LinkSubscriber[Any] = make(
             supply.publisher, options, lambda error: self._on_consumer_gone(end, name, supply, error)
@@ -452,11 +452,11 @@ def _closing() -> ProtocolError:
     return ProtocolError(Condition.CONNECTION_FORCED.value, CLOSING)
 
 
-def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome], bool]:
+def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome, bytes], bool]:
     """Return the function that gives a message back to its address: this receiver does not take it, but others may."""
     told = False
 
-    def give_back(hold: Hold, outcome: Outcome) -> bool:
+    def give_back(hold: Hold, outcome: Outcome, _message: bytes) -> bool:
         nonlocal told
         if not told:
             text = "queue %r: %s; it waits for another consumer than link %r"
@@ -470,7 +470,7 @@ def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome], bool]:
     return give_back
 
 
-def _end(hold: Hold, outcome: Outcome) -> bool:
+def _end(hold: Hold, outcome: Outcome, _message: bytes) -> bool:
     """Refuse an item that no other receiver would take: without this item the stream would have a gap."""
     hold.fail(outcome.as_error())
     return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import Any
 
 from rstreams import _machine
@@ -11,15 +13,20 @@ from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.subscription import ENDED, subscribe_failed
 from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
-from rstreams.errors import Condition, LinkDetached, ProtocolError
-from rstreams.net.request_reply.properties import REPLY_STREAM
+from rstreams.errors import Condition, LinkDetached, ProtocolError, RemoteProtocolError
+from rstreams.message import decode_message, encode_item
+from rstreams.net.request_reply.properties import REPLY_STREAM, failure_instead
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
 from rstreams.node.stored_bytes import StoredBytes
+from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.runtime.seldom import log_seldom
+
+logger = logging.getLogger("rstreams.node")
 
 CAPACITY = 1024
 """The most replies that are stored for one requester, and granted to their senders."""
@@ -40,16 +47,31 @@ class ReplyQueue(Queue):
         """Let in everyone who knows the name: it is random, and the requester gives it to its responder."""
 
     def supply(self, link: LinkRequest) -> Supply:
-        """Return the replies, for the one receiver: it cannot leave copies to others."""
-        return self.supply_consumer(link)
+        """Return the replies, for the one receiver: it cannot leave copies, or what is too large for it, to others."""
+        return replace(self.supply_consumer(link), shared=False, refuse_too_large=self._fail_request)
+
+    def _fail_request(self, hold: Hold, outcome: Outcome, encoded: bytes) -> bool:
+        """Tell the requester that it does not take a reply because of its size."""
+        log_seldom(logger, logging.WARNING, "a reply to %r failed: %s", self.name, outcome.description, peer=self.name)
+        hold.done()
+        try:
+            failure = failure_instead(decode_message(encoded), outcome.as_error())
+        except RemoteProtocolError:  # nobody knows which request it answers
+            failure = None
+        if failure is not None:
+            self._put(encode_item(failure))
+        return True
 
     def store_now(self, encoded: bytes) -> bool:
         """Store a reply of the node itself, if a place is free."""
         if self._room.free_places <= 0:
             return False
+        self._put(encoded)
+        return True
+
+    def _put(self, encoded: bytes) -> None:
         self._room.put(1, len(encoded))
         self._replies.come((encoded,))
-        return True
 
 
 class ReplyStream(Address):

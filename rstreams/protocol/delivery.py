@@ -32,7 +32,7 @@ MAX_CONDITION: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The receiver's outcome of a delivery (AMQP 1.0 section 3.4).
+    """The outcome of a delivery (AMQP 1.0 section 3.4); mostly it is the receiver's.
 
     Attributes:
         kind: "accepted"; "rejected": invalid, not to be sent again; "released": given back untouched;
@@ -42,6 +42,7 @@ class Outcome:
         delivery_failed: For modified: a failed attempt, which increases delivery-count.
         undeliverable_here: For modified: not to be sent to this receiver again.
         annotations: For modified: annotations to merge into those of the message.
+        refused_here: For rejected: the receiver has not seen the message, because the sender has refused it.
     """
 
     kind: Literal["accepted", "rejected", "released", "modified"]
@@ -50,6 +51,7 @@ class Outcome:
     delivery_failed: bool = False
     undeliverable_here: bool = False
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    refused_here: bool = False
 
     def as_error(self, accepted: int = 0) -> DeliveryFailed:
         """Return the exception for a publisher with this outcome; `accepted` items were accepted before."""
@@ -64,6 +66,7 @@ class Outcome:
             delivery_failed=self.delivery_failed,
             undeliverable_here=self.undeliverable_here,
             annotations=self.annotations,
+            refused_here=self.refused_here,
         )
 
 

@@ -39,9 +39,9 @@ class SendingOptions:
         size: The expected size of items, which other links of the address share; None: none does.
         finish_later: Gives back the items that were unsettled when the link ended, one for each step of the iterator,
             when there is time; None: all of them are given back at once.
-        refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes. It gets the hold and
-            the outcome, and returns whether the stream goes on. None: the item gets that outcome, and if that reaches
-            no one, the stream ends.
+        refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes. It gets the hold,
+            the outcome and the message; that is empty if it has begun to be sent. It returns whether the stream goes
+            on. None: the item gets that outcome, and if that reaches no one, the stream ends.
     """
 
     encode: Callable[[Any], bytes]
@@ -59,7 +59,7 @@ class SendingOptions:
     share: Share | None = None
     size: ItemSize | None = None
     finish_later: Callable[[Iterator[None]], None] | None = None
-    refuse_too_large: Callable[[Hold, Outcome], bool] | None = None
+    refuse_too_large: Callable[[Hold, Outcome, bytes], bool] | None = None
 
     @property
     def settled(self) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 
 from rstreams._core.claims import NO_HOLD
 from rstreams.abc import Hold
-from rstreams.errors import Condition
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
@@ -47,6 +46,7 @@ class OutgoingDeliveries:
         "_items",
         "_options",
         "_packer",
+        "_refuse",
         "_send",
         "_settled",
         "_stop",
@@ -70,6 +70,7 @@ class OutgoingDeliveries:
         *,
         send: Callable[[Transfer], None],
         stop: Callable[[BaseException], None],
+        refuse: Callable[[str, Hold, int, bytes], None],
         wake: Callable[[], None],
     ) -> None:
         """Start without deliveries.
@@ -80,6 +81,7 @@ class OutgoingDeliveries:
             bound: Counts unsettled items.
             send: Sends a frame.
             stop: Ends the stream with an error; unsent items are given back.
+            refuse: Refuses an item that is larger than the receiver takes; see `LinkSubscriber`.
             wake: Makes the link work soon.
         """
         self.accepted = 0
@@ -98,6 +100,7 @@ class OutgoingDeliveries:
         self._packer = Packer(options.linger_s, keeps=options.resends and not options.settled)
         self._send = send
         self._stop = stop
+        self._refuse = refuse
         self._wake = wake
 
     def agree(self, pack_items: int, max_message_bytes: int) -> None:
@@ -208,7 +211,8 @@ class OutgoingDeliveries:
             if part is not None:
                 self._body_bytes += len(part)
                 if 0 < self.most_bytes < self._body_bytes:
-                    self._body_failed(body, too_large(self._body_bytes, self.most_bytes).as_error(self.accepted))
+                    what = f"a message that is sent while it comes was given up at {self._body_bytes} bytes"
+                    self._refuse(what, self.abort_body(body), self._items.numbers.of(body.tag), b"")
                     return True
                 self.unsettled.grow(body.tag, len(part))
                 self._send(Transfer([body.tag], [part], self._settled, more=True))
@@ -327,9 +331,3 @@ class OutgoingDeliveries:
             self.body.cancel()
             self.body = None
         return self.unsettled.take_holds()
-
-
-def too_large(size: int, most_bytes: int, place: str = "") -> Outcome:
-    """Return the outcome of a message that the receiver does not take because of its size (2.7.3)."""
-    text = f"a message of {size} bytes is larger than the receiver's max-message-size={most_bytes}"
-    return Outcome("rejected", Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, f"{place}: {text}" if place else text)

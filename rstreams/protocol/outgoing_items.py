@@ -199,11 +199,11 @@ class OutgoingItems:
             size += _SECTION_BYTES if size > _SHORT_BODY else _SHORT_SECTION_BYTES
         return size
 
-    def take_first(self) -> tuple[int, Hold, int]:
-        """Take the first held item, which is not sent; return the size of its message, its hold and its number."""
+    def take_first(self) -> tuple[bytes, int, Hold, int]:
+        """Take the first held item, which is not sent; return it, the size of its message, its hold and its number."""
         payload, hold, (number,) = self.payloads.pop(0), self.holds.take_first(), self.numbers.take(1)
         self._ledger.send(1)
-        return self._size(payload), hold, number
+        return payload, self._size(payload), hold, number
 
     def take_head(self) -> tuple[StreamedHead, Hold, Sequence[int]]:
         """Take the first held item, which is the head of a streamed one, its hold and its number."""

@@ -29,13 +29,14 @@ from rstreams.errors import (
     condition_of,
 )
 from rstreams.protocol.credit import SenderLedger
+from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role
 from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
 from rstreams.protocol.link import Link
 from rstreams.protocol.local_publisher import OPEN, Attention, LocalPublisher
 from rstreams.protocol.options import SendingOptions
-from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries, too_large
+from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
 from rstreams.protocol.outgoing_holds import end_each
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.sender_state import SenderState
@@ -93,7 +94,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             says_stall=self.stall,
         )
         self._deliveries = OutgoingDeliveries(
-            options, self._items, self._bound, send=self._send, stop=self._stop, wake=self._wake
+            options, self._items, self._bound, send=self._send, stop=self._stop, refuse=self._refuse, wake=self._wake
         )
         self._settled = options.settled
         self._drain = False
@@ -293,7 +294,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         if deliveries.most_bytes:
             count = items.before_too_large(count, deliveries.most_bytes)
             if not count:
-                self._refuse_first(deliveries.most_bytes)
+                self._refuse_first()
                 return 1
         is_last = self._publisher.completed
         return deliveries.send_run(count, driver, credit, is_last=is_last, hurries=self._drain)
@@ -314,18 +315,31 @@ class LinkSubscriber(SenderState, Generic[T]):
         self._bound.hold_back()
         return 1 if self._drain and not waiting else 0
 
-    def _refuse_first(self, most_bytes: int) -> None:
-        """End the hold of the first held item, whose message is larger than the receiver takes (2.7.3)."""
-        size, hold, number = self._items.take_first()
-        outcome = too_large(size, most_bytes, self.place().partition(", ")[2])
+    def _refuse_first(self) -> None:
+        """Refuse the first held item, whose message is larger than the receiver takes (2.7.3)."""
+        payload, size, hold, number = self._items.take_first()
+        self._refuse(f"a message of {size} bytes was not sent", hold, number, payload)
+
+    def _refuse(self, what: str, hold: Hold, number: int, message: bytes) -> None:
+        """End the hold of an item whose message is larger than the receiver takes.
+
+        Args:
+            what: What has become of the message.
+            hold: The hold of the item.
+            number: The number of the item.
+            message: The message, if it was not begun.
+        """
+        condition, place = Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, self.place().partition(", ")[2]
+        text = f"{what}, because the receiver takes at most max-message-size={self._deliveries.most_bytes}"
+        outcome = Outcome("rejected", condition, f"{place}: {text}" if place else text, refused_here=True)
         refuse = self._options.refuse_too_large
         if refuse is None:
             goes_on = hold is not NO_HOLD or self._options.fail_on_refusal
             self._deliveries.not_accepted(hold, outcome, number)
         else:
-            goes_on = refuse(hold, outcome)
+            goes_on = refuse(hold, outcome, message)
         if not goes_on:  # otherwise the refusal would be unnoticed
-            self._stop(ProtocolError(Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, outcome.description))
+            self._stop(ProtocolError(condition, outcome.description))
 
     def _count_received(self) -> None:
         if not (self._items.count_received() or self._publisher.completed):
@@ -342,7 +356,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             self._send(self._goodbye)
             if self._cut is not None:
                 self._finish(self._cut)
-        elif isinstance(error, DeliveryFailed):
+        elif isinstance(error, DeliveryFailed) and not error.refused_here:
             text = f"the publisher gave up after an item was {error.outcome}"
             self._send(Detach(condition=Condition.LINK_DETACH_FORCED.value, description=text))
         else:

@@ -311,7 +311,7 @@ class ReceivingDriver(_SendsNothing, LinkDriver):
 
     def _refuse_message(self, delivery: Pointer) -> bool:
         """End the link because of a message that is too large; the engine keeps no part of the message (2.7.3)."""
-        text = f"the peer sent a message of more than max_message_bytes={self._max_message_bytes}"
+        text = f"a message has more than max_message_bytes={self._max_message_bytes}, the most that its receiver takes"
         condition = Condition.LINK_MESSAGE_SIZE_EXCEEDED
         self._count_unfinished(0)
         if self.lives:  # rejected, because a released message would come again

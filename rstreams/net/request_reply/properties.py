@@ -104,6 +104,13 @@ def failure_to(request: Message, error: BaseException, *, expose: bool) -> Messa
     return _about(request, Message(properties=properties))
 
 
+def failure_instead(reply: Message, error: BaseException) -> Message | None:
+    """Return the message that a reply cannot be sent, with the reason; None if the reply is such a message itself."""
+    if failure_of(reply) is not None:
+        return None
+    return failure_to(Message(correlation_id=reply.correlation_id, reply_to=reply.address), error, expose=True)
+
+
 def end_of(request: Message) -> Message:
     """Return the mark after the last reply."""
     return _about(request, Message(properties={REPLY: END}))

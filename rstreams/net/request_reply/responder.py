@@ -10,12 +10,14 @@ from typing import Final
 
 import trio
 
-from rstreams.errors import RStreamsError
+from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.message import Message, encode_item
 from rstreams.net.dialects import Place
 from rstreams.net.links.connection_links import Links, Sending
 from rstreams.net.links.sender import SenderPublisher
+from rstreams.net.request_reply.properties import failure_instead
 from rstreams.protocol.options import SendingOptions
+from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
 
 logger = logging.getLogger("rstreams.net")
@@ -60,7 +62,7 @@ class ReplySenders:
         try:
             with trio.fail_after(REPLY_TIMEOUT_S):
                 async with self._sender(address) as sender:
-                    await sender.send(reply)
+                    await _send(sender, address, reply)
         except (RStreamsError, trio.TooSlowError) as error:
             logger.debug("a reply to %r could not be sent: %s", address, error)
 
@@ -129,6 +131,18 @@ class ReplySenders:
                 del self._open[address]
                 entry.sender.complete()
                 spare -= 1
+
+
+async def _send(sender: SenderPublisher, address: str, reply: Message) -> None:
+    """Send a reply; if it is larger than the peer takes, the requester is told that."""
+    try:
+        await sender.send(reply)
+    except DeliveryFailed as error:
+        failure = failure_instead(reply, error) if error.refused_here else None
+        if failure is None:
+            raise
+        log_seldom(logger, logging.WARNING, "a reply to %r failed: %s", address, error, peer=address)
+        await sender.send(failure)
 
 
 def _give_up_if_refused(sending: Sending) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 import rstreams
 from rstreams import Message, Node, Stream
 from rstreams.errors import DeliveryFailed, LinkDetached
-from rstreams.message import ByteStream, decode_body
+from rstreams.message import ByteStream, decode_body, encode_item
 from rstreams.net.connection import Connection
 from tests.net.foreign import foreign
 from tests.net.over_tcp import connected, until
@@ -33,12 +33,56 @@ async def strict() -> AsyncIterator[tuple[Node, Connection]]:
 async def test_publish_fails_at_the_item_and_those_before_it_have_arrived(pack_items: int, settlement: str) -> None:
     async with strict() as (node, connection):
         items = [b"x" * 992, b"y", b"z" * 993, b"after"]
-        with pytest.raises(DeliveryFailed, match="link to 'work': a message of 1001 bytes is larger") as raised:
+        with pytest.raises(DeliveryFailed, match="link to 'work': a message of 1001 bytes was not sent") as raised:
             await connection.publish("work", Stream.of(*items), pack_items=pack_items, settlement=settlement)  # type: ignore[arg-type]
         assert raised.value.condition == EXCEEDED
         assert "max-message-size=1000" in str(raised.value)
         await until(lambda: node.statistics().queues["work"].enqueued == 2)
         assert (await connection.publish("work", Stream.of(b"good"))).accepted == 1
+
+
+async def _sent(connection: Connection, *, waits: bool) -> None:
+    async with connection.sender("work") as sender:
+        if waits:
+            await sender.send(LARGE)
+        else:
+            await (await sender.submit(LARGE)).wait()
+
+
+async def _asked(connection: Connection) -> None:
+    async with connection.requester("work") as requester:
+        await requester.request(LARGE)
+
+
+LARGE = b"x" * 2000
+
+WAYS: dict[str, Callable[[Connection], Awaitable[object]]] = {
+    "publish": lambda c: c.publish("work", Stream.of(LARGE)),
+    "publish, one by one": lambda c: c.publish("work", Stream.of(LARGE), pack_items=1),
+    "publish, a message": lambda c: c.publish("work", Stream.of(Message(LARGE, subject="large"))),
+    "publish, encoded": lambda c: c.publish("work", Stream.of(encode_item(LARGE)), encoded=True),
+    "publish, settled": lambda c: c.publish("work", Stream.of(LARGE), settlement="at_most_once"),
+    "publish, once": lambda c: c.publish("work", Stream.of(LARGE), settlement="effectively_once"),
+    "publish, a body that comes": lambda c: c.publish("work", Stream.of(Message(ByteStream([LARGE])))),
+    "send": lambda c: _sent(c, waits=True),
+    "submit": lambda c: _sent(c, waits=False),
+    "request": _asked,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_error_says_that_this_side_refused_it_and_why(way: str) -> None:
+    async with strict() as (node, connection):
+        with pytest.raises(DeliveryFailed) as raised:
+            await WAYS[way](connection)
+        error = raised.value
+        assert str(error).startswith(f"this side refused an item ({EXCEEDED}: link to 'work': a message ")
+        assert ", because the receiver takes at most max-message-size=1000)" in str(error)
+        assert (error.refused_here, error.outcome) == (True, "rejected")
+        if error.published is not None:
+            [(number, refused)] = error.published.refused.items()
+            assert (number, refused.condition, refused.description) == (0, EXCEEDED, error.description)
+        assert node.statistics().queues["work"].enqueued == 0
 
 
 async def test_a_sender_goes_on_behind_it() -> None:
@@ -62,9 +106,21 @@ async def test_what_is_sent_settled_ends_the_sender_for_nobody_would_hear_of_it(
 async def test_a_body_that_grows_too_large_while_it_is_sent_is_aborted() -> None:
     async with strict() as (node, connection):
         body = ByteStream([b"x" * 400] * 10)
-        with pytest.raises(DeliveryFailed, match="larger than the receiver's max-message-size=1000"):
+        with pytest.raises(
+            DeliveryFailed, match="given up at 1229 bytes, because the receiver takes at most"
+        ) as raised:
             await connection.publish("work", Stream.of(Message(body)))
+        assert raised.value.published is not None
+        assert list(raised.value.published.refused) == [0]
         assert node.statistics().queues["work"].enqueued == 0
+
+
+async def test_a_sender_goes_on_behind_a_body_that_grows_too_large() -> None:
+    async with strict() as (node, connection), connection.sender("work") as sender:
+        with pytest.raises(DeliveryFailed, match="given up at 1229 bytes"):
+            await sender.send(Message(ByteStream([b"x" * 400] * 10)))
+        await sender.send(b"small")
+        assert node.statistics().queues["work"].enqueued == 1
 
 
 async def test_a_queue_leaves_it_to_a_consumer_that_takes_it(caplog: pytest.LogCaptureFixture) -> None:
