@@ -21,7 +21,7 @@ from rstreams.message import Message, decode_body
 from rstreams.net.dialects import Dialect, Offset
 from rstreams.net.links.bodies import encoded_once
 from rstreams.net.links.connection_links import Links
-from rstreams.net.links.draining import Drained, drain
+from rstreams.net.links.draining import DrainingMethods
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamped
 from rstreams.net.links.encoding import Encoding, message_encoder
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
@@ -29,7 +29,7 @@ from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start, require_to_end
 from rstreams.net.links.publication import end_of, stamper_for
-from rstreams.net.links.remote_stream import LinkPublisher, LinkSource, StreamOptions
+from rstreams.net.links.remote_stream import LinkPublisher, LinkSource, StreamOptions, require_priority
 from rstreams.net.links.sender import Sender, SenderPublisher
 from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
 from rstreams.net.links.sight import Sight
@@ -53,7 +53,7 @@ T = TypeVar("T")
 DEFAULT_PACK_ITEMS = 64
 
 
-class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
+class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingMethods):
     """An open connection; made by `rstreams.connect`.
 
     Context: Tasks of the trio run that opened it; other threads use `rstreams.blocking`.
@@ -142,6 +142,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         to_end: bool = False,
         group: str | None = None,
         subscription: str | None = None,
+        priority: int | None = None,
     ) -> Stream[Any]:
         """Return the stream of items from `address`; each subscription attaches its own link.
 
@@ -184,6 +185,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
                 `start` is "first": then it goes on with the oldest message.
             subscription: The name of a subscription that the peer keeps, with the messages that come while this stream
                 is away, until `unsubscribe`. The connection needs a `container_id` that you have chosen.
+            priority: The priority among the receivers of a queue: the highest ones get all messages while they have
+                credit. None: the peer's usual one. `ConfigError` where the peer's dialect knows no such priorities.
 
         Once: A message is known by the number that `publish(settlement="effectively_once")` gives it, or else by its
             message id, which its senders must not use twice. Each subscription remembers for itself.
@@ -225,6 +228,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
             to_end=require_to_end(to_end, browse=browse),
             group=require_group(group, browse=browse),
             subscription=require_subscription(self._links, subscription, browse=browse, start=start, group=group),
+            priority=require_priority(priority, browse=browse, start=start, to_end=to_end),
         )
         return Stream(LinkPublisher(self._links, source))
 
@@ -464,33 +468,6 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods):
         except BaseException:
             sending.end.abort()
             raise
-
-    async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
-        """End all links of the connection in order, then close it: for deployments.
-
-        1. Subscriptions: their credit is withdrawn, items on their way are handed over, and they complete. New
-           subscriptions fail.
-        2. When these are settled, or half of the time is over: `publish` takes no more from its source, waits for the
-           outcomes and returns a result that is not `complete`. Senders take no more messages. New publishers fail.
-        3. The connection is closed.
-
-        Args:
-            timeout_s: How long all of it may take, in seconds; more than 0.
-
-        Returns: The items that were not settled in time; none, if it is `complete`. Items that were not begun are
-            given back unchanged, items in hand as failed. Calls that still wait fail with `ConnectionLost`.
-
-        Errors: `ConfigError` for a time that is not allowed, or in another thread. `RuntimeError` in a handler of
-            `consume` or `respond`, because it would wait for itself.
-        Cancels: The connection is closed at the end of its block.
-        Context: Any task of the connection's trio run, but not a loop over one of its streams; waits.
-        """
-        require_seconds("drain_and_close", "timeout_s", timeout_s)
-        if (error := self._links.elsewhere("drain_and_close()")) is not None:
-            raise error
-        drained = await drain(self._links, timeout_s)
-        await self._links.carrier.close()
-        return drained
 
 
 name_arguments("Connection", Connection, RequestReply)

@@ -39,6 +39,20 @@ async def test_a_topic_reaches_all_who_listen(activemq: Server) -> None:
             probe.cancel()
 
 
+async def test_the_receiver_with_the_higher_priority_gets_all_messages(activemq: Server) -> None:
+    async with rstreams.connect(activemq.url) as connection:
+        probes = [ProbeSubscriber[int](20), ProbeSubscriber[int](20)]
+        for probe, priority in zip(probes, (None, 5), strict=True):
+            connection.stream("preferred", priority=priority).subscribe(probe)
+        await eventually(lambda: all(probe.subscription for probe in probes))
+        await trio.sleep(0.5)  # the broker has their credit: nothing tells when
+        await connection.publish("preferred", Stream.range(20))
+        await eventually(lambda: sum(len(probe.items) for probe in probes) == 20)
+        assert [len(probe.items) for probe in probes] == [0, 20]
+        for probe in probes:
+            probe.cancel()
+
+
 async def test_a_selector_is_the_brokers_work(activemq: Server) -> None:
     items = [Message(number, properties={"colour": "red" if number % 10 == 0 else "blue"}) for number in range(50)]
     async with tapped(activemq.url) as tap, rstreams.connect(tap.url) as connection:

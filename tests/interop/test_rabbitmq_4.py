@@ -69,6 +69,21 @@ async def test_a_replay_that_is_cut_goes_on_behind_its_last_message(rabbitmq_4: 
         assert network.faults["reset"] == 3
 
 
+async def test_the_receiver_with_the_higher_priority_gets_all_messages(rabbitmq_4: RabbitMQ) -> None:
+    rabbitmq_4.declare("preferred")
+    async with rstreams.connect(rabbitmq_4.url) as connection:
+        probes = [ProbeSubscriber[int](20), ProbeSubscriber[int](20), ProbeSubscriber[int](20)]
+        for probe, priority in zip(probes, (None, 5, -1), strict=True):
+            connection.stream("preferred", priority=priority).subscribe(probe)
+        await eventually(lambda: all(probe.subscription for probe in probes))
+        await trio.sleep(0.5)  # the broker has their credit: nothing tells when
+        await connection.publish("preferred", Stream.range(20))
+        await eventually(lambda: sum(len(probe.items) for probe in probes) == 20)
+        assert [len(probe.items) for probe in probes] == [0, 20, 0]
+        for probe in probes:
+            probe.cancel()
+
+
 async def test_a_stream_keeps_to_credit(rabbitmq_4: RabbitMQ) -> None:
     rabbitmq_4.declare("bounded", type="stream")
     address = "/queues/bounded"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
@@ -32,10 +32,12 @@ class Place:
     Attributes:
         address: The address for the attach.
         capabilities: Capabilities that the broker's end is asked for, such as "queue" or "topic".
+        properties: Properties that the link tells the broker.
     """
 
     address: str
     capabilities: tuple[str, ...] = ()
+    properties: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,14 @@ class Dialect:
         Errors: `ConfigError` if this peer has no such place.
         """
         return Place(address)
+
+    def preferred(self, place: Place, priority: int) -> Place:  # noqa: ARG002 - for peers that know priorities
+        """Return the place to receive from before the receivers of a lower priority; without one it is 0.
+
+        Errors: `ConfigError` if this peer knows no such priorities, or not this one.
+        """
+        error = self._unknown("priority", priority, "it prefers no receiver to others")
+        raise error
 
     def audience(self, host: str, address: str) -> str:  # noqa: ARG002 - for peers that name an address by their host
         """Return the audience of a token for an address, for a peer that wants tokens (see `rstreams.net.cbs`).

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
 from rstreams._codec import Described, Symbol
+from rstreams._codec.types import Int
 from rstreams.errors import ConfigError
 from rstreams.net.dialects.base import Filters, PeerDescription, Place, kind_of
 from rstreams.net.dialects.stream_offsets import OFFSET, START_AT, StreamOffsets
@@ -57,6 +59,10 @@ class RabbitMQ4(StreamOffsets):
         if kind == "topic":
             return Place(f"/exchanges/amq.topic/{quote(rest, safe='')}")
         return Place(self._own(address, rest))
+
+    def preferred(self, place: Place, priority: int) -> Place:
+        """Return the place with the priority as a property of the link; only one of the type int has an effect."""
+        return replace(place, properties={"rabbitmq:priority": Int(priority)})
 
     def in_force(self, answered: Filters, distribution: str, peer: PeerDescription) -> Collection[str]:
         """Return the names of the filters of a stream that this version has.

@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from rstreams._checks.numbers import require_seconds
 from rstreams.net.links.connection_links import Links
 
 LOOK_EVERY_S: Final = 0.005
@@ -65,3 +66,36 @@ async def drain(links: Links, timeout_s: float) -> Drained:
     drained = Drained(given_back=links.unsettled, outcome_unknown=links.outcome_unknown)
     links.give_up()
     return drained
+
+
+class DrainingMethods:
+    """The method of a `Connection` for its orderly end."""
+
+    _links: Links
+
+    async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
+        """End all links of the connection in order, then close it: for deployments.
+
+        1. Subscriptions: their credit is withdrawn, items on their way are handed over, and they complete. New
+           subscriptions fail.
+        2. When these are settled, or half of the time is over: `publish` takes no more from its source, waits for the
+           outcomes and returns a result that is not `complete`. Senders take no more messages. New publishers fail.
+        3. The connection is closed.
+
+        Args:
+            timeout_s: How long all of it may take, in seconds; more than 0.
+
+        Returns: The items that were not settled in time; none, if it is `complete`. Items that were not begun are
+            given back unchanged, items in hand as failed. Calls that still wait fail with `ConnectionLost`.
+
+        Errors: `ConfigError` for a time that is not allowed, or in another thread. `RuntimeError` in a handler of
+            `consume` or `respond`, because it would wait for itself.
+        Cancels: The connection is closed at the end of its block.
+        Context: Any task of the connection's trio run, but not a loop over one of its streams; waits.
+        """
+        require_seconds("drain_and_close", "timeout_s", timeout_s)
+        if (error := self._links.elsewhere("drain_and_close()")) is not None:
+            raise error
+        drained = await drain(self._links, timeout_s)
+        await self._links.carrier.close()
+        return drained

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
 
+from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import subscribe_failed
@@ -46,6 +47,7 @@ class StreamOptions(TypedDict, total=False):
     to_end: bool
     group: str | None
     subscription: str | None
+    priority: int | None
 
 
 @runtime_checkable
@@ -73,6 +75,7 @@ class LinkSource(Generic[T]):
         to_end: Whether it completes behind the messages that are there when it begins.
         group: The consumer group that it is a member of; None: none.
         subscription: The name of its subscription, which the peer keeps; None: it ends with the link.
+        priority: Its priority among the receivers that share the messages; None: none.
         remembered: How many messages accepted last are known if they come again; 0: every message is handed over.
     """
 
@@ -88,6 +91,7 @@ class LinkSource(Generic[T]):
     to_end: bool = False
     group: str | None = None
     subscription: str | None = None
+    priority: int | None = None
 
 
 class Browsing(LinkSubscription[T]):
@@ -194,6 +198,8 @@ class LinkPublisher(Watched, Generic[T]):
             if options.browse:
                 _require_browsing(dialect, options.address)
             begin = {} if options.start is None else dialect.offset(options.start)
+            if options.priority is not None:
+                place = dialect.preferred(place, options.priority)
         except ConfigError as error:
             subscribe_failed(subscriber, error)
             return
@@ -234,7 +240,7 @@ class LinkPublisher(Watched, Generic[T]):
                 **end_filter(to_end=options.to_end),
             },
             capabilities=options.capabilities or place.capabilities,
-            properties={**end.properties(), **({ONCE: True} if options.remembered else {})},
+            properties={**place.properties, **end.properties(), **({ONCE: True} if options.remembered else {})},
         )
         if options.subscription is not None and isinstance(end, Subscribed):
             attach_subscribed(links, end, as_subscription(frame, options.subscription))
@@ -261,6 +267,21 @@ def _require_browsing(dialect: Dialect, address: str) -> None:
         why = "such a peer removes browsed messages from a queue; read a stream, which keeps them, without browse"
         msg = f"browse=True: {address!r} is at a peer of dialect {dialect.name!r}; {why}"
         raise ConfigError(msg)
+
+
+def require_priority(priority: int | None, **copies: object) -> int | None:
+    """Return `priority` if a stream may have it; `copies` are the options with which it gets copies of all messages.
+
+    Errors: `ConfigError` if not.
+    """
+    if priority is not None:
+        require_count("", "priority", priority, -(2**31), 2**31 - 1, unit="")
+        for option, value in copies.items():
+            if value is not None and value is not False:
+                why = "because each of its receivers gets all messages"
+                msg = f"priority={priority!r}: not allowed beside {option}={value!r}, {why}"
+                raise ConfigError(msg)
+    return priority
 
 
 def _end_for(options: LinkSource[Any], *, resumes: bool) -> type[LinkSubscription[Any]]:

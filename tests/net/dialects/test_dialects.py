@@ -105,6 +105,38 @@ def test_rabbitmq_4_takes_topics_and_hands_out_queues() -> None:
             dialect.source(address)
 
 
+PREFERRED: dict[str, Place] = {
+    "rabbitmq4": Place("/queues/orders", properties={"rabbitmq:priority": 5}),
+    "artemis": Place("orders", properties={"priority": 5}),
+    "activemq": Place("queue://orders?consumer.priority=5", ("queue",)),
+}
+"""The place of `orders` for a receiver of priority 5, at the peers that know priorities of receivers."""
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_a_receiver_that_comes_first_in_the_peers_own_words(name: str) -> None:
+    dialect = dialect_named(name)
+    place = dialect.source("orders")
+    if name in PREFERRED:
+        assert dialect.preferred(place, 5) == PREFERRED[name]
+    else:
+        with pytest.raises(ConfigError, match=f"^priority=5: the peer's dialect is '{name}', and it prefers no"):
+            dialect.preferred(place, 5)
+
+
+@pytest.mark.parametrize("priority", [-1, 128])
+def test_activemq_writes_a_priority_as_a_byte(priority: int) -> None:
+    dialect = dialect_named("activemq")
+    with pytest.raises(ConfigError, match=f"^priority={priority}: .* its priorities are 0 to 127"):
+        dialect.preferred(dialect.source("orders"), priority)
+
+
+def test_activemq_has_other_options_in_the_address_too() -> None:
+    dialect = dialect_named("activemq")
+    place = dialect.preferred(dialect.source("orders?consumer.exclusive=true"), 5)
+    assert place.address == "queue://orders?consumer.exclusive=true&consumer.priority=5"
+
+
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -13,6 +13,7 @@ import rstreams
 from rstreams import Stream
 from rstreams._codec import encode_value
 from rstreams._codec.encode import NULL, encode_string
+from rstreams._codec.types import Int
 from rstreams.errors import ConfigError
 from rstreams.message import Described, Symbol
 from rstreams.net.connection import Connection
@@ -228,6 +229,66 @@ async def test_what_a_source_is_asked_for_in_the_peers_words(
     async with scripted(script) as connection:
         spoken = speaking(connection, dialect)
         assert await spoken.stream(address, filters=said(spoken.dialect)).first_or_none() is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "source", "properties"),
+    [
+        ("rabbitmq4", "/queues/orders", {Symbol("rabbitmq:priority"): Int(5)}),
+        ("artemis", "orders", {Symbol("priority"): Int(5)}),
+        ("activemq", "queue://orders?consumer.priority=5", {}),
+    ],
+)
+@pytest.mark.parametrize("way", ["stream", "messages", "consume"])
+async def test_a_receiver_has_its_priority_in_the_peers_words(
+    way: str, dialect: str, source: str, properties: dict[Symbol, Int]
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.begins()
+        attach = await peer.expect("attach")
+        told = attach["properties"] or {}
+        assert attach["source"].value[0] == source
+        assert told.items() >= properties.items()
+        assert all(isinstance(told[name], Int) for name in properties)
+        await peer.send(attach_frame(attach["name"], "sender", source=source, initial_delivery_count=0))
+        await peer.expect("flow")
+        await peer.send(detach_frame())
+        await peer.expect("detach")
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        spoken = speaking(connection, dialect)
+        if way == "consume":
+            await spoken.consume("orders", print, priority=5)
+        else:
+            receive = spoken.stream if way == "stream" else spoken.messages
+            assert await receive("orders", priority=5).first_or_none() is None
+
+
+async def test_a_peer_without_priorities_of_receivers_is_asked_for_nothing() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        for dialect in ("none", "rstreams", "rabbitmq310", "router", "servicebus", "eventhubs"):
+            with pytest.raises(ConfigError, match="priority=5: the peer's dialect is"):
+                await speaking(connection, dialect).stream("orders", priority=5).to_list()
+
+
+@pytest.mark.parametrize("priority", [True, 1.5, "high", 2**31, -(2**31) - 1])
+async def test_a_priority_that_cannot_be_is_refused(priority: Any) -> None:  # noqa: ANN401 - what a user may give
+    async def script(peer: Peer) -> None:
+        await peer.opens()
+        await peer.closes()
+
+    async with scripted(script) as connection:
+        with pytest.raises(ConfigError, match="priority must be -2147483648 to 2147483647"):
+            connection.stream("orders", priority=priority)
+        for copies in ({"browse": True}, {"start": 0}, {"to_end": True}):
+            with pytest.raises(ConfigError, match="priority=1: not allowed beside"):
+                connection.stream("orders", priority=1, **copies)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
