@@ -173,11 +173,11 @@ class Connection:
         await self._connection.consume(address, handler, **options)
 
     @like_method(TrioConnection.publish)
-    async def publish(self, address: str, items: Publisher[Any], **options: Any) -> PublishResult:
+    async def publish(self, address: str | None, items: Publisher[Any], **options: Any) -> PublishResult:
         """Send the items of a publisher to `address`; return when all of them are settled.
 
         Args:
-            address: The peer's name for the target.
+            address: The peer's name for the target, or None, as for `rstreams.Connection.publish`.
             items: A stream or any publisher, as for `rstreams.Connection.publish`.
             **options: As for `rstreams.Connection.publish`.
 
@@ -190,7 +190,7 @@ class Connection:
             return await self._guest.run(partial(self._connection.publish, address, bound, **options))
 
     @like_method(TrioConnection.sender)
-    def sender(self, address: str, **options: Any) -> AbstractAsyncContextManager[Sender]:
+    def sender(self, address: str | None, **options: Any) -> AbstractAsyncContextManager[Sender]:
         """Open a sender to `address` for an `async with` block; see `rstreams.Connection.sender`."""
         return _open_sender(self._guest, self._connection.sender(address, **options))
 

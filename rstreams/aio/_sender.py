@@ -78,7 +78,7 @@ class Sender:
     they came.
 
     Attributes:
-        address: The peer's name for the target.
+        address: The peer's name for the target; None: each message goes to its own address.
 
     Context: Any asyncio task of the connection's loop; several may send at the same time.
     """

@@ -178,11 +178,11 @@ class BlockingConnection:
         return BlockingStream(self._portal, messages.map(lambda message: readable(self._portal, message)))
 
     @like_method(Connection.publish)
-    def publish(self, address: str, items: Publisher[Any], **options: Any) -> PublishResult:
+    def publish(self, address: str | None, items: Publisher[Any], **options: Any) -> PublishResult:
         """Send the items of `items` to `address`; return when all are settled.
 
         Args:
-            address: The peer's name for the target.
+            address: The peer's name for the target, or None, as for `rstreams.Connection.publish`.
             items: A stream or any publisher.
             **options: As for `rstreams.Connection.publish`.
 
@@ -192,7 +192,7 @@ class BlockingConnection:
         return self._portal.run(partial(self._connection.publish, address, items, **options))
 
     @like_method(Connection.sender)
-    def sender(self, address: str, **options: Any) -> AbstractContextManager[BlockingSender]:
+    def sender(self, address: str | None, **options: Any) -> AbstractContextManager[BlockingSender]:
         """Open a sender to `address` for a `with` block; options as for `rstreams.Connection.sender`."""
         return _open_sender(self._portal, self._connection.sender(address, **options))
 

@@ -338,7 +338,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
 
     async def publish(
         self,
-        address: str,
+        address: str | None,
         items: Publisher[T],
         *,
         encode: Callable[[T], object] | None = None,
@@ -356,7 +356,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         """Send the items of a publisher to `address`; return when all of them are settled.
 
         Args:
-            address: The peer's name for the target.
+            address: The peer's name for the target. None: each item is a `Message` to its own `address`, over one link;
+                the peer must offer that (`ANONYMOUS-RELAY`).
             items: A stream or any publisher. Its items are `Message`s, or values that become a message's body. A body
                 that is a `ByteStream` is sent while it comes, one message at a time; half a megabyte of it and one
                 chunk are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
@@ -392,7 +393,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
         call = f"publish({address!r})"
-        require_name("", "address", address)
+        require_target(address)
         require_seconds("publish", "linger_s", linger_s, zero=True)
         if on_end is not None:
             require_plain("publish", "on_end", on_end)
@@ -405,7 +406,9 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
             address,
             items if encoding is None else operators.map(items, encoding.__call__),
             SendingOptions(
-                encode=message_encoder("publish", encode, self.dialect, durable=durable, encoded=encoded),
+                encode=message_encoder(
+                    "publish", encode, self.dialect, durable=durable, encoded=encoded, addressed=address is None
+                ),
                 settlement=settlement_named(settlement),
                 fail_on_refusal=True,
                 expose_errors=expose_errors,
@@ -420,7 +423,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
     @async_entered("async with connection.sender(...) as sender:")
     async def sender(
         self,
-        address: str,
+        address: str | None,
         *,
         encode: Callable[[Any], object] | None = None,
         durable: bool | None = None,
@@ -432,7 +435,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         """Open a sender to `address` for an `async with` block: messages from tasks, each with its outcome.
 
         Args:
-            address: The peer's name for the target.
+            address: As for `publish`.
             encode: As for `publish`.
             durable: As for `publish`.
             settlement: "at_least_once": each message waits for the peer's outcome. "at_most_once": sent settled.
@@ -446,8 +449,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Cancels: As an exception in the block: the link is detached at once; messages sent before may arrive.
         Context: One task of the connection's trio run enters and leaves the block, which ends when all is settled.
         """
-        require_name("", "address", address)
-        message_of = message_encoder("sender", encode, self.dialect, durable=durable)
+        require_target(address)
+        message_of = message_encoder("sender", encode, self.dialect, durable=durable, addressed=address is None)
         mode = settlement_named(settlement)
         settled, streams = mode is Settlement.AT_MOST_ONCE, settlement != EFFECTIVELY_ONCE
         sender = SenderPublisher(address, settled=settled, streams=streams, encode=encode, message_of=message_of)
@@ -468,6 +471,12 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         except BaseException:
             sending.end.abort()
             raise
+
+
+def require_target(address: str | None) -> None:
+    """Check the address that messages are to go to."""
+    if address is not None:
+        require_name("", "address", address)
 
 
 name_arguments("Connection", Connection, RequestReply)

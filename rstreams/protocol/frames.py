@@ -20,6 +20,11 @@ from rstreams.protocol.delivery import Outcome
 COORDINATOR: Final = "$coordinator"
 """The place of a target's address in an attach to a coordinator of transactions (section 4.5.1)."""
 
+ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
+"""The capability of a peer that takes messages for any address over one link, whose target has no address.
+
+Spec: Using the AMQP Anonymous Terminus for Message Routing 1.0, section 2.1.
+"""
 
 Expiry: TypeAlias = Literal["link-detach", "session-end", "connection-close", "never"]
 """The event after which a terminus may be forgotten (AMQP 1.0 section 3.5.6, terminus-expiry-policy)."""

@@ -53,6 +53,14 @@ async def test_the_receiver_with_the_higher_priority_gets_all_messages(activemq:
             probe.cancel()
 
 
+async def test_messages_go_to_addresses_of_their_own_over_one_link(activemq: Server) -> None:
+    async with rstreams.connect(activemq.url) as connection:
+        messages = [Message(number, address=f"own-{number % 2}") for number in range(10)]
+        assert (await connection.publish(None, Stream.from_iterable(messages))).accepted == 10
+        for number in range(2):
+            assert await connection.stream(f"own-{number}").take(5).to_list() == list(range(number, 10, 2))
+
+
 async def test_a_selector_is_the_brokers_work(activemq: Server) -> None:
     items = [Message(number, properties={"colour": "red" if number % 10 == 0 else "blue"}) for number in range(50)]
     async with tapped(activemq.url) as tap, rstreams.connect(tap.url) as connection:

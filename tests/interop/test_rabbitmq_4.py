@@ -84,6 +84,20 @@ async def test_the_receiver_with_the_higher_priority_gets_all_messages(rabbitmq_
             probe.cancel()
 
 
+async def test_messages_go_to_addresses_of_their_own_over_one_link(rabbitmq_4: RabbitMQ) -> None:
+    rabbitmq_4.declare("own one", "own two")
+    async with rstreams.connect(rabbitmq_4.url) as connection:
+        messages = [Message(number, address=f"own {'one' if number % 2 else 'two'}") for number in range(10)]
+        assert (await connection.publish(None, Stream.from_iterable(messages))).accepted == 10
+        assert await connection.stream("own one").take(5).to_list() == [1, 3, 5, 7, 9]
+        assert await connection.stream("own two").take(5).to_list() == [0, 2, 4, 6, 8]
+        async with connection.sender(None) as sender:
+            with pytest.raises(DeliveryFailed):
+                await sender.send(Message(0, address="/exchanges/missing/key"))
+            await sender.send(Message(11, address="own one"))
+        assert await connection.stream("own one").first_or_none() == 11
+
+
 async def test_a_stream_keeps_to_credit(rabbitmq_4: RabbitMQ) -> None:
     rabbitmq_4.declare("bounded", type="stream")
     address = "/queues/bounded"

@@ -113,10 +113,12 @@ def open_frame(
     idle_ms: int | None = None,
     max_frame: int = 65536,
     properties: dict[str, Any] | None = None,
+    offers: str = "",
 ) -> bytes:
     short = struct.pack(">BH", 0x60, channel_max)
     idle = NULL if idle_ms is None else encode_uint(idle_ms)
-    said = [] if properties is None else [NULL, NULL, NULL, NULL, encode_value(_symbols(properties))]
+    offered = encode_value(Symbol(offers) if offers else None)
+    said = [NULL, NULL, offered, NULL, encode_value(None if properties is None else _symbols(properties))]
     return frame(described(0x10, encode_string("scripted"), NULL, encode_uint(max_frame), short, idle, *said))
 
 

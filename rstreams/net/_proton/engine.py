@@ -25,7 +25,7 @@ import cproton
 from cproton_ffi import lib
 
 from rstreams.net._proton.conditions import write_condition
-from rstreams.net._proton.data import read_map, write_map, write_symbols
+from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
 from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.incoming_frames import IncomingFrames
@@ -35,14 +35,12 @@ from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sessions import Sessions
 from rstreams.net._proton.unfinished import Unfinished
 from rstreams.net.options.limits import ConnectionLimits
+from rstreams.protocol.frames import ANONYMOUS_RELAY
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.unsettled import Share
 
 PRODUCT: Final = "rstreams"
 """The product in the properties of a node's `open`: clients know by it that `$statistics` is there."""
-
-ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
-"""The capability of a node that takes messages on links without an address and passes each on to its own `to`."""
 
 
 class Engine:
@@ -147,6 +145,11 @@ class Engine:
     def sasl_outcome(self) -> int:
         """The code of the peer's sasl-outcome (5.3.3.6); -1 before it has come."""
         return int(lib.pn_sasl_outcome(lib.pn_sasl(self._transport)))
+
+    @property
+    def peer_capabilities(self) -> Sequence[str]:
+        """The capabilities that the peer's `open` offers."""
+        return read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))
 
     @property
     def peer_properties(self) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from rstreams.net.links.own_run import OwnRun
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
 from rstreams.net.transport.carrier import Carrier
-from rstreams.protocol.frames import Attach, Lost, Role
+from rstreams.protocol.frames import ANONYMOUS_RELAY, Attach, Lost, Role
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.unsettled import UnsettledLimits
@@ -158,10 +158,14 @@ class Links:
 
     def attach(self, end: _End, frame: Attach) -> None:
         """Attach a link for an end; from then on its errors name the peer and the address."""
-        way, address = ("to", frame.target) if frame.role is Role.SENDER else ("from", frame.source)
-        link = f", link {way} {address!r:.80}" if address else ""
+        sends = frame.role is Role.SENDER
+        address = frame.target if sends else frame.source
+        shown = f"{'to' if sends else 'from'} {address!r:.80}"
+        link = f", link {shown}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
-        self._ends[end] = next(self._attached), f"{way} {address!r:.80}" if address else f"{way} the peer's choice"
+        if not address:
+            shown = "to each message's own address" if sends else "from the peer's choice"
+        self._ends[end] = next(self._attached), shown
         if isinstance(end, LinkSubscription) and frame.filters:
             check = FilterCheck(frame.filters)
             end.why_not, end.why_not_first = partial(self._why_not, check), check.first
@@ -176,7 +180,7 @@ class Links:
     def send(
         self,
         call: str,
-        address: str,
+        address: str | None,
         items: Publisher[Any],
         options: SendingOptions,
         *,
@@ -190,7 +194,7 @@ class Links:
 
         Args:
             call: The name of the user's call, for messages.
-            address: The peer's name for the target.
+            address: The peer's name for the target; None: each message names its own.
             items: The publisher of the items.
             options: Those of the sending end, as far as they do not follow from the connection.
             capabilities: Capabilities that the target must have.
@@ -200,14 +204,18 @@ class Links:
             on_leave: Called instead of `PublishingEnd.leave` when the connection is drained.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
-            address already: if two number their messages at the same time, messages of one are lost. `ConnectionLost`
-            when the connection has been drained.
+            address already: if two number their messages at the same time, messages of one are lost. Without an
+            address, for messages that are numbered, and for a peer that offers no such link. `ConnectionLost` when the
+            connection has been drained.
         """
         error = self.elsewhere(call)
         if error is not None:
             raise error
         if not self._sends:
             raise self._draining
+        if address is None:
+            self._require_relay(call, numbered=stamper is not None)
+            place = Place("")
         place = place or self.dialect.target(address)
         producer = None if stamper is None else (address, stamper.producer_id)
         if stamper is not None and producer is not None:
@@ -244,6 +252,15 @@ class Links:
         self._sendings[sending] = None
         self.attach(end, frame)
         return sending
+
+    def _require_relay(self, call: str, *, numbered: bool) -> None:
+        """Check that messages may go to addresses of their own over one link."""
+        if numbered:
+            msg = f"{call}: settlement='effectively_once' needs an address: it numbers the messages to one address"
+            raise ConfigError(msg)
+        if ANONYMOUS_RELAY not in self.carrier.peer_capabilities:
+            msg = f"{call}: {self.peer} offers no link for messages to any address ({ANONYMOUS_RELAY}): give an address"
+            raise ConfigError(msg)
 
     # the orderly end, see `rstreams.net.links.draining`
 
@@ -294,9 +311,10 @@ class Links:
         lines = [f"{shown}: {end.waits_for}" for end, (_, shown) in ends if end.wants_link]
         return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
 
-    def where(self, address: str) -> Callable[[], str]:
+    def where(self, address: str | None) -> Callable[[], str]:
         """Return a function that says where `address` is, for messages: at the peer that the connection has then."""
-        return lambda: f"{address!r:.80} at {self.peer}"
+        shown = "each message's own address" if address is None else f"{address!r:.80}"
+        return lambda: f"{shown} at {self.peer}"
 
     def new_name(self) -> str:
         """Return a name for a new link, unique on this connection."""

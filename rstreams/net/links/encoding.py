@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from rstreams import operators, sources
 from rstreams._checks.functions import require_plain
 from rstreams._checks.refusals import refuse_value
+from rstreams._codec.forwarding import address_of
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
 from rstreams.message import Message, as_is, encode_item
-from rstreams.net.dialects import Dialect
+from rstreams.net.dialects import Dialect, kind_of
 from rstreams.runtime.seldom import log_seldom
 
 T = TypeVar("T")
@@ -77,7 +79,13 @@ def require_encode(call: str, encode: Callable[[Any], object] | None) -> None:
 
 
 def message_encoder(
-    call: str, encode: Callable[[Any], object] | None, dialect: Dialect, *, durable: bool | None, encoded: bool = False
+    call: str,
+    encode: Callable[[Any], object] | None,
+    dialect: Dialect,
+    *,
+    durable: bool | None,
+    encoded: bool = False,
+    addressed: bool = False,
 ) -> Callable[[Any], bytes]:
     """Return the function that makes an encoded message of an item, after `encode`.
 
@@ -87,6 +95,7 @@ def message_encoder(
         dialect: The dialect of the peer.
         durable: The option of that name; None: as the dialect says.
         encoded: Whether the items are encoded messages already.
+        addressed: Whether each item must be a message with an address of its own.
 
     Errors: As `require_encode`; `ConfigError` for a `durable` that is not allowed, and for options that exclude each
         other.
@@ -99,8 +108,38 @@ def message_encoder(
         msg = f"{call}: encoded=True: not allowed beside {other}, because the items are encoded already"
         raise ConfigError(msg)
     if encoded:
-        return as_is
-    return encode_durable if (dialect.marks_durable if durable is None else durable) else encode_item
+        return _encoded_with_address if addressed else as_is
+    encode = encode_durable if (dialect.marks_durable if durable is None else durable) else encode_item
+    return partial(_encode_with_address, dialect, encode) if addressed else encode
+
+
+_NO_ADDRESS: Final = "address=None: each item must be a Message that names its address: Message(body, address='orders')"
+
+
+def _encode_with_address(dialect: Dialect, encode: Callable[[Any], bytes], item: object) -> bytes:
+    """Return the encoded message with its address in the peer's own form.
+
+    Errors: `ConfigError` if it has none, or one that the peer does not have.
+    """
+    address = item.address if isinstance(item, Message) else None
+    if not address:
+        raise ConfigError(_NO_ADDRESS)
+    place = dialect.target(address)
+    if place.capabilities and kind_of(address)[0] and kind_of(place.address)[0] is None:
+        msg = f"address={address!r:.80}: only a link can ask for this kind, not a message; write {place.address!r:.80}"
+        raise ConfigError(msg)
+    return encode(item if place.address == address else replace(item, address=place.address))
+
+
+def _encoded_with_address(item: object) -> bytes:
+    """Return an item that is an encoded message with an address, in the peer's own form.
+
+    Errors: `ConfigError` if it is not.
+    """
+    encoded = as_is(item)
+    if address_of(encoded) is None:
+        raise ConfigError(_NO_ADDRESS)
+    return encoded
 
 
 def encode_durable(item: object) -> bytes:

@@ -168,14 +168,14 @@ class Sender:
     they came.
 
     Attributes:
-        address: The peer's name for the target.
+        address: The peer's name for the target; None: each message goes to its own address.
 
     Context: Any task of the connection's trio run; several may send at the same time.
     """
 
     def __init__(
         self,
-        address: str,
+        address: str | None,
         *,
         settled: bool = False,
         streams: bool = False,
@@ -186,7 +186,7 @@ class Sender:
         """Wait for a link to subscribe.
 
         Args:
-            address: The peer's name for the target.
+            address: The peer's name for the target; None: each message goes to its own address.
             settled: Whether messages are sent settled; so are their receipts then.
             streams: Whether bodies may be sent in parts.
             encoded: Whether messages come encoded.
@@ -194,6 +194,7 @@ class Sender:
             message_of: Makes an encoded message of an item, after `encode`.
         """
         self.address = address
+        self._to = "any address" if address is None else repr(address)
         self._own_run = OwnRun()
         self._settled = settled
         self._streams = streams
@@ -210,7 +211,7 @@ class Sender:
 
     def __repr__(self) -> str:
         """Return the address that it sends to."""
-        return f"<rstreams sender to {self.address!r}>"
+        return f"<rstreams sender to {self._to}>"
 
     async def send(self, item: Any) -> None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
         """Send one message and wait until the peer has accepted it.
@@ -264,7 +265,7 @@ class Sender:
         return receipt
 
     def _checked(self, item: object) -> object:
-        error = self._own_run.elsewhere("send()", f"the sender to {self.address!r}")
+        error = self._own_run.elsewhere("send()", f"the sender to {self._to}")
         if error is not None:
             raise error
         return item if self._is_encoded else self._encoded(item)
@@ -289,7 +290,7 @@ class Sender:
             is_streamed = self._streams and isinstance(sent, Message) and isinstance(sent.body, ByteStream)
             return sent if is_streamed else self._message_of(sent)
         except ConfigError as error:
-            msg = f"a message to {self.address!r}: {error}"
+            msg = f"a message to {self._to}: {error}"
             raise ConfigError(msg) from error
 
     async def _sent_in_turn(self, encoded: object) -> Receipt:
@@ -400,13 +401,13 @@ class SenderPublisher(Sender):
     def complete(self) -> None:
         """Take no more messages; the link is detached when all are settled."""
         if self._closed is None:
-            self._close(RStreamsError(f"the sender to {self.address!r} is closed"))
+            self._close(RStreamsError(f"the sender to {self._to} is closed"))
             if self._subscriber is not None:
                 self._subscriber.on_complete()
 
     def on_finished(self, error: BaseException | None) -> None:
         """Wake the tasks that wait: the link has ended."""
-        self._close(error or RStreamsError(f"the peer ended the link of the sender to {self.address!r}"))
+        self._close(error or RStreamsError(f"the peer ended the link of the sender to {self._to}"))
 
     def subscribe(self, subscriber: Subscriber[Any]) -> None:
         """Send to `subscriber`, the link."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -40,6 +40,11 @@ class Carrier(Protocol):
     @property
     def peer(self) -> str:
         """The host and port of the peer, for messages; never a password."""
+        ...
+
+    @property
+    def peer_capabilities(self) -> Sequence[str]:
+        """The capabilities that the peer's `open` offers; that of the last one, if the connection is lost."""
         ...
 
     @property

@@ -37,6 +37,7 @@ class ConnectionLife:
 
     Attributes:
         peer: The host and port of the peer, for messages; never a password.
+        peer_capabilities: The capabilities that the peer's `open` offers.
         peer_properties: The properties of the peer's `open`, such as its product and version.
         opened: Set when the peer has opened the connection, or when it has ended.
         ended: Set when it has ended: all its links have ended, and the stream is closed.
@@ -51,6 +52,7 @@ class ConnectionLife:
     def __init__(self, peer: str, idle_timeout_s: float, on_attach: Callable[[LinkDriver, Attach], None]) -> None:
         """Begin; see `Pump`."""
         self.peer = peer
+        self.peer_capabilities: Sequence[str] = ()
         self.peer_properties: Mapping[str, Any] = {}
         self.opened = trio.Event()
         self.ended = trio.Event()
@@ -92,6 +94,7 @@ class ConnectionLife:
     def on_open(self) -> None:
         """The peer has opened the connection."""
         self._open = True
+        self.peer_capabilities = self.engine.peer_capabilities
         self.peer_properties = self.engine.peer_properties
         self.opened.set()
 

@@ -209,6 +209,7 @@ class KeptConnection:
         self._gate = gate
         self._nursery: trio.Nursery | None = None  # of its tasks, from `open` on
         self._pump: Pump | None = None
+        self.peer_capabilities: Sequence[str] = ()
         self.peer_properties: Mapping[str, Any] = {}
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
         self._refused = 0  # attempts in a row to attach again links that have ended
@@ -398,6 +399,7 @@ class KeptConnection:
 
     def _use(self, pump: Pump, attempt: int) -> None:
         self._pump = pump
+        self.peer_capabilities = pump.peer_capabilities
         self.peer_properties = pump.peer_properties
         pump.returns = self.returns
         self._tell(ConnectionStatus("connected", pump.peer, attempt=attempt))

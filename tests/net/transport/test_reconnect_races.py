@@ -30,6 +30,7 @@ class Opened:
 
     def __init__(self, peer: str) -> None:
         self.peer = peer
+        self.peer_capabilities: tuple[str, ...] = ()
         self.peer_properties: dict[str, Any] = {}
         self.waiting: list[Any] = []
         self.ended = trio.Event()
