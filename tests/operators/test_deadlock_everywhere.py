@@ -122,7 +122,10 @@ PLACES: dict[str, tuple[Callable[[Operator, Read, int, int, int], Publisher[Any]
 }
 
 EMPTY = {"buffer_count_or_time", "buffer_time", "window_count_or_time", "window_time"}
-"""The operators that do not stand still in a circle: their timers make empty lists and windows, without end."""
+"""The operators that do not stand still in a circle: their timers make empty lists and windows, without end.
+
+Whoever gets these may cancel at any of them, and thereby end the circle. So nobody waits only for others.
+"""
 
 SHARED: dict[str, Operator] = {
     "cache": lambda s: s.cache(),
@@ -303,6 +306,45 @@ def test_when_nobody_has_the_shared_stream_any_more_there_is_a_deadlock(shared: 
         scheduler.advance(2.0)
 
     assert isinstance(probe.error, DemandDeadlock)
+
+
+def _twice(shared: Stream[int]) -> tuple[Stream[int], Stream[int]]:
+    return shared.concat(shared), shared
+
+
+def _parts(parts: tuple[Publisher[int], ...]) -> tuple[Stream[int], Stream[int]]:
+    return Stream(parts[0]).concat(parts[1]), Stream(parts[1])
+
+
+NOT_BEGUN: dict[str, Callable[[Stream[int]], tuple[Stream[int], Stream[int]]]] = {
+    "broadcast": lambda s: _twice(s.broadcast(subscribers=2)),
+    "distribute": lambda s: _twice(s.distribute(subscribers=2)),
+    "publish": lambda s: _twice(s.publish().auto_connect(2)),
+    "replay": lambda s: _twice(s.replay(9).auto_connect(2)),
+    "partition": lambda s: _parts(s.partition(lambda number: number, 2)),
+}
+"""Streams whose first part waits for a subscriber, and whose second part would be that one; and the second part.
+
+That is no deadlock: whoever has the stream, or the second part, may subscribe at any time, and then all of it moves.
+"""
+
+
+@pytest.mark.parametrize("run", NOT_BEGUN)
+def test_a_run_that_has_not_begun_waits_for_whoever_has_the_stream_and_explain_says_so(run: str) -> None:
+    stream, second = NOT_BEGUN[run](Stream.range(6))
+    first, other = (ProbeSubscriber[Any](UNBOUNDED) for _ in range(2))
+    with VirtualScheduler() as scheduler:
+        stream.subscribe(first)
+        scheduler.advance(100.0)
+        assert not first.ended
+        assert f"-> {run} stalls: it owes all its items; it waits for " in str(stream.explain())
+
+        second.subscribe(other)
+        scheduler.advance(100.0)
+
+    assert {*first.items, *other.items} == {*range(6)}
+    assert other.completed
+    assert first.ended
 
 
 CIRCLES: dict[str, Callable[[Any], Stream[Any]]] = {
