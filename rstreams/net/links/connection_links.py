@@ -215,9 +215,8 @@ class Links:
             raise self._draining
         if address is None:
             self._require_relay(call, numbered=stamper is not None)
-            place = Place("")
-        place = place or self.dialect.target(address)
-        producer = None if stamper is None else (address, stamper.producer_id)
+        place = place or (Place("") if address is None else self.dialect.target(address))
+        producer = None if stamper is None or address is None else (address, stamper.producer_id)
         if stamper is not None and producer is not None:
             if producer in self._producers:
                 msg = f"{call}: producer_id={stamper.producer_id!r}: it is sending to this address already"

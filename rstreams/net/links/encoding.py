@@ -121,9 +121,9 @@ def _encode_with_address(dialect: Dialect, encode: Callable[[Any], bytes], item:
 
     Errors: `ConfigError` if it has none, or one that the peer does not have.
     """
-    address = item.address if isinstance(item, Message) else None
-    if not address:
+    if not isinstance(item, Message) or not item.address:
         raise ConfigError(_NO_ADDRESS)
+    address = item.address
     place = dialect.target(address)
     if place.capabilities and kind_of(address)[0] and kind_of(place.address)[0] is None:
         msg = f"address={address!r:.80}: only a link can ask for this kind, not a message; write {place.address!r:.80}"
@@ -131,7 +131,7 @@ def _encode_with_address(dialect: Dialect, encode: Callable[[Any], bytes], item:
     return encode(item if place.address == address else replace(item, address=place.address))
 
 
-def _encoded_with_address(item: object) -> bytes:
+def _encoded_with_address(item: bytes) -> bytes:
     """Return an item that is an encoded message with an address, in the peer's own form.
 
     Errors: `ConfigError` if it is not.

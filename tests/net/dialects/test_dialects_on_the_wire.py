@@ -288,7 +288,7 @@ async def test_a_priority_that_cannot_be_is_refused(priority: Any) -> None:  # n
             connection.stream("orders", priority=priority)
         for copies in ({"browse": True}, {"start": 0}, {"to_end": True}):
             with pytest.raises(ConfigError, match="priority=1: not allowed beside"):
-                connection.stream("orders", priority=1, **copies)  # type: ignore[arg-type]
+                connection.stream("orders", priority=1, **copies)
 
 
 @pytest.mark.parametrize(

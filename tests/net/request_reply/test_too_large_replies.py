@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -71,7 +71,11 @@ LIMITS = {
 async def test_the_request_fails_with_the_reason_and_the_next_one_is_answered(handler: str, limit: str) -> None:
     responder, limits = LIMITS[limit]
     async with asking(HANDLERS[handler], responder, **limits) as connection, connection.requester("sizes") as requester:
-        for ask in (requester.request, lambda size: requester.stream(size).first_or_none()):
+        asks: list[Callable[[int], Awaitable[Any]]] = [
+            requester.request,
+            lambda size: requester.stream(size).first_or_none(),
+        ]
+        for ask in asks:
             with pytest.raises(RequestFailed, match=TOO_LARGE) as raised:
                 await ask(2000)
             assert raised.value.condition == EXCEEDED
