@@ -479,7 +479,7 @@ def require_target(address: str | None) -> None:
         require_name("", "address", address)
 
 
-name_arguments("Connection", Connection, RequestReply)
+name_arguments("Connection", Connection, RequestReply, DrainingMethods)
 
 
 def __dir__() -> list[str]:

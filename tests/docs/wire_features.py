@@ -177,6 +177,10 @@ async def foreign(url: str) -> None:
         async with rstreams.connect(url, dialect=dialect) as connection:
             with suppress(RStreamsError):
                 await connection.stream(address, filters=filters).take(1).to_list()
+    for dialect in (artemis, rabbitmq):
+        async with rstreams.connect(url, dialect=dialect) as connection:
+            with suppress(RStreamsError):
+                await connection.stream("none", priority=5).take(1).to_list()
 
 
 async def record() -> list[Frame]:
