@@ -227,7 +227,7 @@ class DiskStorage(Storage):
         begin, before = self._loaded_end, self.on_disk
         room = self._most_waiting - len(self.backlog)
         for run in answer.runs:
-            age_s = max(0.0, today - run.time_s)
+            age_s = max(0.0, today - run.time_ms / 1000)
             for position, encoded in zip(run.positions, run.messages, strict=True):
                 if position < begin:
                     continue  # it has been dropped since it was asked for

@@ -94,8 +94,8 @@ class LogAddress(Address):
         self.name = require_address_name(self.kind, name)
         names = [name] if len(kept) == 1 else [f"{name}-{number}" for number in range(len(kept))]
         self.partitions = tuple(
-            LogPartition(each, messages, retention, sync_s, has_gaps=compact)
-            for each, messages in zip(names, kept, strict=True)
+            LogPartition(each, messages, retention, sync_s, has_gaps=compact, number=number)
+            for number, (each, messages) in enumerate(zip(names, kept, strict=True))
         )
         self.parts = tuple(names) if len(names) > 1 else ()
         self._start: Offset = start

@@ -2,7 +2,8 @@
 
 Theory of operation. A message can be read when it is safe. A `LogCursor` has a position and takes the messages behind
 it. Cursors at the end of the partition share the newest runs, which stay in memory up to `RECENT_BYTES`. The first
-cursor that takes such a run puts the offsets into its messages, for all of them. A cursor
+cursor that takes such a run notes in its messages their offsets, and where and when they were appended, for all of
+them. A cursor
 further behind reads from the disk, a chunk at a time; each chunk is larger than the one before, up to
 `_LARGEST_CHUNK`. When half of a chunk has been taken, the store's thread reads the
 next one; a cursor keeps no more than these two. If all cursors together keep more than `READ_AHEAD_BYTES`, none reads
@@ -19,10 +20,10 @@ from itertools import chain
 from typing import Final
 
 from rstreams.errors import Condition, ProtocolError, StoreError
-from rstreams.net.links.offsets import cut_with_offsets, with_offsets
+from rstreams.net.links.offsets import Appended
 from rstreams.node.incarnations import Incarnation
 from rstreams.node.memory_partition import AnyPartition
-from rstreams.store import Chunk, Done, split
+from rstreams.store import AppendedRun, Chunk, Done, split
 
 RECENT_BYTES: Final = 1024 * 1024
 """The bytes of the newest messages of a partition that stay in memory, about; at least the last run stays."""
@@ -64,20 +65,20 @@ class _RecentRun:
         size: Their bytes.
     """
 
-    __slots__ = ("_has_offsets", "_messages", "end", "first", "size")
+    __slots__ = ("_appended", "_messages", "end", "first", "size")
 
-    def __init__(self, first: int, messages: Sequence[bytes], size: int) -> None:
+    def __init__(self, first: int, messages: Sequence[bytes], size: int, appended: Appended) -> None:
         self._messages = messages
-        self._has_offsets = False
+        self._appended: Appended | None = appended  # until it is noted in the messages
         self.first = first
         self.end = first + len(messages)
         self.size = size
 
-    def numbered(self) -> Sequence[bytes]:
+    def noted(self) -> Sequence[bytes]:
         """Return the messages with their offsets."""
-        if not self._has_offsets:
-            self._has_offsets = True
-            self._messages = with_offsets(self._messages, range(self.first, self.end))
+        appended, self._appended = self._appended, None
+        if appended is not None:
+            self._messages = appended.noted(self._messages, range(self.first, self.end))
         return self._messages
 
 
@@ -90,15 +91,27 @@ class LogPartition:
         retention: How much of it is kept.
         sync_s: As for `rstreams.store.Partition.append`.
         has_gaps: Whether single messages are deleted, because a later one has the same key.
+        number: Its number in the log.
 
     Attributes:
         safe_end: The position behind the last message that is safe.
         incarnation: Tells this partition from an earlier or a later one at its address.
+        number: Its number in the log.
         read_ahead: The bytes of the chunks that its cursors keep.
     """
 
-    def __init__(self, name: str, kept: AnyPartition, retention: Retention, sync_s: float, *, has_gaps: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        kept: AnyPartition,
+        retention: Retention,
+        sync_s: float,
+        *,
+        has_gaps: bool,
+        number: int = 0,
+    ) -> None:
         self.name = name
+        self.number = number
         self.kept = kept
         kept.on_failed = self._on_failed
         self.sync_s = sync_s
@@ -129,7 +142,7 @@ class LogPartition:
     def _come(self, first: int, run: Sequence[bytes]) -> None:
         self.safe_end = first + len(run)
         size = sum(map(len, run))
-        self._recent.append(_RecentRun(first, run, size))
+        self._recent.append(_RecentRun(first, run, size, Appended(self.number, self.kept.time_ms)))
         self._recent_bytes += size
         while self._recent_bytes > RECENT_BYTES and len(self._recent) > 1:
             self._recent_bytes -= self._recent.popleft().size
@@ -150,6 +163,10 @@ class LogPartition:
                 break
             found = run
         return found
+
+    def noted(self, run: AppendedRun) -> list[bytes]:
+        """Return the messages of a run that was read, each with where and when it was appended."""
+        return Appended(self.number, run.time_ms).noted(run.messages, run.positions)
 
     def _on_failed(self, error: StoreError) -> None:
         """Have the cursors tell their readers that the store cannot go on."""
@@ -232,7 +249,6 @@ class LogCursor:
         "_ahead",
         "_at",
         "_chunk_bytes",
-        "_have_offsets",
         "_held",
         "_lose",
         "_messages",
@@ -259,7 +275,6 @@ class LogCursor:
         self._lose = lose
         self._positions: Sequence[int] = ()
         self._messages: Sequence[bytes] = ()
-        self._have_offsets = False  # whether the messages have their offsets already
         self._at = 0
         self._ahead: Chunk | StoreError | None = None  # the next chunk, which was read ahead
         self._held = 0  # the bytes of both chunks
@@ -317,7 +332,7 @@ class LogCursor:
     def take(self, most: int) -> tuple[Sequence[int], list[bytes]]:
         """Take up to `most` messages; none if there are no more now, or `error` is set.
 
-        Returns: Their offsets, and the messages, each with its offset in its annotations.
+        Returns: Their offsets, and the messages; the annotations have the offset, and where and when it was appended.
         """
         while not self.comes_later and self.error is None:
             at, end = self._at, min(self._at + most, len(self._messages))
@@ -326,8 +341,7 @@ class LogCursor:
                 self.position = self._positions[end - 1] + 1
                 if 2 * end >= len(self._messages):
                     self._read_ahead()
-                offsets, messages = self._positions[at:end], self._messages[at:end]
-                return offsets, list(messages) if self._have_offsets else with_offsets(messages, offsets)
+                return self._positions[at:end], list(self._messages[at:end])
             self.position = self._next
             if self.position >= self._partition.safe_end:
                 self._drop_chunks()
@@ -340,11 +354,10 @@ class LogCursor:
         found, ahead = self._partition.recent(self.position), self._ahead
         if found is not None:
             self._drop_chunks()
-            first, messages = found.first, found.numbered()
+            first, messages = found.first, found.noted()
             begin = max(0, self.position - first)
             self._next = found.end
             self._positions, self._messages = range(first + begin, self._next), messages[begin:] if begin else messages
-            self._have_offsets = True
         elif ahead is not None:
             self._use(ahead)
         else:
@@ -372,7 +385,7 @@ class LogCursor:
             most = _FIRST_CHUNK
         self._chunk_bytes = min(2 * most, _LARGEST_CHUNK)
         answer = partial(self._on_read, self._next)
-        partition.kept.read(self._next, answer, most_bytes=most, cut=_cut)
+        partition.kept.read(self._next, answer, most_bytes=most, cut=partial(_cut, partition.number))
 
     def _on_read(self, asked: int, answer: Chunk | StoreError) -> None:
         self._reading = False
@@ -399,16 +412,16 @@ class LogCursor:
             if self.error is not None:
                 return  # the position stays
         if answer.runs:
+            noted = [run.messages if answer.is_cut else partition.noted(run) for run in answer.runs]
             if len(answer.runs) == 1:
-                self._positions, self._messages = answer.runs[0].positions, answer.runs[0].messages
+                self._positions, self._messages = answer.runs[0].positions, noted[0]
             else:
-                self._messages = list(chain.from_iterable(run.messages for run in answer.runs))
+                self._messages = list(chain.from_iterable(noted))
                 first, end = answer.runs[0].positions[0], answer.runs[-1].positions[-1] + 1
                 if end - first == len(self._messages):  # none is missing
                     self._positions = range(first, end)
                 else:
                     self._positions = list(chain.from_iterable(run.positions for run in answer.runs))
-            self._have_offsets = answer.is_cut
             self._next = answer.following
             self._hold(_bytes_of(answer))
         else:  # all that was there has been deleted
@@ -422,10 +435,11 @@ class LogCursor:
         self.go_back(self.position)
 
 
-def _cut(body: bytes, count: int, first: int) -> list[bytes]:
-    """Return the messages of a run on disk, each with its offset."""
-    messages = cut_with_offsets(body, count, first)
-    return with_offsets(split(body, count), range(first, first + count)) if messages is None else messages
+def _cut(partition: int, body: bytes, count: int, first: int, time_ms: int) -> list[bytes]:
+    """Return the messages of a run on disk, each with its offset, and with where and when they were appended."""
+    appended = Appended(partition, time_ms)
+    messages = appended.cut(body, count, first)
+    return appended.noted(split(body, count), range(first, first + count)) if messages is None else messages
 
 
 def _bytes_of(answer: Chunk | StoreError) -> int:

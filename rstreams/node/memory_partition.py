@@ -21,6 +21,7 @@ class MemoryPartition:
         count: How many messages it has.
         size: Their bytes.
         records: The small records, by key.
+        time_ms: When its newest run was appended, in milliseconds since 1970.
         chain: As for `Partition`; nothing fails here.
     """
 
@@ -33,6 +34,7 @@ class MemoryPartition:
         self.size = 0
         self.records: dict[str, bytes] = {}
         self.chain = Chain()
+        self.time_ms = 0
         self._today = today
         self._runs: list[AppendedRun] = []  # those with messages; deleted ones are not in them
         self._firsts: list[int] = []  # the first position of each run
@@ -58,8 +60,8 @@ class MemoryPartition:
         size = sum(map(len, messages))
         self.size += size
         self.records.update(records)
-        time_s = max(self._today(), self._runs[-1].time_s) if self._runs else self._today()  # it may be set back
-        self._runs.append(AppendedRun(range(first, self.next), messages, time_s))
+        self.time_ms = max(self.time_ms, int(self._today() * 1000))  # the clock may be set back
+        self._runs.append(AppendedRun(range(first, self.next), messages, self.time_ms))
         self._firsts.append(first)
         self._sizes.append(size)
         if done is not None:
@@ -97,7 +99,7 @@ class MemoryPartition:
         self.size -= self._sizes[at] - size
         self._sizes[at] = size
         if live:
-            self._runs[at] = AppendedRun([each[0] for each in live], [each[1] for each in live], run.time_s)
+            self._runs[at] = AppendedRun([each[0] for each in live], [each[1] for each in live], run.time_ms)
         else:
             self._remove(at)
 
@@ -115,7 +117,7 @@ class MemoryPartition:
         while self._runs:
             run = self._runs[0]
             count, size = len(run.messages), self._sizes[0]
-            too_old = run.time_s < before_s or run.positions[-1] < below
+            too_old = run.time_ms < 1000 * before_s or run.positions[-1] < below
             too_many = keep_items is not None and self.count - count >= keep_items
             too_large = keep_bytes is not None and self.size - size >= keep_bytes
             if not (too_old or too_many or too_large):
@@ -157,7 +159,7 @@ class MemoryPartition:
             following = max(following, run.positions[-1] + 1)
             begin = bisect_left(run.positions, position)
             if begin < len(run.positions):
-                run = AppendedRun(run.positions[begin:], run.messages[begin:], run.time_s) if begin else run
+                run = AppendedRun(run.positions[begin:], run.messages[begin:], run.time_ms) if begin else run
                 runs.append(run)
                 size += self._sizes[at]
             if size >= most_bytes:
@@ -166,7 +168,7 @@ class MemoryPartition:
 
     def seek(self, time_s: float, answer: Callable[[int | StoreError], None]) -> None:
         """Find the position of the first run that was appended at a time or later; `next` if there is none."""
-        at = bisect_left(self._runs, time_s, key=lambda run: run.time_s)
+        at = bisect_left(self._runs, 1000 * time_s, key=lambda run: run.time_ms)
         answer(self._firsts[at] if at < len(self._runs) else self.next)
 
     def _remove(self, at: int) -> None:

@@ -13,10 +13,11 @@ from rstreams.errors import StoreError
 Done: TypeAlias = Callable[[StoreError | None], None]
 """Called once in the owner's thread: with None when a change is as safe as it asked for, or with the reason why not."""
 
-Cut: TypeAlias = Callable[[bytes, int, int], list[bytes]]
+Cut: TypeAlias = Callable[[bytes, int, int, int], list[bytes]]
 """Makes messages of the body of a run on disk, as `split` does.
 
-It gets the body, the number of messages, and the position of the first one.
+It gets the body, the number of messages, the position of the first one, and when they were appended, in milliseconds
+since 1970.
 """
 
 MOST_ITEMS: Final = 1024
@@ -33,12 +34,12 @@ class AppendedRun:
     Attributes:
         positions: The position of each message, in rising order: a `range` if no message between them is gone.
         messages: The messages.
-        time_s: The time at which they were appended, in seconds since 1970.
+        time_ms: When they were appended, in milliseconds since 1970.
     """
 
     positions: Sequence[int]
     messages: Sequence[bytes]
-    time_s: float
+    time_ms: int
 
 
 @dataclass(frozen=True, slots=True)

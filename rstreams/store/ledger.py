@@ -24,6 +24,7 @@ class Ledger:
         sum: The sum over all runs of the lower 32 bits of the first position and of the checksum.
         notes: How many notes it has.
         records: How many records it has.
+        time_ms: When its newest run was appended, in milliseconds since 1970; the runs have it on disk.
     """
 
     number: int
@@ -36,6 +37,7 @@ class Ledger:
     sum: int = 0
     notes: int = 0
     records: int = 0
+    time_ms: int = 0
 
     def numbers(self) -> tuple[int, ...]:
         """Return the numbers as they are stored, and a checksum of them and the name behind them."""
@@ -44,12 +46,15 @@ class Ledger:
 
     def copy(self) -> Ledger:
         """Return another one with the same numbers."""
-        return Ledger(self.number, self.name, *self._kept())
+        copied = Ledger(self.number, self.name)
+        copied.become(self)
+        return copied
 
     def become(self, other: Ledger) -> None:
         """Take over the numbers of another one."""
         self.number, self.next, self.first, self.rows = other.number, other.next, other.first, other.rows
         self.live, self.size, self.sum, self.notes, self.records = other._counts()
+        self.time_ms = other.time_ms
 
     def _kept(self) -> tuple[int, ...]:
         return (self.next, self.first, self.rows, *self._counts())

@@ -107,6 +107,11 @@ class Partition:
         return self._committed.size
 
     @property
+    def time_ms(self) -> int:
+        """When its newest run was appended, in milliseconds since 1970. As of the last finished commit."""
+        return self._committed.time_ms
+
+    @property
     def store_error(self) -> StoreError | None:
         """Why the store cannot go on; None while it can."""
         return self._store.error

@@ -144,15 +144,15 @@ class _Recovery:
 
     def _check_runs(self, ledgers: dict[str, Ledger]) -> None:
         found = {
-            number: sums
-            for number, *sums in self._execute(
-                "SELECT partition, count(*), min(first), sum(live), sum(size), sum((first & ?) + crc) FROM runs "
-                "GROUP BY partition",
+            number: (time_ms, sums)
+            for number, time_ms, *sums in self._execute(
+                "SELECT partition, max(time_ms), count(*), min(first), sum(live), sum(size), sum((first & ?) + crc) "
+                "FROM runs GROUP BY partition",
                 (POSITION_BITS,),
             )
         }
         for ledger in ledgers.values():
-            sums = found.pop(ledger.number, [0, ledger.next, 0, 0, 0])
+            ledger.time_ms, sums = found.pop(ledger.number, (0, [0, ledger.next, 0, 0, 0]))
             same = sums == [ledger.rows, ledger.first, ledger.live, ledger.size, ledger.sum]
             self._require(same, f"some messages of the partition {ledger.name!r} are missing")
         self._require(not found, "there are messages without a partition")

@@ -111,7 +111,6 @@ class Tables:
         self._cover = cover
         self._last = max((ledger.number for ledger in ledgers.values()), default=0)
         self._synchronous = ""
-        self._times_ms: dict[str, int] = {}  # of the newest run of each partition; those that are known
 
     def commit(self, changes: Sequence[Modification], *, sync: bool) -> tuple[list[Modification], list[Ledger]]:
         """Make one transaction of the changes.
@@ -189,14 +188,14 @@ class Tables:
                     msg = f"the messages {first} to {first + count - 1} of {name!r} are not readable"
                     raise self.damaged(msg)
                 following = max(following, first + count)
-                messages = split(body, count) if cut is None else cut(body, count, first)
+                messages = split(body, count) if cut is None else cut(body, count, first, time_ms)
                 positions: Sequence[int] = range(first, first + count)
                 if gone is not None or first < position:
                     mask = int.from_bytes(gone or b"", "little")
                     positions = [at for at in positions if at >= position and not mask >> (at - first) & 1]
                     messages = [messages[at - first] for at in positions]
                 if messages:
-                    found.append(AppendedRun(positions, messages, time_ms / 1000))
+                    found.append(AppendedRun(positions, messages, time_ms))
                     size += len(body)
                     if size >= most_bytes:
                         break
@@ -218,19 +217,6 @@ class Tables:
             else:
                 high = min(first, middle)
         return low
-
-    def time_for_run(self, ledger: Ledger, now_ms: int) -> int:
-        """Return the time of a partition's next run, which is not before that of the run before it.
-
-        A clock that was set back would otherwise hide runs from `seek`.
-        """
-        last = self._times_ms.get(ledger.name)
-        if last is None:
-            query = "SELECT time_ms FROM runs WHERE partition = ? ORDER BY first DESC LIMIT 1"
-            found = self.connection.execute(query, (ledger.number,)).fetchall()
-            last = found[0][0] if found else 0
-        self._times_ms[ledger.name] = time_ms = max(last, now_ms)
-        return time_ms
 
     def damaged(self, text: str) -> StoreDamaged:
         """Return the error that says what is damaged."""
@@ -344,11 +330,12 @@ class _Transaction:
 
     def _write_runs(self, ledger: Ledger) -> None:
         first, messages = self._appended.pop(ledger.name, (0, []))
-        time_ms = self._tables.time_for_run(ledger, self._time_ms) if messages else 0
+        if messages:  # a clock that was set back would otherwise hide runs from `seek`
+            ledger.time_ms = max(ledger.time_ms, self._time_ms)
         for part in cut(messages):
             if not ledger.rows:
                 ledger.first = first
-            self._write_run(ledger, first, part, time_ms)
+            self._write_run(ledger, first, part, ledger.time_ms)
             ledger.live += len(part)
             first += len(part)
             ledger.next = first

@@ -64,7 +64,10 @@ def _cut(chunk: Chunk, cut: Cut) -> Chunk:
     runs = [
         replace(
             run,
-            messages=[cut(join([message]), 1, at)[0] for at, message in zip(run.positions, run.messages, strict=True)],
+            messages=[
+                cut(join([message]), 1, at, run.time_ms)[0]
+                for at, message in zip(run.positions, run.messages, strict=True)
+            ],
         )
         for run in chunk.runs
     ]

@@ -36,6 +36,9 @@ def test_a_time_finds_all_that_came_later_whatever_the_clock_does(
             for clock.now in times[begin : begin + 6]:
                 memory.append([b"m"])
                 used.append([b"m"])
+                assert (
+                    memory.time_ms == used.partition().time_ms == used.read(used.partition().next - 1).runs[0].time_ms
+                )
             monkeypatch.undo()
             for wanted in (0.0, 925.0, 950.0, 1025.0, 1100.0, 2000.0):
                 came = (at for at in range(begin + 6) if max(times[: at + 1]) >= wanted)

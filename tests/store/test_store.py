@@ -42,7 +42,10 @@ def test_deleted_messages_are_gone_and_the_others_keep_their_positions(tmp_path:
 
 
 def test_a_reader_may_make_its_messages_itself_with_their_positions(tmp_path: Path) -> None:
-    def cut(body: bytes, count: int, first: int) -> list[bytes]:
+    times_ms: list[int] = []
+
+    def cut(body: bytes, count: int, first: int, time_ms: int) -> list[bytes]:
+        times_ms.append(time_ms)
         return [b"%d:%b" % (first + at, message) for at, message in enumerate(split(body, count))]
 
     with opened(tmp_path / "s") as used:
@@ -52,6 +55,7 @@ def test_a_reader_may_make_its_messages_itself_with_their_positions(tmp_path: Pa
         chunk = used.read(1, cut=cut)
         assert list(chunk) == [(1, b"1:b"), (3, b"3:d"), (4, b"4:e"), (5, b"5:f")]
         assert chunk.is_cut
+        assert times_ms == [run.time_ms for run in chunk.runs]
         assert not used.read(1).is_cut
 
 

@@ -231,8 +231,9 @@ def test_a_read_begins_and_ends_at_a_time(
     node.append("one", 100, 250)
     ms = str(round(between.timestamp() * 1_000))
     run_now(log(address="one", startingOffsets=None, startingTimestamp=ms), tmp_path)
-    rows = spark.read.parquet(str(tmp_path / "table")).collect()
+    rows = spark.read.parquet(str(tmp_path / "table")).selectExpr("offset", "unix_millis(timestamp) AS ms").collect()
     assert sorted(row.offset for row in rows) == list(range(100, 250))
+    assert all(row.ms >= int(ms) for row in rows), "the node tells when it has appended them"
 
     def read(**options: str) -> list[int]:
         reader = spark.read.format("rstreams").options(url=node.url, address="one", columns="offset")

@@ -10,6 +10,7 @@ from rstreams_spark._logs.rows import link_columns, with_log_columns
 from rstreams_spark._record_batches import RecordBatches
 
 from rstreams.message import Message, encode_item
+from rstreams.net.links.offsets import Appended
 
 STORED = "x-opt-enqueued-time"
 RECEIVED = "x-opt-rabbitmq-received-time"
@@ -44,6 +45,17 @@ def test_the_time_of_the_peer_counts_before_that_of_the_sender(
     found = with_log_columns(batch, list(NAMES), 7)
     assert found.column("timestamp").to_pylist() == times
     assert found.column("partition").to_pylist() == [7] * len(rows)
+
+
+def test_a_log_of_a_node_tells_when_it_has_appended_a_message() -> None:
+    messages = [Message(b"a"), Message(b"b", creation_time=AT), Message(b"c", annotations={STORED: AT})]
+    stored = Appended(2, round(LATER.timestamp() * 1_000)).noted([encode_item(each) for each in messages], range(3))
+    made = RecordBatches("log", link_columns(NAMES))
+    for each in stored:
+        rare = made.add(iter((each,)), 100, 10**6, 10**6)
+        if rare is not None:
+            made.add_rare(rare)
+    assert with_log_columns(made.take(), list(NAMES), 2).column("timestamp").to_pylist() == [LATER] * 3
 
 
 def test_only_who_wants_the_time_reads_what_it_is_made_of() -> None:

@@ -5,6 +5,11 @@ The words are those of RabbitMQ's streams. Therefore the same client reads a log
     filter `rabbitmq:stream-offset-spec`    where a link begins: "first", "last", "next", an offset or a time
     annotation `x-stream-offset`            the offset of a message
 
+A log of a node also tells where and when it has appended a message, in the words of Azure:
+
+    annotation `x-opt-partition-id`         the number of its partition
+    annotation `x-opt-enqueued-time`        the time, to the millisecond
+
 Both sides of a link use this module.
 """
 
@@ -14,7 +19,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.names import require_name
@@ -48,58 +53,105 @@ A node tells it as a property of its attach. A peer that goes on behind an offse
 attach. The node refuses the link (`MADE_ANEW`) if the log has another id: the offset is not one of this log.
 """
 
+PARTITION: Final = "x-opt-partition-id"
+"""The annotation with the number of the partition of a log that a message is in."""
+
+APPENDED_AT: Final = "x-opt-enqueued-time"
+"""The annotation with the time at which a log has appended a message."""
+
 MAX_GROUP_NAME: Final = 128
 MAX_INCARNATION: Final = 128
 
 _WORDS: Final = ("first", "last", "next")
 _MOST: Final = 2**63
-_ULONG: Final = 0x80
-_SYMBOL: Final = encode_symbol(OFFSET)
-_CONTENT: Final = b"\x02" + _SYMBOL + bytes((_ULONG,))
-_HEAD: Final = START[MESSAGE_ANNOTATIONS] + b"\xc1" + bytes((len(_CONTENT) + 8,)) + _CONTENT
-_AFTER_HEAD: Final = len(_HEAD)
+_ULONG: Final = b"\x80"
+_INT: Final = b"\x71"
+_TIMESTAMP: Final = b"\x83"
+_OFFSET: Final = encode_symbol(OFFSET) + _ULONG
+_PARTITION: Final = encode_symbol(PARTITION) + _INT
+_APPENDED_AT: Final = encode_symbol(APPENDED_AT) + _TIMESTAMP
 _pack: Final = struct.Struct(">Q").pack
+_pack_int: Final = struct.Struct(">i").pack
+_pack_time: Final = struct.Struct(">q").pack
 _unpack: Final = struct.Struct(">Q").unpack_from
+
+
+def _begin(size: int, pairs: int) -> bytes:
+    """Return the begin of message annotations whose pairs have so many bytes."""
+    return START[MESSAGE_ANNOTATIONS] + bytes((0xC1, size + 1, 2 * pairs))
+
+
+_HEAD: Final = _begin(len(_OFFSET) + 8, 1) + _OFFSET
+_AFTER_HEAD: Final = len(_HEAD)
+_HEAD_OF_LOG: Final = _begin(len(_PARTITION) + 4 + len(_APPENDED_AT) + 8 + len(_OFFSET) + 8, 3) + _PARTITION
+_TIME_AT: Final = slice(len(_HEAD_OF_LOG) + 4, len(_HEAD_OF_LOG) + 4 + len(_APPENDED_AT))
+_OFFSET_AT: Final = slice(_TIME_AT.stop + 8, _TIME_AT.stop + 8 + len(_OFFSET))
 
 
 def with_offset(encoded: bytes, offset: int) -> bytes:
     """Return an encoded message with its offset; its own annotations are kept."""
     if encoded[2:3] > b"r":  # it has no header and no annotations (0x72): they come first
         return _HEAD + _pack(offset) + encoded
+    return _annotated(encoded, {OFFSET: _ULONG + _pack(offset)})
+
+
+def _annotated(encoded: bytes, added: dict[str, bytes]) -> bytes:
     try:
-        return with_annotations(encoded, {OFFSET: bytes((_ULONG,)) + _pack(offset)})
+        return with_annotations(encoded, added)
     except Malformed:
         return encoded  # the receiver that decodes it gets the error
 
 
-def with_offsets(messages: Sequence[bytes], offsets: Sequence[int]) -> list[bytes]:
-    """Return many encoded messages with their offsets; see `with_offset`."""
-    made = numbered(_HEAD, list(messages), offsets)
-    return list(map(with_offset, messages, offsets)) if made is None else made
+class Appended(NamedTuple):
+    """Where and when a log has appended some messages together.
 
-
-def cut_with_offsets(stored: bytes, count: int, first: int) -> list[bytes] | None:
-    """Return the messages of a stored run with their offsets, from `first` on.
-
-    Args:
-        stored: The run: see `rstreams._codec.data_sections.cut_numbered`.
-        count: How many messages it has.
-        first: The offset of the first one.
-
-    Returns: None if one of the messages begins with a header or with annotations.
+    Attributes:
+        partition: The number of the partition.
+        time_ms: The time, in milliseconds since 1970.
     """
-    return cut_numbered(_HEAD, stored, count, first)
+
+    partition: int
+    time_ms: int
+
+    def noted(self, messages: Sequence[bytes], offsets: Sequence[int]) -> list[bytes]:
+        """Return encoded messages with their offsets, their partition and the time; their own annotations are kept."""
+        made = numbered(self._head(), list(messages), offsets)
+        return list(map(self._note, messages, offsets)) if made is None else made
+
+    def cut(self, stored: bytes, count: int, first: int) -> list[bytes] | None:
+        """Return the messages of a stored run as `noted` does; their offsets begin with `first`.
+
+        Args:
+            stored: The run: see `rstreams._codec.data_sections.cut_numbered`.
+            count: How many messages it has.
+            first: The offset of the first one.
+
+        Returns: None if one of the messages begins with a header or with annotations.
+        """
+        return cut_numbered(self._head(), stored, count, first)
+
+    def _head(self) -> bytes:
+        partition, time_ms = self
+        return b"".join((_HEAD_OF_LOG, _pack_int(partition), _APPENDED_AT, _pack_time(time_ms), _OFFSET))
+
+    def _note(self, encoded: bytes, offset: int) -> bytes:
+        partition, time_ms = _INT + _pack_int(self.partition), _TIMESTAMP + _pack_time(self.time_ms)
+        return _annotated(encoded, {PARTITION: partition, APPENDED_AT: time_ms, OFFSET: _ULONG + _pack(offset)})
 
 
 def read_offset(encoded: bytes) -> int | None:
     """Return the offset of an encoded message; None if it has none."""
-    if encoded[:_AFTER_HEAD] == _HEAD:
-        offset: int = _unpack(encoded, _AFTER_HEAD)[0]
+    if encoded[_OFFSET_AT] == _OFFSET and encoded[_TIME_AT] == _APPENDED_AT and encoded.startswith(_HEAD_OF_LOG):
+        at = _OFFSET_AT.stop
+    else:
+        at = _AFTER_HEAD if encoded.startswith(_HEAD) else 0
+    if at and len(encoded) >= at + 8:
+        offset: int = _unpack(encoded, at)[0]
         return offset
     if encoded[2:3] > b"r":
         return None
-    offset = read_annotations(encoded).get(OFFSET, -1)
-    return offset if is_whole(offset) and 0 <= offset < _MOST else None
+    noted = read_annotations(encoded).get(OFFSET, -1)
+    return noted if is_whole(noted) and 0 <= noted < _MOST else None
 
 
 def require_start(start: Offset | None, *, browse: bool) -> Offset | None:
