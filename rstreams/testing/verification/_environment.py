@@ -144,8 +144,11 @@ class TrioEnvironment(Environment, Generic[R]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close the resource, and end the run."""
-        self._stack.close()
+        """Close the resource, end the run, and forget both: pytest keeps a test's object until the session ends."""
+        try:
+            self._stack.close()
+        finally:
+            del self.resource, self._portal, self._stack
 
     def call(self, function: Callable[[], R2]) -> R2:
         """Call `function` in a task of the run."""
@@ -213,11 +216,12 @@ class AsyncioEnvironment(Environment, Generic[R]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close the resource, and the loop."""
+        """Close the resource and the loop, and forget both: pytest keeps a test's object until the session ends."""
         try:
             self._run(self._block.__aexit__(None, None, None))
         finally:
             self._loop.close()
+            del self.resource, self._block, self._context, self._loop
 
     def call(self, function: Callable[[], R2]) -> R2:
         """Call `function` in a task of the loop."""
