@@ -1,5 +1,6 @@
 """Settings that hold for all tests."""
 
+import gc
 import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     the slow ones. A worker without tests takes some from the end of another worker's part.
     """
     items.sort(key=_place)
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over the tests themselves: they are a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def _place(item: pytest.Item) -> int:
