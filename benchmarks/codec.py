@@ -141,7 +141,7 @@ def _dict() -> dict[str, Candidate]:
 in_python = codec._IN_PYTHON  # noqa: SLF001 - it has no other name
 
 
-def _rate(call: Callable[[], object], round_s: float = ROUND_S) -> Callable[[], float]:
+def _rate(call: Callable[[], object], round_s: float) -> Callable[[], float]:
     """Return a function that measures calls a second for about `round_s`."""
     began = process_time()
     for _ in range(100):
@@ -168,8 +168,8 @@ def _rows(case: str, candidates: dict[str, Candidate], expected: object) -> list
         decoded = candidate.content(candidate.decode(candidate.encode()))
         assert decoded == expected, f"{case}: {name} decodes something else"
     rows = []
-    encoding = {name: _rate(candidate.encode) for name, candidate in candidates.items()}
-    decoding = {name: _rate(_decoding(candidate)) for name, candidate in candidates.items()}
+    encoding = {name: _rate(candidate.encode, ROUND_S) for name, candidate in candidates.items()}
+    decoding = {name: _rate(_decoding(candidate), ROUND_S) for name, candidate in candidates.items()}
     for direction, rate_of in (("encode", encoding), ("decode", decoding)):
         rates = interleaved(RUNS, rate_of)
         n = int(rates["ours"] * ROUND_S)

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Spark's own, about the versions of others
 ]
 
-SENT = 3_000
+SENT = 1_000
 
 
 def numbered(count: int) -> list[Message]:
