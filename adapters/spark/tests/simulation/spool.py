@@ -321,7 +321,7 @@ def workload(world: World) -> None:
     world.node("node", query.declare, idle_timeout_s=IDLE_S)
     promise = "effectively_once" if query.logged else "at_least_once"
     world.note("address", address="jobs", promise=promise, durable=False, part="node", order="none")
-    items = [f"item/{number}" for number in range(random.randint(3, 30))]
+    items = [f"item/{number}" for number in range(world.how_many(3, 30))]
     told: set[int | str] = set()
     accepted: set[int | str] = set()
 
