@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from proton import Message as ProtonMessage
 from proton.utils import BlockingConnection, SyncRequestResponse
 
@@ -21,6 +22,7 @@ from rstreams.net.rabbitmq_management import rabbitmq_management
 from rstreams.net.transport.accounts import Client
 from rstreams.node import Permission
 from rstreams.node.config import read_config
+from rstreams.node.management import operations
 from rstreams.node.management.address import ManagementAddress
 from rstreams.push import Unicast
 from tests.net.foreign import foreign
@@ -182,6 +184,41 @@ async def test_subscriptions_are_listed_and_ended() -> None:
             await management.end_subscription(found["publish"].number)
             await until(lambda: not queue.statistics().producers)
             assert await management.subscriptions("orders") == []
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_subscription_has_ended_when_its_messages_are_back(
+    monkeypatch: pytest.MonkeyPatch, *, reads: bool
+) -> None:
+    monkeypatch.setattr(operations, "ANSWER_WITHIN_S", 30.0 if reads else 0.05)
+    async with Node() as node:
+        queue = node.queue("orders")
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection, connection.management() as management:
+            await connection.publish("orders", Stream.of(bytes(2**19)).repeat(20))
+            async with foreign(listener) as client, trio.open_nursery() as nursery:
+                await client.attach("r", "receiver", address="orders")
+                await client.grant(20)
+                await until(lambda: queue.statistics().unsettled == 20)  # more than the network takes unread
+                [subscription] = await management.subscriptions("orders")
+                told: list[int] = []
+
+                async def end() -> None:
+                    try:
+                        await management.end_subscription(subscription.number)
+                    except ManagementRefused as error:
+                        told.append(error.status)
+                    else:
+                        told.append(204)
+
+                nursery.start_soon(end)
+                if reads:
+                    await trio.testing.wait_all_tasks_blocked()
+                    assert (told, queue.statistics().ready) == ([], 0)
+                    while (await client.frame()).name != "detach":
+                        pass
+                await until(lambda: told)
+                assert (told, queue.statistics().ready) == (([204], 20) if reads else ([500], 0))
 
 
 async def _published(connection: Connection, source: Unicast[int]) -> None:

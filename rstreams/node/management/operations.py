@@ -29,7 +29,10 @@ from dataclasses import asdict
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
 
+import trio
+
 from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
+from rstreams.net.links.draining import wait_until
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access
 from rstreams.node.address import Address
@@ -37,6 +40,7 @@ from rstreams.node.attached_links import AttachedLink, AttachedLinks, end_attach
 from rstreams.node.emptying import Emptied, move_back
 from rstreams.node.gone_consumers import GoneConsumers
 from rstreams.node.kinds import KINDS, REFERS, AddressKind
+from rstreams.node.written import ANSWER_WITHIN_S
 from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.node")
@@ -293,15 +297,19 @@ class Operations:
         return [(end, link) for end, link in self._links if self._access.may(client, "manage", link.address)]
 
     async def _end_subscription(self, asked: _Asked, number: str) -> Answer:
-        for end, link in self._managed_links(asked.client):
-            if str(link.number) == number:
-                end_attached(end, Condition.LINK_DETACH_FORCED, "this link was ended by the management of the node")
-                await self._gone_consumers.given_back()
-                address = self._addresses.get(link.address)
-                if address is not None:
-                    await address.written()  # the failed attempts of its messages
-                return NO_CONTENT, None
-        raise Refused(NOT_FOUND, f"there is no subscription {number!r:.80}")
+        found = next((each for each in self._managed_links(asked.client) if str(each[1].number) == number), None)
+        if found is None:
+            raise Refused(NOT_FOUND, f"there is no subscription {number!r:.80}")
+        end, link = found
+        end_attached(end, Condition.LINK_DETACH_FORCED, "this link was ended by the management of the node")
+        await wait_until(lambda: not end.wants_link, trio.current_time() + ANSWER_WITHIN_S)
+        if end.wants_link:
+            raise Refused(FAILED, "the link ends, and has its messages until the client has read what is on its way")
+        await self._gone_consumers.given_back()
+        address = self._addresses.get(link.address)
+        if address is not None:
+            await address.written()  # the failed attempts of its messages
+        return NO_CONTENT, None
 
     async def _named(self, asked: _Asked, name: str) -> Answer:
         multicast: Any = self._known(asked.client, "multicasts", name)
