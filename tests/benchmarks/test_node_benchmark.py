@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks import _servers, node, store_engines, store_size
 from benchmarks._cases import Group
-from benchmarks._node_rstreams import QUEUES
 from benchmarks._node_tables import tables
 from benchmarks._report import Row, smaller_is_better
 
