@@ -9,9 +9,6 @@ import pytest
 from tests.net.fault_cases import FAULTS, PHASES, Fault, Phase, run_case
 from tests.net.fault_roles import KEPT_ROLES, MAIN_ROLES, MORE_ROLES, Role
 
-QUICK = ["reset", "blackhole one way"]
-QUICK_PHASES = ["inside the third transfer", "before the first disposition", "before close to_peer"]
-
 
 def named(value: Any) -> str | None:  # noqa: ANN401 - any parameter
     return getattr(value, "name", None) or getattr(value, "__name__", None)
@@ -28,26 +25,6 @@ def runs(role: type[Role], fault: Fault, phases: list[Phase], *, returns: bool) 
         except Exception as error:  # all the phases that fail are told
             failed.append(f"{phase.name}: {type(error).__name__}: {error}")
     assert not failed, "\n".join(failed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", MAIN_ROLES, ids=named)
-@pytest.mark.parametrize("returns", [True, False], ids=["reconnect", "no policy"])
-def test_some_faults_at_some_phases(role: type[Role], returns: bool) -> None:  # noqa: FBT001
-    phases = [phase for phase in PHASES if phase.name in QUICK_PHASES]
-    assert len(phases) == len(QUICK_PHASES)
-    for fault in FAULTS:
-        if fault.name in QUICK:
-            runs(role, fault, phases, returns=returns)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", KEPT_ROLES, ids=named)
-def test_some_faults_for_subscribers_that_the_node_waits_for(role: type[Role]) -> None:
-    phases = [phase for phase in PHASES if phase.name in QUICK_PHASES]
-    for fault in FAULTS:
-        if fault.name in QUICK:
-            runs(role, fault, phases, returns=True)
 
 
 @pytest.mark.slow
