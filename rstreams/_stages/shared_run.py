@@ -26,6 +26,7 @@ from weakref import ref
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.kept_errors import KeptError
+from rstreams._core.nesting import is_deep, too_deep
 from rstreams._core.scheduler import call_in
 from rstreams._core.sight import ASK, CANCEL, SEND, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
@@ -97,6 +98,9 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
             self.phase = Phase.RUNNING
             if not self.members:
                 self._open_tasks()
+            if is_deep(_CONNECT):  # a `RecursionError` later, in a signal, would look like one of a subscriber
+                self.on_error(too_deep(f"{self.label}: the stream has", "too many"))
+                return
             self._call(call_in, self._tasks.scheduler, source.subscribe, self)
 
     def join(self, subscriber: Subscriber[T]) -> M:
@@ -318,3 +322,6 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
             self._next_turn.cancel()
             self._next_turn = None
         self._tasks.end()
+
+
+_CONNECT: Final = Sharing.connect.__code__

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import copy_context
 from functools import partial
-from sys import getrecursionlimit
 from typing import Any, Final, TypeVar
 
 from rstreams import _machine
@@ -19,11 +18,11 @@ from rstreams._checks.choices import require_choice
 from rstreams._checks.functions import refuse_unrun
 from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE
+from rstreams._core.nesting import too_deep
 from rstreams._core.sight import Fluent
 from rstreams._core.turn import Turn
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Event, Publisher
-from rstreams.errors import ConfigError
 from rstreams.runtime.ground import Ground, ground_here
 from rstreams.runtime.items import Items
 from rstreams.sinks.buffer_sink import BufferSink
@@ -123,12 +122,8 @@ def _subscribe(source: Publisher[T], sink: Sink[T]) -> None:
     try:
         source.subscribe(sink)
     except RecursionError as error:
-        msg = (
-            f"the stream has {_chained(source)} operators one behind the other, and their calls stand inside of each "
-            f"other, deeper than sys.getrecursionlimit() allows ({getrecursionlimit()}): join many streams in one "
-            f"call, such as concat(*streams), do several things to an item in one map, or call sys.setrecursionlimit"
-        )
-        raise ConfigError(msg) from error
+        refusal = too_deep("the stream has", _chained(source))
+        raise refusal from error
 
 
 def _chained(publisher: object) -> int:

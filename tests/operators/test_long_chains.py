@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+import trio
 
 from rstreams import Stream, operators
+from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 
@@ -149,6 +152,45 @@ async def test_a_chain_that_is_too_long_says_so(operator: str) -> None:
     with pytest.raises(ConfigError, match="one behind the other"):
         async with stream.open():
             pass
+
+
+SHARED: dict[str, Callable[[Stream[int]], Stream[int]]] = {
+    "broadcast": lambda s: s.broadcast(),
+    "distribute": lambda s: s.distribute(),
+    "partition": lambda s: Stream(s.partition(lambda _: 0, 1)[0]),
+    "replay": lambda s: s.replay(9).auto_connect(),
+    "share": lambda s: s.share(),
+    "share, take": lambda s: s.take(5).share(),
+}
+"""Operators that keep a run for several subscribers: each of them handles what a subscriber raises."""
+
+PLACES: dict[str, Callable[[Callable[[Any], Stream[int]]], Stream[int]]] = {
+    "in a group": lambda chain: Stream.of(1, 2).group_by(lambda _: 0).flat_map(chain),
+    "alone": lambda chain: chain(Stream.of(1, 2)),
+    "in a stream of its own": lambda chain: Stream.of(0).concat_map(lambda _: chain(Stream.of(1, 2))),
+}
+
+
+@pytest.mark.parametrize(
+    ("operator", "place"), [*((each, "in a group") for each in SHARED), *(("share", each) for each in list(PLACES)[1:])]
+)
+async def test_a_chain_of_shared_runs_works_or_says_that_it_is_too_long(operator: str, place: str) -> None:
+    def chain(source: Publisher[int], many: int) -> Stream[int]:
+        stream = Stream(source)
+        for _ in range(many):
+            stream = SHARED[operator](stream)
+        return stream
+
+    refused = []
+    for many in (20, 60, 90, 120, 150, 240, 400):
+        try:
+            with trio.fail_after(5):
+                assert await PLACES[place](partial(chain, many=many)).to_list() == [1, 2]
+        except ConfigError as error:
+            assert "operators one behind the other" in str(error)  # noqa: PT017 - it may also succeed
+            refused.append(many)
+    assert refused[-2:] == [240, 400]
+    assert refused[0] > 20
 
 
 @pytest.mark.parametrize("operator", ["map", "filter", "scan"])
