@@ -11,7 +11,7 @@
 
 #include "_bound.h"
 
-enum { IN_PYTHON = 8 };
+enum { IN_PYTHON = 9 };
 
 /* Keys that were read lately. The maps of a stream have the same keys again and again: a str that is known needs no memory
    and no hash. A key has one place, which the last key with that place has. */

@@ -32,7 +32,7 @@ static PyObject *with_position(PyObject *value, const source_t *source)
 }
 
 /* The functions in Python that those below call, by their place in `values_t`. */
-enum { READ_LIST, READ_MAP, READ_SECTION, SKIP_VALUE, SPLIT_ITEMS, WITH_ANNOTATIONS, LIFETIME_OF, MAY_EXPIRE };
+enum { READ_LIST, READ_MAP, READ_SECTION, SKIP_VALUE, SPLIT_ITEMS, WITH_ANNOTATIONS, LIFETIME_OF, MAY_EXPIRE, MAY_ASK };
 
 static PyObject *in_python(const values_t *values, int which, PyObject *const *args, Py_ssize_t count)
 {
@@ -350,6 +350,99 @@ static PyObject *may_expire(PyObject *module, PyObject *messages)
     return Py_NewRef(Py_False);
 }
 
+/* ----------------------------------------------------------------------------------------------------------- wishes */
+
+enum { DURABLE = 1, PRIORITY = 2, LIFETIME = 4, GROUP = 8, DELAY = 16, COPIES = 32 }; /* as in `asking.py` */
+
+/* The fields of a header and of properties by which a message asks for something. */
+static const struct {
+    int section;
+    Py_ssize_t index;
+    long wish;
+} FIELDS[] = {
+    {HEADER, 0, DURABLE}, {HEADER, 1, PRIORITY}, {HEADER, TTL, LIFETIME}, {PROPERTIES, EXPIRY, LIFETIME}, {PROPERTIES, 10, GROUP},
+};
+
+/* The annotations by which it asks, or the begin of their names. */
+static const struct {
+    const char *name;
+    long wish;
+} ANNOTATIONS[] = {{"x-opt-delivery-", DELAY}, {"x-opt-scheduled-enqueue-time", DELAY}, {"x-delay", DELAY}, {"x-cc", COPIES}};
+
+/* Return the wishes whose fields the list that begins here has, with any value; -1 if it is not usual. */
+static long asked_by_fields(source_t *source, int section)
+{
+    Py_ssize_t count = 0, end = 0, at = 0;
+    long found = 0;
+    const unsigned char *list = take(source, 1);
+    if (list != NULL && *list == 0x45)
+        return 0;
+    if (list == NULL || (*list != 0xC0 && *list != 0xD0) || !enter_compound(source, *list == 0xD0, &count, &end))
+        return -1;
+    for (size_t i = 0; i < sizeof FIELDS / sizeof FIELDS[0]; i++) {
+        if (FIELDS[i].section != section || FIELDS[i].index >= count)
+            continue;
+        for (; at < FIELDS[i].index; at++)
+            if (!skip(source))
+                return -1;
+        if (source->at >= end)
+            return -1;
+        const unsigned char *value = source->bytes + source->at;
+        bool is_normal = *value == 0x40 || (*value == 0x42 && FIELDS[i].wish == DURABLE) ||
+                         (*value == 0x50 && end - source->at > 1 && value[1] == 4 && FIELDS[i].wish == PRIORITY);
+        if (!is_normal)
+            found |= FIELDS[i].wish;
+    }
+    source->at = end;
+    return found;
+}
+
+/* Return the wishes of the annotations that begin here; -1 if they are not usual. */
+static long asked_by_annotations(source_t *source)
+{
+    Py_ssize_t count = 0, end = 0;
+    long found = 0;
+    const unsigned char *map = take(source, 1), *code, *name;
+    uint64_t length;
+    if (map == NULL || (*map != 0xC1 && *map != 0xD1) || !enter_compound(source, *map == 0xD1, &count, &end))
+        return -1;
+    for (Py_ssize_t i = 0; i < count / 2; i++) {
+        if ((code = take(source, 1)) == NULL || *code != 0xA3 || !take_length(source, false, &length) ||
+            (name = take(source, length)) == NULL || !skip(source))
+            return -1;
+        for (size_t j = 0; j < sizeof ANNOTATIONS / sizeof ANNOTATIONS[0]; j++) {
+            size_t size = strlen(ANNOTATIONS[j].name);
+            if (length >= size && memcmp(name, ANNOTATIONS[j].name, size) == 0)
+                found |= ANNOTATIONS[j].wish;
+        }
+    }
+    source->at = end;
+    return found;
+}
+
+PyDoc_STRVAR(may_ask_doc, "may_ask(encoded, among): as in forwarding_in_python, and False for more messages.");
+
+static PyObject *may_ask(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    const values_t *values = PyModule_GetState(module);
+    if (count != 2 || !PyBytes_CheckExact(args[0]) || !PyLong_CheckExact(args[1]))
+        return in_python(values, MAY_ASK, args, count);
+    source_t source = source_of(args[0], values);
+    long among = PyLong_AsLong(args[1]), found = 0;
+    for (int code = 0; found >= 0 && !(found & among) && source.at < source.size;) {
+        code = take_section(&source, code);
+        if (code > PROPERTIES)
+            break;
+        if (code == HEADER || code == PROPERTIES)
+            found = asked_by_fields(&source, code);
+        else if (code == MESSAGE_ANNOTATIONS)
+            found = asked_by_annotations(&source);
+        else
+            found = code != 0 && skip(&source) ? 0 : -1;
+    }
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(found < 0 || (found & among));
+}
+
 /* ------------------------------------------------------------------------------------------------------------- bind */
 
 /* Return where objects of `type` keep the attribute `name`, a slot, in bytes; -1 with an exception if nowhere.
@@ -401,6 +494,7 @@ static PyMethodDef of_values[] = {
     {"with_annotations", FAST(with_annotations), METH_VARARGS | METH_KEYWORDS, with_annotations_doc},
     {"lifetime_of", lifetime_of, METH_O, lifetime_of_doc},
     {"may_expire", may_expire, METH_O, may_expire_doc},
+    {"may_ask", FAST(may_ask), METH_FASTCALL, may_ask_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -410,11 +504,11 @@ PyDoc_STRVAR(bind_doc, "bind(types, uuid_slots, read_value, in_python, max_depth
 static PyObject *bind(PyObject *module, PyObject *args)
 {
     values_t *values = PyModule_GetState(module), told = {0};
-    if (!PyArg_ParseTuple(args, "(OO!OOOO!)(nn)O(OOOOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
+    if (!PyArg_ParseTuple(args, "(OO!OOOO!)(nn)O(OOOOOOOOO)l:bind", &told.symbol_type, &PyType_Type, &told.uuid_type, &told.unsafe,
                           &told.datetime_type, &told.utc, &PyTuple_Type, &told.narrow, &told.uuid_int_slot, &told.uuid_safety_slot, &told.read_in_python,
                           &told.in_python[0], &told.in_python[1], &told.in_python[2], &told.in_python[3],
                           &told.in_python[4], &told.in_python[5], &told.in_python[6], &told.in_python[7],
-                          &told.max_depth))
+                          &told.in_python[8], &told.max_depth))
         return NULL;
     if (values->symbol_type != NULL)
         return PyErr_Format(PyExc_RuntimeError, "bind() has been called before");
@@ -460,7 +554,7 @@ static PyMethodDef methods[] = {
 };
 
 /* decode.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 3 };
+enum { INTERFACE = 4 };
 
 static int add_constants(PyObject *module)
 {

@@ -13,7 +13,7 @@ from uuid import UUID, SafeUUID
 from rstreams._codec import decode_in_python
 from rstreams._codec.c_modules import load
 from rstreams._codec.decode_in_python import Malformed, decode_value, malformed, read_items, read_value
-from rstreams._codec.forwarding_in_python import lifetime_of, may_expire, with_annotations
+from rstreams._codec.forwarding_in_python import lifetime_of, may_ask, may_expire, with_annotations
 from rstreams._codec.sections_in_python import read_section
 from rstreams._codec.types import MAX_DEPTH, NARROW_TYPES, Symbol
 
@@ -41,6 +41,7 @@ class Functions(NamedTuple):
     with_annotations: Callable[..., bytes]
     lifetime_of: Callable[[bytes], tuple[float, datetime | None]]
     may_expire: Callable[[Sequence[bytes]], bool]
+    may_ask: Callable[[bytes, int], bool]
 
 
 IN_PYTHON: Final = Functions(
@@ -52,10 +53,11 @@ IN_PYTHON: Final = Functions(
     with_annotations,
     lifetime_of,
     may_expire,
+    may_ask,
 )
 
 
-VALUES: Final[Any] = load("_values", 3)
+VALUES: Final[Any] = load("_values", 4)
 
 _SLOTS: Final = tuple(VALUES.slots(UUID, ["int", "is_safe"]))
 _TYPES: Final = (Symbol, UUID, SafeUUID.unknown, datetime, UTC, NARROW_TYPES)

@@ -81,3 +81,15 @@ def may_expire(messages: Sequence[bytes]) -> bool:
     In Python it only looks which section is the first one of each message.
     """
     return any(encoded[2:3] <= _PROPERTIES_CODE for encoded in messages)
+
+
+def may_ask(encoded: bytes, among: int) -> bool:
+    """Return False if it is certain that `asking.asked_by` finds none of some wishes in a message.
+
+    In Python it only looks which section is the first one.
+
+    Args:
+        encoded: The message.
+        among: The wishes.
+    """
+    return among != 0 and encoded[2:3] <= _PROPERTIES_CODE

@@ -1,5 +1,6 @@
 """The embedded AMQP node: its addresses are streams, queues, multicasts, and kinds that a program adds."""
 
+from rstreams._codec.asking import Wish
 from rstreams.net.transport.accounts import Client, UserLimits
 from rstreams.net.transport.passwords import PasswordHash
 from rstreams.node.access import Permission
@@ -18,4 +19,5 @@ __all__ = [
     "Permission",
     "Supply",
     "UserLimits",
+    "Wish",
 ]

@@ -21,11 +21,14 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
+from rstreams._codec.asking import Wish
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.errors import Condition, LinkDetached, ProtocolError, StoreError
 from rstreams.net.links.effectively_once import ONCE
@@ -33,6 +36,7 @@ from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.statistics import AddressStatistics
 from rstreams.node.stored_bytes import StoredBytes
+from rstreams.node.wishes import Wishes
 from rstreams.node.written import Begun
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import Attach
@@ -206,6 +210,8 @@ class Address:
         parts: The names of addresses that are removed with it.
         names_subscriptions: Whether a peer may have named subscriptions here; `has_subscription` then tells which.
         sends_to: The addresses of the node that it sends messages to. They cannot be removed before it.
+        ignores: What messages, or links, may ask for and do not get here, with the reason of each. When the first of
+            them asks, the log tells the reason; the message is taken.
         declared: The options that a config file or a client has declared it with; None: the program has made it.
 
     Context: All methods are called in the node's trio run. Only `close` may wait.
@@ -218,6 +224,7 @@ class Address:
     names_subscriptions: ClassVar[bool] = False
 
     name: str
+    ignores: Mapping[Wish, str] = MappingProxyType({})
     sends_to: Sequence[Address] = ()
     parts: Sequence[str] = ()
     declared: Mapping[str, Any] | None = None
@@ -230,6 +237,11 @@ class Address:
 
     async def close(self) -> None:
         """End; called once at the end of the node's block, when its connections have been closed."""
+
+    @cached_property
+    def wishes(self) -> Wishes:
+        """Tells the log of wishes that are ignored."""
+        return Wishes(self)
 
     # links
 

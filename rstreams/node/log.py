@@ -19,6 +19,7 @@ from typing import Final
 
 from rstreams import _machine
 from rstreams._checks.publishers import require_subscriber
+from rstreams._codec.asking import Wish
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.dialects import Offset
@@ -32,9 +33,10 @@ from rstreams.node.log_intake import LogIntake
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader, begin_of, end_of, position_of
-from rstreams.node.memory_partition import AnyPartition
+from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.state_lines import log_line
 from rstreams.node.statistics import LogStatistics, PartitionStatistics
+from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
 from rstreams.node.written import Written
 
 MAX_GROUPS: Final = 1024
@@ -98,6 +100,12 @@ class LogAddress(Address):
             for number, (each, messages) in enumerate(zip(names, kept, strict=True))
         )
         self.parts = tuple(names) if len(names) > 1 else ()
+        ignores = {**AS_THEY_COME, Wish.LIFETIME: "the options of the log say how long they stay"}
+        if isinstance(kept[0], MemoryPartition):
+            ignores[Wish.DURABLE] = IN_MEMORY
+        if len(kept) > 1 and not callable(key):
+            ignores[Wish.GROUP] = f"their partition is that of their key, the annotation {key}"
+        self.ignores = ignores
         self._start: Offset = start
         keys = Keys(key, len(kept))
         self._retention = retention
@@ -307,6 +315,7 @@ class LogPartitionAddress(Address):
 
     def __init__(self, log: LogAddress, number: int) -> None:
         self.name = log.partitions[number].name
+        self.ignores = {wish: why for wish, why in log.ignores.items() if wish is not Wish.GROUP}
         self._log = log
         self._number = number
 

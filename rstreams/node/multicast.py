@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._codec.asking import Wish
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, LinkDetached
 from rstreams.net.links.effectively_once import Stamp
@@ -24,6 +25,7 @@ from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.producer import Producer
 from rstreams.node.state_lines import multicast_line
 from rstreams.node.statistics import MulticastStatistics
+from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
 
 
 class MulticastAddress(Address):
@@ -84,7 +86,10 @@ class MulticastAddress(Address):
             msg = f'multicast {name!r}: overflow={overflow!r}: overflow must be "block" or "drop_oldest"'
             raise ConfigError(msg)
         require_capacity(self.kind, name, capacity)
-        if backlogs.store is not None:
+        self.ignores = {**AS_THEY_COME, Wish.LIFETIME: "they expire in its named subscriptions only"}
+        if backlogs.store is None:
+            self.ignores = {**self.ignores, Wish.DURABLE: IN_MEMORY}
+        else:
             self.kind = "durable multicast"
         self._copying = Copying(name, overflow, capacity, backlogs, capacity_bytes)
         self._outcomes = self._copying.outcomes

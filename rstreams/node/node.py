@@ -200,7 +200,14 @@ class Node(NodeAddresses, AdministeredNode):
             may_publish=self._links.may_publish,
             stored=total,
         )
-        operations = Operations(self, self._addresses, self._links.attached, self._access, self._links.gone_consumers)
+        operations = Operations(
+            self,
+            self._addresses,
+            self._links.attached,
+            self._access,
+            self._links.gone_consumers,
+            has_store=self._store.store is not None,
+        )
         for name in MANAGEMENT:
             management = self._addresses[name] = ManagementAddress(name, operations.answer)
             management.begin(self._services)

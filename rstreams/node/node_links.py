@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 from rstreams import _machine
 from rstreams._codec import Described
-from rstreams._codec.forwarding import without_delivery_annotations
 from rstreams._core.windows import WINDOW
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
@@ -41,6 +40,7 @@ from rstreams.node.relay import Relay
 from rstreams.node.stealable import BeginningSubscriber, NamedSubscriber
 from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.temporary import Temporaries
+from rstreams.node.wishes import Wishes
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import COORDINATOR, Attach, Detach, Role
 from rstreams.protocol.options import ReceivingOptions, SendingOptions
@@ -197,13 +197,13 @@ class NodeLinks:
                 end_attached(end, condition, description)
         self._relay.address_gone(address)
 
-    def route(self, name: str, client: Client) -> Subscriber[bytes]:
+    def route(self, name: str, client: Client) -> tuple[Subscriber[bytes], Wishes]:
         """Return a producer's end at the address `name`, for a relay; see `Routes`."""
         address = self._permitted(name, self.find(name), client, "publish")
         producer = address.producer_of(client)
         if self.closing and not address.open_while_draining:
             raise _closing()
-        return producer
+        return producer, address.wishes
 
     def may_publish(self, client: Client, address: Address) -> bool:
         """Tell whether a client may send to an address."""
@@ -389,7 +389,7 @@ class NodeLinks:
         self, client: Client, driver: LinkDriver, frame: Attach, address: Address, producer: Subscriber[bytes]
     ) -> None:
         options = ReceivingOptions(
-            decode=without_delivery_annotations,
+            decode=address.wishes.taking(LinkRequest(frame, driver.peer_container, client).origin),
             window=WINDOW,
             pack_items=self._options.pack_items,
             window_bytes=self._options.window_bytes,

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from rstreams._checks.publishers import require_subscriber
+from rstreams._codec.asking import Wish
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
@@ -23,6 +24,7 @@ from rstreams.node.state_lines import queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Stored
+from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
 
 
 class Queue(Address):
@@ -96,6 +98,12 @@ class Queue(Address):
         self.sends_to = () if dead_letters is None else (dead_letters,)
         if self.storage.durable:
             self.kind = f"durable {self.kind}"
+        self.ignores = {
+            **AS_THEY_COME,
+            Wish.GROUP: "its consumers share the messages of a group",
+            Wish.TURN: "its consumers take turns",
+            **({} if self.storage.durable else {Wish.DURABLE: IN_MEMORY}),
+        }
         self.storage.join(self, when_full)
         self._room = self.storage.room
         self._unaccepted = Unaccepted(name, self.storage, self.clock, dead_letters)
@@ -154,6 +162,7 @@ class Queue(Address):
 
     def supply_consumer(self, link: LinkRequest) -> Supply:
         """Return messages, which the consumers share."""
+        self.wishes.look_at_link(link.attach.properties, link.origin)
         consumers = Subscribing(partial(self.subscribe, origin=link.origin))
         return Supply(consumers, encoded=True, moves=True, shared=True, sees_through=True)
 

@@ -29,14 +29,15 @@ from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, Supply
 from rstreams.node.producer_outlet import ProducerOutlet
 from rstreams.node.rates import Metered
+from rstreams.node.wishes import Wishes
 from rstreams.protocol.receiver import LinkSubscription
 
 
 class Routes(Protocol):
     """The node's table of addresses, as a relay uses it."""
 
-    def route(self, name: str, client: Client) -> Subscriber[bytes]:
-        """Return a producer's end at the address `name`, for messages of a client.
+    def route(self, name: str, client: Client) -> tuple[Subscriber[bytes], Wishes]:
+        """Return a producer's end at the address `name`, for messages of a client, and what is ignored there.
 
         Errors: `ProtocolError` with the condition for a refused link to it.
         """
@@ -69,7 +70,7 @@ class Relay(Address):
 
     def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:
         """Return the subscriber of one link's messages."""
-        relayed = Relayed(self._routes, self._window, link.client)
+        relayed = Relayed(self._routes, self._window, link)
         self.links.add(relayed)
         return relayed
 
@@ -98,16 +99,16 @@ class Relayed:
     Args:
         routes: Finds the addresses.
         window: The most messages that can be on hand; half of them may wait for room.
-        client: The client that sends them.
+        link: The client's wish to attach it.
 
     Demand: As much as the link's window allows: each message keeps its place there until its address has it.
     Errors: A message is rejected if it is malformed, names no address, or its address does not exist or has no room.
     Spec: As the module says.
     """
 
-    def __init__(self, routes: Routes, window: int, client: Client) -> None:
+    def __init__(self, routes: Routes, window: int, link: LinkRequest) -> None:
         self._routes = routes
-        self._client = client
+        self._client, self._origin = link.client, link.origin
         self._most_waiting = max(1, window // 2)
         self._subscription: Subscription = ENDED
         self._ways: dict[str, _RelayWay] = {}
@@ -136,6 +137,7 @@ class Relayed:
         except ProtocolError as error:
             self._refuse(hold, error.condition, error.description)
             return
+        way.wishes.look(item, self._origin)
         way.put(item, claims_on(hold))
         if self.waiting > self._most_waiting:
             text = f"the address {way.name!r} has no room, and no more messages may wait for room"
@@ -148,8 +150,8 @@ class Relayed:
             raise ProtocolError(Condition.INVALID_FIELD.value, text)
         way = self._ways.get(name)
         if way is None:
-            producer = self._routes.route(name, self._client)
-            way = self._ways[name] = _RelayWay(self, name, lambda: producer)
+            producer, wishes = self._routes.route(name, self._client)
+            way = self._ways[name] = _RelayWay(self, name, lambda: producer, wishes)
         return way
 
     def on_error(self, error: BaseException) -> None:  # noqa: ARG002 - the reason changes nothing here
@@ -194,8 +196,9 @@ class Relayed:
 class _RelayWay(ProducerOutlet):
     """The way of one link's messages to one address, while some wait."""
 
-    def __init__(self, relayed: Relayed, name: str, make: Callable[[], Subscriber[bytes]]) -> None:
+    def __init__(self, relayed: Relayed, name: str, make: Callable[[], Subscriber[bytes]], wishes: Wishes) -> None:
         super().__init__(make)
+        self.wishes = wishes
         self._relayed = relayed
         self.name = name
 

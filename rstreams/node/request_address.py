@@ -12,6 +12,7 @@ import trio
 
 from rstreams._checks.functions import require_function
 from rstreams._checks.numbers import require_count
+from rstreams._codec.asking import Wish
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError, RStreamsError
@@ -21,6 +22,7 @@ from rstreams.net.request_reply.answers import Answering, Rest
 from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
 from rstreams.net.transport.accounts import Client
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
+from rstreams.node.wishes import AS_THEY_COME
 from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
 
@@ -55,6 +57,9 @@ class RequestAddress(Address):
         require_function("respond", "handler", answering.handler)
         require_count("respond", "concurrency", concurrency, 1, unit=" requests")
         self.concurrency = concurrency
+        self.ignores = {**AS_THEY_COME, Wish.DURABLE: "requests are not stored"}
+        if concurrency > 1:
+            self.ignores = {**self.ignores, Wish.GROUP: "the requests of a group are in the handler side by side"}
         self._answering = answering
         self._free = trio.Semaphore(concurrency)
 

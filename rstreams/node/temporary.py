@@ -41,6 +41,7 @@ class ReplyQueue(Queue):
     def __init__(self, name: str, stored: StoredBytes) -> None:
         self._replies = MemoryStorage(CAPACITY)
         super().__init__(name, self._replies)
+        self.ignores = {}  # its requester is there, and waits for each reply
         self._room.join_node(stored)
 
     def check_access(self, access: Access, client: Client, action: Action) -> None:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from rstreams import Node
+from rstreams._codec.asking import Wish
 from rstreams.cli.__main__ import main
 from rstreams.net.transport.accounts import UserLimits
+from rstreams.node.address import Address
 from rstreams.node.config import TlsFiles, read_config
 from rstreams.node.config.description import ACCESS
 from rstreams.node.kinds import KINDS
@@ -68,6 +70,52 @@ def test_the_example_has_every_option_with_its_default() -> None:
     here = {name: default for name, default in defaults_in("listen").items() if name in listening}
     assert here == listening
     assert {field.name for field in fields(UserLimits)} <= set(re.findall(r"(\w+) = ", FILE))
+
+
+WISHES = {
+    "`durable`": Wish.DURABLE,
+    "`priority`": Wish.PRIORITY,
+    "`ttl`, `absolute-expiry-time`": Wish.LIFETIME,
+    "`group-id`": Wish.GROUP,
+    "delay": Wish.DELAY,
+    "`x-cc`": Wish.COPIES,
+}
+"""What messages may ask for, by the heads of the guide's table."""
+
+
+def made(kind: str, with_store: Node, without: Node) -> list[Address]:
+    """Return addresses of a kind, by the guide's words for it, of which some may ignore more than others."""
+    node = without if kind == "log without a store" else with_store
+    match kind.split():
+        case [*durable, "queue"]:
+            return [node.queue(kind, durable=bool(durable))]
+        case [*durable, "multicast"]:
+            return [node.multicast(kind, durable=bool(durable))]
+        case ["log", *_]:
+            keys: list[dict[str, Any]] = [{}, {"partitions": 2}, {"partitions": 2, "key": lambda each: each.group_id}]
+            return [node.log(f"{kind} {at}", retention_items=9, **options) for at, options in enumerate(keys)]
+        case _:
+            assert kind == "responding address"
+            for concurrency in (16, 1):
+                node.respond(f"{kind} {concurrency}", lambda _: None, concurrency=concurrency)
+            return [node._addresses[f"{kind} {concurrency}"] for concurrency in (16, 1)]
+
+
+async def test_the_table_of_what_messages_ask_for_is_what_the_kinds_do(tmp_path: Path) -> None:
+    head, _, *rows = GUIDE.partition("## What messages may ask for")[2].partition("| address |")[2].splitlines()
+    wishes = [WISHES[cell.strip()] for cell in head.strip("| ").split(" | ")]
+    assert set(wishes) == {*Wish} - {Wish.TURN}
+    kinds = [row.strip("| ").split(" | ") for row in rows[: rows.index("")]]
+    assert len({kind for kind, *_ in kinds}) == 7
+    async with Node(store=tmp_path / "s") as with_store, Node() as without:
+        for kind, *cells in kinds:
+            addresses = made(kind, with_store, without)
+            for wish, cell in zip(wishes, cells, strict=True):
+                ignored = {wish in address.ignores for address in addresses}
+                if "named subscriptions" in cell:
+                    assert ignored == {wish is Wish.LIFETIME}, (kind, wish)
+                else:
+                    assert ignored == {"no": {True}, "yes": {False}}.get(cell, {True, False}), (kind, wish)
 
 
 def test_the_problems_are_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:  # noqa: ANN401

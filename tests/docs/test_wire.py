@@ -105,7 +105,7 @@ def test_the_code_has_each_name_of_the_page() -> None:
 
 def test_the_page_has_each_request_of_management() -> None:
     nothing: Any = None
-    known = Operations(nothing, {}, nothing, nothing, nothing)._known_requests
+    known = Operations(nothing, {}, nothing, nothing, nothing, has_store=False)._known_requests
     requests = {f"{method} /{'/'.join(pattern)}" for method, pattern, _ in known}
     told = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) /[^`?]*)`", PAGE, re.MULTILINE))
     words = {each.replace("/subscriptions/<name>", "/subscriptions/<number>") for each in requests}

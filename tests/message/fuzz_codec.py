@@ -30,6 +30,7 @@ from typing import Any
 from uuid import UUID
 
 from rstreams import message as codec
+from rstreams._codec.asking import asked_by
 from rstreams._codec.decode import FUNCTIONS, IN_PYTHON
 from rstreams._codec.types import EPOCH
 from rstreams.message import (
@@ -133,6 +134,14 @@ def _compare_lifetime(encoded: bytes, _draw: random.Random) -> None:
             raise Difference(msg)
 
 
+def _compare_wishes(encoded: bytes, draw: random.Random) -> None:
+    among = draw.randrange(128)
+    for functions in (IN_PYTHON, FUNCTIONS):
+        if not functions.may_ask(encoded, among) and asked_by(encoded) & among:
+            msg = f"may_ask({encoded.hex()}, {among}) is False, and asked_by finds {asked_by(encoded)!r}"
+            raise Difference(msg)
+
+
 def _compare_parts(encoded: bytes, draw: random.Random) -> None:
     at = draw.randrange(-1, len(encoded) + 2)
     which = draw.choice(("read_list", "read_map", "skip_value", "read_section"))
@@ -140,7 +149,7 @@ def _compare_parts(encoded: bytes, draw: random.Random) -> None:
     compare("split_items", IN_PYTHON.split_items, FUNCTIONS.split_items, encoded, at, draw.randrange(4))
 
 
-_COMPARISONS = (_compare_delivery_count, _compare_annotations, _compare_lifetime, _compare_parts)
+_COMPARISONS = (_compare_delivery_count, _compare_annotations, _compare_lifetime, _compare_wishes, _compare_parts)
 
 
 def compare_all(encoded: bytes, draw: random.Random) -> bool:

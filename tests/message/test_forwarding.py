@@ -14,11 +14,13 @@ from proton import Message as ProtonMessage
 
 from rstreams import Message
 from rstreams._codec import Symbol, encode_value
+from rstreams._codec.asking import COPIES, DELAYS, Wish, asked_by
 from rstreams._codec.decode import FUNCTIONS, IN_PYTHON, Functions, Malformed
 from rstreams._codec.encode import encode_fields
 from rstreams._codec.forwarding import address_of, once_acquired, without_delivery_annotations
 from rstreams.errors import RemoteProtocolError
-from rstreams.message import decode_message, encode_item
+from rstreams.message import ULong, decode_message, encode_item
+from rstreams.net.links.effectively_once import PRODUCER, SEQUENCE
 from tests.message.strategies import messages
 
 NOTES = b"\x00\x53\x71" + encode_value({Symbol("x-opt-hop"): "one"})
@@ -115,3 +117,56 @@ def test_messages_that_can_expire_are_found_among_others(functions: Functions) -
 def test_fields_before_and_behind_the_lifetime_do_not_matter_in_c() -> None:
     message = Message(b"x", id="i", subject="s", priority=3, durable=True, group_id="g", annotations={"x-opt-a": 1})
     assert not FUNCTIONS.may_expire([encode_item(message)] * 3)
+
+
+# wishes
+
+ALL = sum(Wish)
+
+
+@pytest.mark.slow
+@given(messages, st.binary(max_size=20), st.integers(0, 60), st.integers(0, ALL))
+def test_a_message_that_may_not_ask_does_not_ask(message: Message, noise: bytes, at: int, among: int) -> None:
+    encoded = encode_item(message)
+    for each in (encoded, encoded[:at] + noise + encoded[at:], encoded[:at], noise):
+        for functions in (FUNCTIONS, IN_PYTHON):
+            assert functions.may_ask(each, among) or not asked_by(each) & among
+
+
+@pytest.mark.parametrize("functions", [FUNCTIONS, IN_PYTHON])
+def test_each_wish_is_found_and_no_other(functions: Functions) -> None:
+    asking: dict[Wish, list[Message]] = {
+        Wish.DURABLE: [Message(durable=True), Message(durable=True, id="a", delivery_count=3)],
+        Wish.PRIORITY: [Message(priority=0), Message(priority=5), Message(priority=255)],
+        Wish.LIFETIME: [Message(ttl_s=0.0), Message(ttl_s=9.5), Message(expiry_time=datetime.now(UTC), id="a")],
+        Wish.GROUP: [Message(group_id="g"), Message(b"x" * 999, id="a", group_id="g" * 300)],
+        Wish.DELAY: [Message(annotations={"x-opt-a": [1], name: 7}) for name in DELAYS],
+        Wish.COPIES: [Message(annotations={COPIES: ["b"]}, properties={"a": 1})],
+    }
+    for wish, some in asking.items():
+        for message in some:
+            encoded = encode_item(message)
+            assert asked_by(encoded) == wish
+            assert functions.may_ask(encoded, int(wish))
+            assert functions.may_ask(encoded, ALL)
+            assert not FUNCTIONS.may_ask(encoded, ALL - wish)
+
+
+def test_what_most_messages_have_asks_for_nothing_in_c() -> None:
+    usual = [
+        Message(b"x", id="i", subject="s", creation_time=datetime.now(UTC), user_id=b"u", reply_to="r", address="a"),
+        Message(b"x", annotations={"x-opt-partition-key": "k", "x-opt-a": None, "x": [1], "x-c": 1}),
+        Message(b"x", annotations={PRODUCER: "p", SEQUENCE: ULong(1)}, properties={"priority": 9}),
+        Message(b"x", first_acquirer=True, delivery_count=7),
+    ]
+    encoded = [encode_item(each) for each in usual]
+    fields = [
+        [b"\x42", b"\x50\x04"],
+        [b"\x40", b"\x40", b"\x40"],
+        [b"\x40", b"\x50\x04", b"\x40", b"\x42", b"\x43"],
+        [],
+    ]
+    encoded += [
+        HEADER + encode_fields(each) + encode_item("b") for each in fields
+    ]  # as clients of other makes write it
+    assert [each for each in encoded if FUNCTIONS.may_ask(each, ALL) or asked_by(each)] == []

@@ -106,6 +106,7 @@ def attach_of(
     default_outcome: bytes = NULL,
     kept: tuple[bytes, bytes, bytes] = (NULL, NULL, NULL),
     filters: bytes = NULL,
+    properties: bytes = NULL,
 ) -> bytes:
     """Return an attach, with only what is given in it.
 
@@ -124,6 +125,7 @@ def attach_of(
         default_outcome: Of the source, encoded.
         kept: Durability, expiry policy and timeout of the node's end, encoded.
         filters: Of the source, encoded.
+        properties: Of the link, encoded.
     """
     own = NULL if address is None else encode_string(address)
     made = TRUE if dynamic else NULL
@@ -154,6 +156,9 @@ def attach_of(
             NULL,
             encode_uint(0) if role == "sender" else NULL,
             NULL if max_message_bytes is None else b"\x80" + struct.pack(">Q", max_message_bytes),
+            NULL,
+            NULL,
+            properties,
         )
     )
 

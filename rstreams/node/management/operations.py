@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
 
 import trio
@@ -40,6 +40,7 @@ from rstreams.node.attached_links import AttachedLink, AttachedLinks, end_attach
 from rstreams.node.emptying import Emptied, move_back
 from rstreams.node.gone_consumers import GoneConsumers
 from rstreams.node.kinds import KINDS, REFERS, AddressKind
+from rstreams.node.management.declarations import body_of, options_in
 from rstreams.node.written import ANSWER_WITHIN_S
 from rstreams.runtime.seldom import log_seldom
 
@@ -50,12 +51,6 @@ BAD_REQUEST, FORBIDDEN, NOT_FOUND, NOT_ALLOWED, CONFLICT, FAILED = 400, 403, 404
 
 Answer = tuple[int, Any]
 """The status, as in HTTP, and the body."""
-
-_ARGUMENTS: Final[Mapping[str, str]] = {"x-max-length": "capacity", "x-delivery-limit": "max_deliveries"}
-"""RabbitMQ's arguments of a queue that have another name here."""
-
-_OWN: Final = ("durable", "auto_delete", "exclusive", "arguments")
-"""The keys of a body that are RabbitMQ's."""
 
 
 class Refused(Exception):
@@ -96,6 +91,7 @@ class Operations:
         links: The links of its clients.
         access: Decides what clients may do.
         gone_consumers: The messages of links that have ended.
+        has_store: Whether the node has a store.
     """
 
     def __init__(
@@ -105,7 +101,10 @@ class Operations:
         links: AttachedLinks,
         access: Access,
         gone_consumers: GoneConsumers,
+        *,
+        has_store: bool,
     ) -> None:
+        self._has_store = has_store
         self._gone_consumers = gone_consumers
         self._node = node
         self._addresses = addresses
@@ -132,8 +131,8 @@ class Operations:
         """
         place, _, query = path.partition("?")
         parts = [unquote(part) for part in place.split("/")[1:]]
-        asked = _Asked(client, body if isinstance(body, Mapping) else {}, parse_qs(query))
         try:
+            asked = _Asked(client, body_of(method, body), parse_qs(query))
             for name, pattern, carry_out in self._known_requests:
                 if name == method and len(pattern) == len(parts) and all(map(_fits, pattern, parts)):
                     given = [part for part, word in zip(parts, pattern, strict=True) if word in {"<kind>", "<name>"}]
@@ -190,7 +189,7 @@ class Operations:
         }
         if address.table == "queues":  # the words of RabbitMQ
             described |= {
-                "durable": bool(getattr(address, "durable", False)),
+                "durable": counters.get("durable", False),
                 "auto_delete": False,
                 "exclusive": False,
                 "type": "classic",
@@ -202,7 +201,10 @@ class Operations:
     async def _declare(self, asked: _Asked, table: str, name: str) -> Answer:
         self._access.require(asked.client, "manage", name)
         kind = KINDS[table]
-        options = self._options(kind, asked.body)
+        known = kind.remote_options(self._node)
+        if known is None:
+            raise Refused(NOT_ALLOWED, f"a {kind.word} needs objects of Python: it cannot be declared by a client")
+        options = options_in(asked.body, kind, known, name, has_store=self._has_store)
         address = self._addresses.get(name)
         if address is not None:
             self._compare(address, table, kind, options)
@@ -214,27 +216,6 @@ class Operations:
         address = self._addresses[name]
         await address.written()
         return CREATED, self._described(address)
-
-    def _options(self, kind: AddressKind, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options in the body of a declaration."""
-        known = kind.remote_options(self._node)
-        if known is None:
-            raise Refused(NOT_ALLOWED, f"a {kind.word} needs objects of Python: it cannot be declared by a client")
-        given = {str(name): value for name, value in body.items() if name not in _OWN}
-        arguments = body.get("arguments")
-        for name, value in (arguments if isinstance(arguments, Mapping) else {}).items():
-            if name == "x-queue-type" and value in {"classic", "quorum"}:
-                continue
-            given[_ARGUMENTS.get(str(name), str(name))] = value + 1 if name == "x-delivery-limit" else value
-        if body.get("auto_delete") or body.get("exclusive"):
-            raise Refused(BAD_REQUEST, "this node has no queues that are exclusive or delete themselves")
-        try:
-            return {name: known[name].read(value) for name, value in given.items()}
-        except KeyError as error:
-            why = f"a {kind.word} has no option {error.args[0]!r:.80}; there are {', '.join(known)}"
-            raise Refused(BAD_REQUEST, why) from None
-        except ValueError as error:
-            raise Refused(BAD_REQUEST, str(error)) from None
 
     def _compare(self, address: Address, table: str, kind: AddressKind, options: Mapping[str, Any]) -> None:
         """Check that an address that is there is as declared."""
