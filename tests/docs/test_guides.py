@@ -10,8 +10,10 @@ import pytest
 from tests.docs.examples import ROOT, examples_of
 
 PAGES = [
-    *("guides/codecs.md", "guides/durable.md", "guides/errors.md", "guides/large-messages.md", "guides/latest.md"),
-    *("guides/monitoring.md", "guides/multicasts.md", "guides/node.md", "guides/request-reply.md", "guides/sharing.md"),
+    *("guides/codecs.md", "guides/delivery.md", "guides/durable.md", "guides/effectively-once.md", "guides/errors.md"),
+    *("guides/handlers.md", "guides/large-messages.md", "guides/latest.md", "guides/monitoring.md"),
+    *("guides/multicasts.md", "guides/node.md", "guides/publish.md", "guides/queues.md", "guides/reconnect.md"),
+    *("guides/request-reply.md", "guides/sharing.md"),
     *("coming-from/celery.md", "coming-from/kafka.md", "coming-from/nats.md", "coming-from/rabbitmq.md"),
     "coming-from/reactivex.md",
 ]
