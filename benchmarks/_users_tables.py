@@ -73,7 +73,7 @@ def _table(title: str, heads: Sequence[str], lines: Iterable[tuple[str, Sequence
     made = [f"| {name} | {' | '.join(cells)} |" for name, cells in lines]
     if not made:
         return ""
-    return "\n".join([f"#### {title}\n", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *made]) + "\n"
+    return "\n".join([f"### {title}\n", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *made]) + "\n"
 
 
 def _ratio(row: Row) -> str:

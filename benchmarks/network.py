@@ -2,7 +2,7 @@
 
 python -m benchmarks.network [--json FILE] [--plot FILE.png] [--quick] [--only PATTERN] [--seconds S]
 
-`docs/guides/performance.md` says what is measured, how, and how to read it.
+`docs/guides/benchmark-methods.md` says what is measured, how, and how to read it.
 """
 
 from __future__ import annotations

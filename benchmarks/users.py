@@ -2,7 +2,7 @@
 
 python -m benchmarks.users [--json FILE] [--plot FILE.svg] [--only PATTERN] [--seconds S] [--runs N] [--page FILE]
 
-`docs/guides/performance.md` says what is measured, how, and how to read it.
+`docs/guides/benchmark-methods.md` says what is measured, how, and how to read it.
 """
 
 from __future__ import annotations

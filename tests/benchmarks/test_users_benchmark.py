@@ -279,11 +279,11 @@ def test_the_tables_have_each_way_once() -> None:
         ]
     )
     lines = text.splitlines()
-    assert [line for line in lines if line.startswith("####")] == [
-        "#### Consuming a queue",
-        "#### Publishing to a queue",
-        "#### Other cases",
-        "#### Beside other libraries",
+    assert [line for line in lines if line.startswith("###")] == [
+        "### Consuming a queue",
+        "### Publishing to a queue",
+        "### Other cases",
+        "### Beside other libraries",
     ]
     assert "| `async_for` |  |  | 0.50x, 10.0 | 0.051x, 10.0 |" in lines
     assert "| `publish` |  |  | 0.25x, 10.0 |  |" in lines

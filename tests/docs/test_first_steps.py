@@ -65,8 +65,8 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) < 150
 
 
-def test_each_figure_of_the_readme_is_one_of_the_page_about_performance() -> None:
-    page = (ROOT / "docs" / "guides" / "performance.md").read_text(encoding="utf-8")
+def test_each_figure_of_the_readme_is_one_of_the_page_of_results() -> None:
+    page = (ROOT / "docs" / "guides" / "benchmarks.md").read_text(encoding="utf-8")
     [speed] = re.findall(r"\*\*([\d,]+ to [\d,]+ items) per second", README)
     assert speed in page
     ratios = re.findall(r"([\d.]+) times as fast", README)
