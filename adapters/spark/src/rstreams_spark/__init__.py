@@ -5,7 +5,7 @@
     spark = rstreams_spark.session()
     rows = spark.readStream.format("rstreams").option("url", url).option("address", "temperature").load()
 
-The guide `docs/guides/spark.md` has the options, the columns and the guarantees.
+The guide `docs/guides/spark.md` leads to the options, the columns and the guarantees.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names of other connectors' options, and what takes their place here.
 
-Names are in lower case, as Spark gives them. The guide `docs/guides/spark.md` has the same table.
+Names are in lower case, as Spark gives them. The guide `docs/guides/spark-connectors.md` has the same table.
 """
 
 from __future__ import annotations

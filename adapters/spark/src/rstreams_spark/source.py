@@ -28,7 +28,7 @@ class RStreamsDataSource(DataSource):
     `read` reads a part of a log. `writeStream` and `write` send rows as messages, and wait until the receiver has
     settled each.
 
-    The guide `docs/guides/spark.md` has all options in tables.
+    The guide `docs/guides/spark-options.md` has all options in tables.
 
     Credit: The source's link never has more than `maxMessagesPerTrigger` messages granted, received and unsettled.
     Errors: `ConfigError` for an option or column that cannot work, before anything is sent or received.
