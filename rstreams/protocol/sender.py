@@ -230,9 +230,13 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def _wake(self, *, for_item: bool = False) -> None:
         link = self._link
-        if link is not None and link.state is not State.DETACHED:
+        if link is None:
+            return
+        if link.state is not State.DETACHED:
             # No drain is answered inside of a signal: the publisher may be about to send another item.
             link.driver.wake(for_item=for_item and not self._drain)
+        elif self._needs_no_link:  # no other link has come in the place of the lost one yet
+            self._finish(None)
 
     def _send_ahead(self, payload: bytes, hold: Hold) -> bool:
         """Send one encoded item inside of the publisher's signal, if nothing else is to be done; tell whether it is."""
@@ -379,8 +383,8 @@ class LinkSubscriber(SenderState, Generic[T]):
 
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
         self._count_received()
-        if self._through and not self._settled and self._ends_at_loss:
-            self._finish(None)  # only the answer to our detach was missing
+        if self._needs_no_link:
+            self._finish(None)
         elif returns and self._life.phase not in GIVEN_UP and self._deliveries.can_resend:
             self._has_lost = True
             self._life.on(SenderEvent.LOSE)

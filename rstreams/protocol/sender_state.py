@@ -114,6 +114,11 @@ class SenderState(End):
         return self._publisher.completed and self.at_rest
 
     @property
+    def _needs_no_link(self) -> bool:
+        """Whether at most the peer's answer to the last detach is missing: a lost link is not replaced for that."""
+        return self._through and not self._options.settled and self._ends_at_loss
+
+    @property
     def _awaits_outcomes(self) -> bool:
         """Whether the link is detached only when all sent items are settled."""
         return self._options.settle_before_detach and self._life.phase is not SenderPhase.ABORTED

@@ -246,6 +246,36 @@ def test_law_5_what_is_unsettled_when_the_connection_is_lost_is_unknown_and_each
     assert LOST.outcome_unknown == 0
 
 
+@pytest.mark.parametrize("ends", ["complete", "error", "leave", "abort"])
+def test_a_stream_that_ends_while_its_link_is_lost_needs_no_other_link_if_all_is_settled(ends: str) -> None:
+    played = PlayedSender(resends=True)
+    played.grant(3)
+    played.source.next(0)
+    played.driver.turn()
+    played.settle(ACCEPTED, 0)
+    played.link.lose(Lost(LOST, returns=True))
+    assert played.finished == []
+    failure = ValueError("no more")
+    if ends == "error":
+        played.source.error(failure)
+    else:
+        getattr(played.end if ends in ("leave", "abort") else played.source, ends)()
+    assert played.finished == [failure if ends == "error" else None]
+    assert not played.end.wants_link
+
+
+@pytest.mark.parametrize("ends", ["complete", "leave"])
+def test_a_stream_that_ends_while_its_link_is_lost_waits_for_another_link_for_what_is_unsettled(ends: str) -> None:
+    played = PlayedSender(resends=True)
+    played.grant(3)
+    played.source.next(0)
+    played.driver.turn()
+    played.link.lose(Lost(LOST, returns=True))
+    getattr(played.end if ends == "leave" else played.source, ends)()
+    assert played.finished == []
+    assert played.end.wants_link
+
+
 def test_a_link_that_never_was_is_lost() -> None:
     finished: list[BaseException | None] = []
     end = LinkSubscriber(

@@ -338,6 +338,19 @@ async def test_what_cannot_be_sent_again_has_an_unknown_outcome(
         assert unknown == [5]
 
 
+async def test_a_sender_whose_messages_are_settled_ends_while_the_connection_is_away() -> None:
+    async with Node() as node:
+        listener = await node.listen("127.0.0.1:0")
+        node.queue("work")
+        policy = Reconnect(first_delay_s=1e6, max_delay_s=1e6)
+        async with rstreams.connect(listener.url, reconnect=policy) as connection:
+            with trio.fail_after(10):
+                async with connection.sender("work") as sender:
+                    await sender.send(1)
+                    await listener.close("amqp:connection:forced", "going down")
+                    await until(lambda: connection.status.state == "lost")
+
+
 async def test_a_connection_that_is_closed_while_it_is_lost_ends_what_waits() -> None:
     probe = ProbeSubscriber[Any](5)
     async with Node() as node:
