@@ -29,7 +29,8 @@ def broadcast(source: Publisher[T], *, subscribers: int = 1, window: int = 256) 
     Args:
         source: The publisher of the items.
         subscribers: The number of subscribers at which the source is subscribed to; at least 1. Later subscribers get
-            the items from then on.
+            the items from then on. With 2, `b.concat(b)` waits for somebody else: its second part comes only behind the
+            end of the first. `explain()` says so.
         window: The most items requested of the source that some subscriber has not got yet; at least 1.
 
     Demand: The slowest subscriber sets the pace: an item is requested when all subscribers want it, at most `window`

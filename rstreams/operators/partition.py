@@ -30,9 +30,10 @@ def partition(
         --1-----3-----5--|
         -----2-----4-----|
 
-    The source runs once. It begins when each partition has its subscriber. A partition takes one subscriber: a second
-    one, such as `repeat` or `retry` behind it, gets an `RStreamsError`. Put these before it. An item is in partition
-    `hash(key(item)) % partitions`; note that the hash of a string differs from process to process.
+    The source runs once. It begins when each partition has its subscriber: read them side by side, as with `merge` or
+    `zip`. With `p0.concat(p1)` the first one waits for somebody else to read the second. A partition takes one
+    subscriber: a second one, such as `repeat` or `retry` behind it, gets an `RStreamsError`. Put these before it. An
+    item is in partition `hash(key(item)) % partitions`; note that the hash of a string differs from process to process.
 
     Args:
         source: The publisher of the items.

@@ -555,7 +555,8 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
 
         Args:
             subscribers: The number of subscribers at which the source is subscribed to; at least 1. Later subscribers
-                get the items from then on.
+                get the items from then on. With 2, `b.concat(b)` waits for somebody else: its second part comes only
+                behind the end of the first. `explain()` says so.
             window: The most items requested of the source that some subscriber has not got yet; at least 1.
 
         Demand, holds, errors: `rstreams.operators.broadcast`.

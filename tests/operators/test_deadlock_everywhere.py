@@ -326,6 +326,7 @@ NOT_BEGUN: dict[str, Callable[[Stream[int]], tuple[Stream[int], Stream[int]]]] =
 """Streams whose first part waits for a subscriber, and whose second part would be that one; and the second part.
 
 That is no deadlock: whoever has the stream, or the second part, may subscribe at any time, and then all of it moves.
+Only where nobody has them any more can nothing move. That is not found: a run looks only for what stops it later.
 """
 
 

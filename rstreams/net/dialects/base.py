@@ -37,7 +37,7 @@ class Place:
 
     address: str
     capabilities: tuple[str, ...] = ()
-    properties: Mapping[str, Any] = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,6 +277,10 @@ async def test_a_peer_without_priorities_of_receivers_is_asked_for_nothing() -> 
                 await speaking(connection, dialect).stream("orders", priority=5).to_list()
 
 
+ALL_MESSAGES: list[dict[str, Any]] = [{"browse": True}, {"start": 0}, {"to_end": True}]
+"""Options with which each receiver gets all messages."""
+
+
 @pytest.mark.parametrize("priority", [True, 1.5, "high", 2**31, -(2**31) - 1])
 async def test_a_priority_that_cannot_be_is_refused(priority: Any) -> None:  # noqa: ANN401 - what a user may give
     async def script(peer: Peer) -> None:
@@ -286,7 +290,7 @@ async def test_a_priority_that_cannot_be_is_refused(priority: Any) -> None:  # n
     async with scripted(script) as connection:
         with pytest.raises(ConfigError, match="priority must be -2147483648 to 2147483647"):
             connection.stream("orders", priority=priority)
-        for copies in ({"browse": True}, {"start": 0}, {"to_end": True}):
+        for copies in ALL_MESSAGES:
             with pytest.raises(ConfigError, match="priority=1: not allowed beside"):
                 connection.stream("orders", priority=1, **copies)
 

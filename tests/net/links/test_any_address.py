@@ -50,7 +50,7 @@ async def test_publish_sends_each_message_to_its_own_address(way: str) -> None:
     options = WAYS[way]
     async with two_queues() as (node, connection):
         messages = Stream.range(20).map(to)
-        items = messages.map(encode_item) if "encoded" in options else messages
+        items: Stream[Any] = messages.map(encode_item) if "encoded" in options else messages
         result = await connection.publish(None, items, **options)
         assert (result.accepted, result.complete) == (20, True)
         await until(lambda: all(node.statistics().queues[address].ready == 10 for address in ADDRESSES))
