@@ -2,6 +2,7 @@
 
     python tools/way.py                      the three walks
     python tools/way.py --list item          each call of a walk, in its order
+    python tools/way.py --files item         the files of a walk, and what is called in each
     python tools/way.py --since REVISION     also the lines of code, beside those of another revision
     python tools/way.py --json FILE
 
@@ -110,6 +111,13 @@ class Walk:
             if rooms[0] != rooms[1]:
                 found[rooms] += 1
         return found
+
+    def lines_by_file(self) -> Iterator[str]:
+        """Yield a line for each file: how often each of its functions was called."""
+        called = Counter(code for _, code in self.calls)
+        for file in sorted(self.files):
+            told = (f"{code.co_qualname} {times}" for code, times in called.items() if code.co_filename == file)
+            yield f"{Path(file).relative_to(ROOT)}: {', '.join(told)}"
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each call."""
@@ -319,6 +327,7 @@ def main() -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(prog="way", description="Counts what rstreams does for one item.")
     parser.add_argument("--list", choices=WALKS, help="print the calls of this walk")
+    parser.add_argument("--files", choices=WALKS, help="print the files of this walk, until it has arrived")
     parser.add_argument(
         "--since", metavar="REVISION", type=_revision, help="print the lines of code beside those of this revision"
     )
@@ -328,6 +337,9 @@ def main() -> int:
     walks = trio.run(take_walks)
     if options.list:
         print(*walks[options.list].lines(), sep="\n")
+        return 0
+    if options.files:
+        print(*walks[options.files].until(WALKS[options.files][1]).lines_by_file(), sep="\n")
         return 0
     found = {name: _figures(walks[name], room) for name, (_, room) in WALKS.items()}
     if options.walks:

@@ -9,7 +9,7 @@ from rstreams._core.demand import SLICE, add_demand, take_demand
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.turn import Turn
-from rstreams.abc import Cancellable, Scheduler
+from rstreams.abc import Cancellable
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Drawing(Generic[T]):
         self._draw = draw
         self._take = take
         self._scheduler = current_scheduler.get(None)
-        self._turn: Turn[Scheduler] = Turn(self._scheduler)
+        self._turn = Turn(self._scheduler)
         self._left = SLICE  # items before other tasks must run
         self._next_turn: Cancellable | None = None
         self._owed = 0

@@ -12,7 +12,7 @@ from typing import Final
 
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.turn import Turn
-from rstreams.abc import Cancellable, Scheduler
+from rstreams.abc import Cancellable
 
 _FEW: Final = range(8)
 """The most steps between two looks at the clock: a step may subscribe to a stream, and take long."""
@@ -29,7 +29,7 @@ class InTurns:
 
     def __init__(self, step: Callable[[], bool]) -> None:
         self._step = step
-        self._turn: Turn[Scheduler] = Turn(current_scheduler.get(None))
+        self._turn = Turn(current_scheduler.get(None))
         self._next_turn: Cancellable | None = None
         self._running = False
 

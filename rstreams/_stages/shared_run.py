@@ -80,7 +80,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         super().__init__(label)
         self._lookout = Lookout(self)
         self._tasks = RunTasks(self)
-        self._turn: Turn[Scheduler] = Turn(None)
+        self._turn = Turn(None)
         self._busy = False
         self._due = False  # something has changed since the last time members were served
         self._next_turn: Cancellable | None = None

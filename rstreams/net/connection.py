@@ -17,9 +17,9 @@ from rstreams._core.windows import WINDOW, require_ahead
 from rstreams._published import PublishResult
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError
-from rstreams.message import Message, decode_body
+from rstreams.message import Message, as_is, decode_body
 from rstreams.net.dialects import Dialect, Offset
-from rstreams.net.links.bodies import encoded_once
+from rstreams.net.links.bodies import open_body
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import DrainingMethods
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamped
@@ -42,6 +42,7 @@ from rstreams.protocol.credit import require_pack, require_window
 from rstreams.protocol.delivery import Delivery
 from rstreams.protocol.frames import Settlement
 from rstreams.protocol.options import ReceivingOptions, SendingOptions
+from rstreams.protocol.outgoing_body import streaming
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.ground import ground_here
 from rstreams.stream import Stream
@@ -452,13 +453,15 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         require_target(address)
         message_of = message_encoder("sender", encode, self.dialect, durable=durable, addressed=address is None)
         mode = settlement_named(settlement)
-        settled, streams = mode is Settlement.AT_MOST_ONCE, settlement != EFFECTIVELY_ONCE
-        sender = SenderPublisher(address, settled=settled, streams=streams, encode=encode, message_of=message_of)
+        if settlement != EFFECTIVELY_ONCE:
+            message_of = streaming(message_of, open_body)
+        settled = mode is Settlement.AT_MOST_ONCE
+        sender = SenderPublisher(address, settled=settled, encode=encode, message_of=message_of)
         sending = self._links.send(
             f"sender({address!r})",
             address,
             sender,
-            SendingOptions(encode=encoded_once(message_of), settlement=mode),
+            SendingOptions(encode=as_is, settlement=mode),
             capabilities=require_capabilities(capabilities),
             stamper=stamper_for(settlement, producer_id, first_sequence),
             on_finished=sender.on_finished,

@@ -16,7 +16,7 @@ from rstreams.node.raising_subscriber import hand_over
 from rstreams.node.redelivery import Attempts
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Lasting, Stored
-from rstreams.node.takers import Takers
+from rstreams.node.takers import MANY, Takers
 from rstreams.protocol.delivery import FAILED, RELEASED, Outcome, outcome_of
 
 
@@ -119,7 +119,8 @@ class Competing:
         backlog, takers, passed = self._backlog, self._turns, 0
         try:
             while passed < len(takers) and (self._returned or self._fresh):
-                if not self._returned and not self.takers.single and self._hand_over_runs():
+                takes_runs = not self._returned and not self.takers.single and MANY * len(takers) <= len(self._fresh)
+                if takes_runs and self._hand_over_runs():
                     passed = 0
                     continue
                 consumer = takers.popleft()
@@ -189,11 +190,12 @@ class Competing:
         error = hand_over(consumer.subscriber, message.as_sent(), self.name, consumer.cancel)
         consumer.message = None
         held, consumer.held = consumer.held, None
+        ended_with, consumer.ended_with = consumer.ended_with, None
         if held is not None:
-            if error is None:
-                held.done()
-            else:
+            if error is not None:
                 held.end_for_all(error)
+            elif ended_with is not None:
+                held.end(ended_with)
         elif error is None:
             self.accepted += 1
             self._storage.let_go((message,))

@@ -86,7 +86,8 @@ class Consumer(AddressSubscription, Settles):
         origin: The consumer's peer and link, for the dead letters of messages that failed there.
         asked: Whether it has been asked to settle a message, and has settled none since.
         message: The message that is being handed over to it.
-        held: The claim on that message, if the consumer has taken a hold on it.
+        held: The claim on that message, if the subscriber has taken a hold on it.
+        ended_with: How this claim has ended, if that was while the message was handed over; it counts behind that.
         run: The messages that are being handed over to it, if they are many.
         on_run: The subscriber's function that takes many messages; None if it takes them one by one.
     """
@@ -94,6 +95,7 @@ class Consumer(AddressSubscription, Settles):
     __slots__ = (
         "asked",
         "demand",
+        "ended_with",
         "held",
         "message",
         "on_run",
@@ -115,6 +117,7 @@ class Consumer(AddressSubscription, Settles):
         self.asked = False
         self.message: Stored | None = None
         self.held: Claims | None = None
+        self.ended_with: Ending | None = None
         self.run: Run[bytes] | None = None
 
     def _ask(self, n: int) -> None:
@@ -151,15 +154,21 @@ class Consumer(AddressSubscription, Settles):
         """Take a hold on the message that is being handed over."""
         if self.run is not None:
             return self.run.hold()
-        if self.held is None:
-            if self.message is None:
-                return NO_HOLD
-            self.held = Claims(self, 0, (self.message,))
-        return self.held.hold()
+        if self.held is not None:
+            return self.held.hold()
+        if self.message is None:
+            return NO_HOLD
+        self.held = Claims(self, 0, (self.message,))
+        return self.held
 
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - there are none
         """Have the queue settle messages that the consumer has had."""
-        if how is DONE:
+        if self.message is not None and places[0] is self.message:
+            self.held, self.ended_with = (
+                Claims(self, 0, places),
+                how,
+            )  # `on_next` has not returned, and may hold it again
+        elif how is DONE:
             self.queue.accept(self, places.messages if type(places) is HandedRun else places)
         else:
             for message in places:

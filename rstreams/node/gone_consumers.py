@@ -9,7 +9,6 @@ from typing import Final
 import trio
 
 from rstreams import _machine
-from rstreams._core.turn import Turn
 
 SLICE_S: Final = 0.002
 """How long messages are given back before other tasks run, in seconds."""
@@ -56,8 +55,8 @@ class GoneConsumers:
                 self._through = trio.Event()
                 self._bell = trio.Event()
                 await self._bell.wait()
-            turn = Turn(_machine).begin(seconds=SLICE_S)
-            while self._waiting and not turn.is_over():
+            ends = _machine.now() + SLICE_S
+            while self._waiting and _machine.now() < ends:
                 if next(self._waiting[0], self) is self:
                     self._waiting.popleft()
             await trio.lowlevel.checkpoint()

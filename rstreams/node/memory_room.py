@@ -92,17 +92,22 @@ class MemoryRoom(Room):
         """Count messages as stored."""
         self.stored += messages
         self.size += size
-        self.total.add(size)
+        total = self.total
+        if total.size + size > total.quiet_until:
+            total.add(size)
+        else:  # this is called for each message
+            total.size += size
         self._mean = _usual(self._mean, size // messages)
 
     def free(self, messages: int, size: int = 0) -> None:
         """Count messages as no longer stored; `serve` gives their places out."""
         self.stored -= messages
         self.size -= size
-        if self.total.is_watched:
-            self.total.add(-size)
-        else:  # this is called for each message
-            self.total.size -= size
+        total = self.total
+        if total.size > total.quiet_until:
+            total.add(-size)
+        else:  # likewise
+            total.size -= size
 
     def resize(self, size: int) -> None:
         """Note that a stored message has grown."""

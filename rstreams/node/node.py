@@ -19,7 +19,7 @@ from rstreams._core.windows import WINDOW
 from rstreams.errors import Condition, ConfigError, ConnectionLost
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
 from rstreams.net.links.draining import Drained, wait_until
-from rstreams.net.links.own_run import OwnRun
+from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
     DEFAULT_MAX_FRAME_BYTES,
@@ -215,7 +215,7 @@ class Node(NodeAddresses, AdministeredNode):
         self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
         self._scope = NetworkScope()
         self._entered = False
-        self._own_run: OwnRun | None = None
+        self._own_run: trio.lowlevel.TrioToken | None = None
         self._open = False
         self._exits = AsyncExitStack()
 
@@ -232,7 +232,7 @@ class Node(NodeAddresses, AdministeredNode):
         await self._exits.enter_async_context(self._scope)
         self._exits.push_async_callback(self._close)
         self._exits.callback(ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True))
-        self._own_run = OwnRun()
+        self._own_run = trio.lowlevel.current_trio_token()
         self._start_soon(self._deadlines.run)
         self._start_soon(self._links.gone_consumers.run)
         self._start_soon(self._links.kept.run)
@@ -324,7 +324,7 @@ class Node(NodeAddresses, AdministeredNode):
         if self._own_run is None:
             msg = "a Node is drained inside its block: async with Node() as node: await node.drain_and_close()"
             raise RuntimeError(msg)
-        error = self._own_run.elsewhere("drain_and_close()", "the node")
+        error = called_elsewhere(self._own_run, "drain_and_close()", "the node")
         if error is not None:
             raise error
         self._at_work.refuse("drain_and_close()", "this node")

@@ -20,16 +20,16 @@ class StoredBytes:
         most: How many there may be.
         size: How many there are.
         is_tight: Whether so many are there that each further message is looked at.
-        is_watched: Whether that is so, or somebody waits for room.
+        quiet_until: While there are no more than these, a change is counted in `size` alone, without `add`.
     """
 
-    __slots__ = ("_counted", "_waiting", "is_tight", "is_watched", "most", "size")
+    __slots__ = ("_counted", "_waiting", "is_tight", "most", "quiet_until", "size")
 
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
         self.size = 0
         self.is_tight = False
-        self.is_watched = False
+        self.quiet_until = most / 2
         self._waiting: dict[Callable[[], None], int] = {}  # each with the size at which it found no room
         self._counted: dict[Callable[[], None], None] = {}  # count the bytes of addresses that do it seldom
 
@@ -54,7 +54,7 @@ class StoredBytes:
                 self._waiting.pop(call, None)
             for call in ready:
                 call()
-        self.is_watched = self.is_tight or bool(self._waiting)
+        self.quiet_until = -1 if self._waiting else self.most / 2
 
     def count(self) -> None:
         """Count the bytes of all addresses anew."""
@@ -77,7 +77,7 @@ class StoredBytes:
     def wait(self, call: Callable[[], None]) -> None:
         """Call a function when more room has become free."""
         self._waiting.setdefault(call, self.size)
-        self.is_watched = True
+        self.quiet_until = -1
 
     def forget(self, call: Callable[[], None]) -> None:
         """Do not call a function any more."""

@@ -12,7 +12,7 @@ from rstreams.node.backlog import Backlog
 from rstreams.node.consumer import Consumer, HandedRun
 from rstreams.node.stored_message import as_handed_over
 
-_MANY: Final = 2
+MANY: Final = 2
 """The least messages that a consumer gets in one call."""
 
 
@@ -97,7 +97,7 @@ class Takers:
             rounds = min(rounds, *(consumer.demand for consumer in consumers))
         if rounds > 1 and now is not None:
             rounds = backlog.count_alive(rounds * width, now()) // width
-        if rounds < _MANY:
+        if rounds < MANY:
             return ()
         numbers = range(backlog.taken + 1, backlog.taken + 1 + rounds * width)
         messages = backlog.take_fresh(rounds * width)

@@ -129,6 +129,7 @@ class Transfer:
         more: Whether the payload is only a part of one delivery, which the next transfer of the link continues.
         aborted: Whether the one delivery is given up: no more of it comes, and its parts must be dropped.
         are_bodies: Whether the payloads are not encoded yet: each is the body of its message.
+        overdrawn: At the receiver: whether more deliveries have come than the sender had credit for.
     """
 
     deliveries: Sequence[Hashable]
@@ -137,6 +138,7 @@ class Transfer:
     more: bool = False
     aborted: bool = False
     are_bodies: bool = False
+    overdrawn: bool = False
 
     def encoded(self) -> Transfer:
         """Return the frame with encoded payloads."""

@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.claims import DONE, NO_HOLD, Settles, no_claims
+from rstreams._core.claims import DONE, NO_HOLD, no_claims
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
@@ -24,9 +24,13 @@ from rstreams.abc import Hold, Publisher, Subscription, Suspendable
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver, Wake
 from rstreams.protocol.life import GIVEN_UP, SenderEvent, SenderLife, SenderPhase
+from rstreams.protocol.outgoing_body import StreamedHead
 from rstreams.protocol.outgoing_items import OutgoingItems
 
 T = TypeVar("T")
+
+_ENCODED: Final = (bytes, StreamedHead)
+"""The types of encoded messages."""
 
 _LIVE: Final[SenderPhase] = SenderPhase.LIVE
 
@@ -163,7 +167,7 @@ class LocalPublisher(Scannable, Generic[T]):
             return
         hold = NO_HOLD if self._settled else self._subscription.hold()
         try:
-            payload = items.encode(item)
+            payload: Any = item if items.are_encoded and type(item) in _ENCODED else items.encode(item)
         except Exception as error:  # the caller's own encoder may raise anything
             items.numbers.unsent += 1
             hold.fail(error)
@@ -217,9 +221,9 @@ class LocalPublisher(Scannable, Generic[T]):
         if self._life.on(SenderEvent.COMPLETE):
             self._wake()
 
-    def withdraw(self, source: Settles) -> bool:
-        """Give back an item that has not been sent, and whose claim has this source; return whether there was one."""
-        return self._items.withdraw(source)
+    def withdraw(self, place: object) -> bool:
+        """Give back an item that has not been sent, and whose claim is on this place; return whether there was one."""
+        return self._items.withdraw(place)
 
     # the link calls these, to get items
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from rstreams._checks.publishers import require_subscription
@@ -11,6 +12,7 @@ from rstreams._codec.sections import DATA, START
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Publisher, Subscription
 from rstreams.errors import ConfigError, SpecViolation
+from rstreams.message import ByteStream, Message
 
 
 class StreamedHead(bytes):
@@ -28,6 +30,25 @@ class StreamedHead(bytes):
         streamed = cls(head)
         streamed.chunks = chunks
         return streamed
+
+
+def streaming(
+    encode: Callable[[Any], bytes], open_body: Callable[[ByteStream], Publisher[Any]]
+) -> Callable[[Any], bytes]:
+    """Return a function like `encode` that makes a `StreamedHead` of a message whose body is streamed.
+
+    Args:
+        encode: Makes an encoded message of an item.
+        open_body: Makes the publisher of the body's chunks.
+    """
+
+    def encode_or_stream(item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
+        if type(item) is not Message or not isinstance(item.body, ByteStream):
+            return encode(item)
+        head = encode(replace(item, body=b""))  # with an empty first section of data; the others follow
+        return StreamedHead.of(head, open_body(item.body))
+
+    return encode_or_stream
 
 
 class OutgoingBody:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from rstreams._core.claims import EACH_HOLD, NO_HOLD, Claims, Settles, no_claims
+from rstreams._core.claims import EACH_HOLD, NO_HOLD, Claims, no_claims
 from rstreams.abc import Hold
 
 
@@ -65,15 +65,15 @@ class WaitingClaims:
         (claims,) = self.take(1)
         return next(claims.each())
 
-    def remove(self, source: Settles) -> tuple[int, Hold | None]:
-        """Take out the claim on a single item that has this source; return the place of the item, and the claim."""
+    def remove(self, place: object) -> tuple[int, Hold | None]:
+        """Take out the claim on a single item, which is on this place; return where the item waits, and the claim."""
         at = 0
         for number, run in enumerate(self._runs):
             if isinstance(run, Claims):
                 at += len(run)
                 continue
             for hold in run:
-                if isinstance(hold, Claims) and hold.source is source:
+                if isinstance(hold, Claims) and place in hold.places:
                     run.remove(hold)
                     if not run:
                         del self._runs[number]  # otherwise it would be sent as a run without deliveries

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
 
 from rstreams._codec.data_sections import largest_body, total_bytes
-from rstreams._core.claims import Claims, Settles
-from rstreams.abc import Hold, Publisher
-from rstreams.message import ByteStream, Message, as_is, encode_item
+from rstreams._core.claims import Claims
+from rstreams.abc import Hold
+from rstreams.message import Message, as_is, encode_item
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.item_numbers import ItemNumbers
 from rstreams.protocol.options import SendingOptions
-from rstreams.protocol.outgoing_body import StreamedHead
+from rstreams.protocol.outgoing_body import StreamedHead, streaming
 from rstreams.protocol.outgoing_holds import WaitingClaims
 from rstreams.protocol.packing import MAX_PACK_BYTES
 from rstreams.protocol.unsettled import ItemSize
@@ -44,6 +43,7 @@ class OutgoingItems:
         holds: The hold of each item; items that came together have theirs in one run.
         numbers: The number of each item.
         size: The size that the next items are expected to have.
+        are_encoded: Whether the items come as messages: as bytes, or as a `StreamedHead`.
         encode: Encodes an item; one whose body is streamed becomes a `StreamedHead`, which is to be put at once.
     """
 
@@ -53,6 +53,7 @@ class OutgoingItems:
         "_ledger",
         "_of_plain",
         "are_bodies",
+        "are_encoded",
         "encode",
         "holds",
         "numbers",
@@ -67,9 +68,10 @@ class OutgoingItems:
         self.holds = WaitingClaims()
         self.numbers = ItemNumbers()
         self.size = options.size or ItemSize()
+        self.are_encoded = options.encode is as_is
         self.encode: Callable[[Any], bytes] = options.encode
-        if options.open_body is not None:
-            self.encode = self._encoder_for(options.open_body)
+        if options.open_body is not None and not self.are_encoded:
+            self.encode = streaming(options.encode, options.open_body)
         self._ledger = ledger
         self._of_plain: Callable[[Any], bytes] = options.encode  # for an item whose body is not streamed
         # Items that may have to be sent again are kept encoded.
@@ -77,15 +79,6 @@ class OutgoingItems:
         self._heads = 0  # how many of `payloads` are the heads of streamed messages
 
     # how they come
-
-    def _encoder_for(self, open_body: Callable[[ByteStream], Publisher[Any]]) -> Callable[[Any], bytes]:
-        def encode(item: Any) -> bytes:  # noqa: ANN401 - an item, which may be a Message
-            if type(item) is not Message or not isinstance(item.body, ByteStream):
-                return self._of_plain(item)
-            head = self._of_plain(replace(item, body=b""))  # with an empty first section of data; the others follow
-            return StreamedHead.of(head, open_body(item.body))
-
-        return encode
 
     def put_one(self, payload: bytes, hold: Hold) -> None:
         """Keep an encoded item."""
@@ -137,7 +130,7 @@ class OutgoingItems:
 
     def _encoded(self, items: list[Any], largest: int, made: dict[Callable[..., Any], list[Any]] | None) -> list[bytes]:
         """Return the messages of a run that are encoded already, also by another link that gets it; else none."""
-        if self._of_plain is as_is and largest >= 0:
+        if self.are_encoded and largest >= 0:
             return items
         if made is None or self._of_plain is not encode_item:
             return []
@@ -221,9 +214,9 @@ class OutgoingItems:
         self.numbers.take_back(numbers)
         self._ledger.take_back(len(payloads))
 
-    def withdraw(self, source: Settles) -> bool:
-        """Forget a held item whose claim has a source of its own, and release it; return whether it was held."""
-        at, hold = self.holds.remove(source)
+    def withdraw(self, place: object) -> bool:
+        """Forget a held item whose claim is on this place, and release it; return whether it was held."""
+        at, hold = self.holds.remove(place)
         if hold is None:
             return False
         self.count_received()  # before one is missing

@@ -253,7 +253,7 @@ class LinkSubscription(ReceiverState[T]):
             frame = self._look_at_first(frame)
         if frame.payloads:
             self._items.take_in(frame)
-        if link.driver.credit() < 0 and not self.ended:
+        if frame.overdrawn and not self.ended:
             msg = f"link {link.name!r}: the sender sent more than its credit"
             self.give_up(RemoteProtocolError(Condition.LINK_TRANSFER_LIMIT_EXCEEDED.value, msg))
         self._items.hand_over(link.driver)
@@ -362,7 +362,7 @@ class LinkSubscription(ReceiverState[T]):
             items.release()
         self._send_dispositions()
         if link is not None and link.state is State.ATTACHED and life.phase is not SILENT:
-            self._send_flow(link.driver.credit())
+            self._send_flow(link)
         if life.phase in _DETACHES:
             self._send_detach()
 
@@ -379,17 +379,19 @@ class LinkSubscription(ReceiverState[T]):
 
     def _send_dispositions(self) -> None:
         """Send the collected outcomes. Without a link there are none: they are forgotten with it."""
+        link = self._link
         for frame in self._outcomes.take_dispositions():
-            self._send(frame)
+            assert link is not None, "its deliveries came on a link"
+            link.send(frame)
 
-    def _send_flow(self, credit: int) -> None:
+    def _send_flow(self, link: Link) -> None:
         """Grant or drain credit, if that has become possible."""
-        ledger, loose = self.ledger, self._outcomes.loose
+        ledger, loose, credit = self.ledger, self._outcomes.loose, link.driver.credit()
         while loose.claims and ledger.may_grant and loose.make_room(ledger, credit):
             self._send_dispositions()
         flow = ledger.next_flow(credit)
         if flow is not None:
-            self._send(flow)
+            link.send(flow)
         elif ledger.drains:
             calls = ledger.end_drain(credit)
             if calls is not None:

@@ -197,7 +197,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         try:
             if publisher.suspended:
                 publisher.resume(link.driver)
-            at_rest = self._send_transfers(link.driver)
+            at_rest, credit = self._send_transfers(link.driver)
             if self._life.phase is SenderPhase.FINISHED:
                 return  # the link was lost while the publisher was asked
             if publisher.starved or self._bound.held_back:
@@ -206,9 +206,10 @@ class LinkSubscriber(SenderState, Generic[T]):
                 # Items that are still owed arrive later, and take the next credit first.
                 self._drain = False
                 self._send(Flow(0, drain=True))
+                credit = 0
             if self._life.phase not in OPEN:
                 self._send_detach()
-            elif self.ledger.owed > 0 and link.driver.credit() <= 0:
+            elif self.ledger.owed > 0 and credit <= 0:
                 publisher.suspend()
         finally:
             publisher.attention = Attention.NONE
@@ -249,8 +250,11 @@ class LinkSubscriber(SenderState, Generic[T]):
             return False  # the publisher is asked for more in a turn
         return self._deliveries.send_ahead(payload, hold, link.driver)
 
-    def _send_transfers(self, driver: Driver) -> bool:
-        """Send held items, and request items for the remaining credit; return whether nothing is left to do for now."""
+    def _send_transfers(self, driver: Driver) -> tuple[bool, int]:
+        """Send held items, and request items for the remaining credit.
+
+        Returns: Whether nothing is left to do for now, and the credit that is left.
+        """
         items, publisher, ledger, left = self._items, self._publisher, self.ledger, SLICE
         self._bound.held_back = False
         while True:
@@ -258,23 +262,23 @@ class LinkSubscriber(SenderState, Generic[T]):
             if items.payloads or ledger.held or ledger.owed < 0 or self._deliveries.body is not None:
                 sent = self._send_held(driver, left)
                 left -= sent
-            if self._deliveries.body is not None or self._bound.held_back:
-                return False  # woken later: by the driver's room, by a part of the body, or by an outcome
             credit = driver.credit()
+            if self._deliveries.body is not None or self._bound.held_back:
+                return False, credit  # woken later: by the driver's room, by a part of the body, or by an outcome
             may_ask = credit > 0 and (self._drain or ledger.may_request(credit)) and self._life.phase in OPEN
             if credit <= 0 or not (items.payloads or may_ask):
-                return True
+                return True, credit
             room = driver.room_bytes()
             if room <= 0:
-                return False  # the driver wakes this end when there is room
+                return False, credit  # the driver wakes this end when there is room
             if left <= 0 or publisher.turn_over:
                 driver.wake()
-                return False
+                return False, credit
             asked = publisher.request(credit, self._may_ask(left), room)
             if self._bound.held_back and not asked:
-                return not items.payloads
+                return not items.payloads, credit
             if not publisher.turn_over and (not items.payloads or not (sent or asked)):
-                return True
+                return True, credit
 
     def _send_held(self, driver: Driver, most: int) -> int:
         """Send as many held items as credit allows; return how many."""

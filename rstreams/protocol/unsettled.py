@@ -161,8 +161,6 @@ class Share:
 
     def pass_on(self) -> None:
         """Wake the first links that wait, if there is room for what they and those woken before may send."""
-        if not self._waiting:
-            return
         room = self.room() - len(self._served) * self._last_cost
         while room > 0 and self._waiting:
             first = next(iter(self._waiting))

@@ -17,10 +17,9 @@ from rstreams import _machine
 from rstreams._checks.choices import require_choice
 from rstreams._checks.functions import refuse_unrun
 from rstreams._core.contexts import has_changed
-from rstreams._core.demand import SLICE
+from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.nesting import too_deep
 from rstreams._core.sight import Fluent
-from rstreams._core.turn import Turn
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Event, Publisher
 from rstreams.runtime.ground import Ground, ground_here
@@ -186,7 +185,7 @@ class OpenItems(Items[T]):
         self._batch: Iterator[T] = iter(())
         self._most = 1  # items of the next batch
         self._given = 0  # items since other tasks ran
-        self._turn = Turn(_machine).begin()
+        self._turn_ends = _machine.now() + TURN_S
 
     def close(self, error: BaseException | None) -> None:
         """End the stream; `error` is what the body raised."""
@@ -199,7 +198,7 @@ class OpenItems(Items[T]):
             msg = "another task is waiting for the next item of this stream"
             raise self._ground.busy(msg)
         wanted = sink.want()
-        is_over = _machine.now() >= self._turn.ends
+        is_over = _machine.now() >= self._turn_ends
         if is_over or sink.asked or self._given >= SLICE:
             if is_over and self._given < _MANY:
                 self._most = 1
@@ -230,7 +229,7 @@ class OpenItems(Items[T]):
             self._waiting = False
         self._given = 0
         self._sink.asked = False
-        self._turn.begin()
+        self._turn_ends = _machine.now() + TURN_S
 
 
 def _not_an_end(error: BaseException) -> BaseException:

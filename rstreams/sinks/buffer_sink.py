@@ -36,8 +36,8 @@ class BufferSink(Sink[T]):
     and when no item is kept and at most one more than half of the window is outstanding. Both together are never more
     than the window. With a window of 1 it requests the next item when the consumer wants it, and not before. The item
     is then as new as it can be. Items that can be drawn are drawn when the consumer wants some, up to a window of them.
-    The default window changes with that of a link (`window_ahead_of`). When it becomes smaller, items that have been
-    requested still come.
+    The default window changes with that of a link (`window_ahead_of`), when more is to be requested. When it becomes
+    smaller, items that have been requested still come.
 
     The consumer takes a batch of items, and gives them out one by one, without a call. An item is done when the
     consumer gives out the next one, or wants another batch. Items of a run that waits (`_core.run`) are made with their
@@ -171,14 +171,14 @@ class BufferSink(Sink[T]):
     def take(self, most: int) -> tuple[Iterator[T], int]:
         """Return a batch of up to `most` items, which the consumer gives out, and its size; there must be an item."""
         kept = self._kept
-        if self._follows:
-            self._window = window_ahead_of(self._subscription)
         if kept.unmade:
             kept.make(min(most, _MADE_AT_ONCE))
         size = min(len(kept.made), most)
         if not (self.draws or self.ended):
-            half = self._window // 2
             unmet = self.outstanding + self._waiting - 1  # behind the first item
+            if unmet <= self._window // 2 and self._follows:
+                self._window = window_ahead_of(self._subscription)
+            half = self._window // 2
             if unmet <= half and self._window > 1:
                 self.request(self._window - unmet)
                 unmet = self.outstanding + self._waiting - 1

@@ -130,6 +130,8 @@ class LocalDriver:
             return
         if isinstance(frame, Transfer) and not frame.more:
             self._credit -= len(frame.deliveries)
+            if self._credit < 0:
+                frame = replace(frame, overdrawn=True)
         arrived = self._whole(frame.encoded()) if isinstance(frame, Transfer) else frame
         if arrived is not None:
             self._link.receive(arrived)

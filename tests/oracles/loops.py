@@ -67,7 +67,7 @@ class Arrivals:
         self.formats.popleft()
         self.begun, self.unwanted = b"", False
 
-    def read(self, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool, bool]:
+    def read(self, most: int, most_bytes: int) -> tuple[Sequence[Delivery], list[bytes], bool, bool, bool]:
         link, limit = self.link, most_bytes or sys.maxsize
         deliveries: list[Delivery] = []
         messages: list[bytes] = []
@@ -92,7 +92,8 @@ class Arrivals:
                 lib.pn_delivery_settle(delivery)  # this also advances
             else:
                 lib.pn_link_advance(link)
-        return deliveries, messages, settled, False
+        starved = not settled and bool(deliveries) and lib.pn_delivery_remote_state(deliveries[-1]) == lib.PN_RECEIVED
+        return deliveries, messages, settled, False, starved
 
     def read_in_parts(self) -> None: ...
 

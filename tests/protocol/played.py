@@ -145,6 +145,7 @@ class PlayedDriver:
         for frame in frames:
             if isinstance(frame, Transfer):
                 self.wire -= len(frame.deliveries)
+                frame.overdrawn = self.wire < 0
             self.link.receive(frame)
         self.turn()
 

@@ -256,6 +256,8 @@ static PyObject *read_in_parts(PyObject *self, PyObject *Py_UNUSED(none))
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
 
+enum { RECEIVED = 0x23 }; /* the state "received" of a delivery (3.4.1) */
+
 /* Read what the engine has of the current delivery into its message; false without memory. */
 static bool take_in(const struct arrivals *arrivals, void *delivery, struct message *message)
 {
@@ -324,8 +326,10 @@ static PyObject *read_run(PyObject *self, PyObject *args)
     deliveries = as_deliveries(PyBytes_FromStringAndSize((const char *)taken, count * (Py_ssize_t)sizeof(void *)));
     if (deliveries == NULL)
         goto failed;
+    bool starved = count > 0 && !settled && pn.delivery_remote_state(taken[count - 1]) == RECEIVED;
     PyMem_Free(taken);
-    return Py_BuildValue("NNOO", deliveries, messages, settled ? Py_True : Py_False, is_split ? Py_True : Py_False);
+    return Py_BuildValue("NNNNN", deliveries, messages, PyBool_FromLong(settled), PyBool_FromLong(is_split),
+                         PyBool_FromLong(starved));
 failed:
     PyMem_Free(taken);
     Py_XDECREF(messages);

@@ -281,8 +281,9 @@ static PyMethodDef methods_of_arrivals[] = {
      "current() -> (size, format): how many bytes of the current delivery were read, and its message-format"},
     {"drop", drop, METH_NOARGS, "drop(): throw away what has come of the current delivery, and what is to come"},
     {"read", read_run, METH_VARARGS,
-     "read(most, most_bytes) -> (deliveries, messages, settled, is_split): take whole deliveries, all settled or all not,\n"
-     "up to one with more bytes (0: of any size) or of another message-format than 0; is_split: they are one message in two pieces."},
+     "read(most, most_bytes) -> (deliveries, messages, settled, is_split, starved): take whole deliveries, all settled or all not,\n"
+     "up to one with more bytes (0: of any size) or of another message-format than 0; is_split: they are one message in two pieces;\n"
+     "starved: the last one has the state received."},
     {"read_in_parts", read_in_parts, METH_NOARGS,
      "read_in_parts(): have messages read by read_part"},
     {"read_on", read_on, METH_NOARGS,
@@ -367,7 +368,7 @@ static PyMethodDef methods[] = {
 };
 
 /* loops.py compares this number; it changes with the arguments or the result of a function. */
-enum { INTERFACE = 13 };
+enum { INTERFACE = 14 };
 
 static int add_constants(PyObject *module)
 {

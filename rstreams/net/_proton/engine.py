@@ -222,7 +222,7 @@ class Engine:
             self.links.free_ended()
         if self._sessions.closed and not self._outgoing.is_full:
             self._sessions.free_closed()
-        has_room = self._turns.waits and not self._outgoing.is_full and self._host.note_held_parts()
+        has_room = self._turns.waiting and not self._outgoing.is_full and self._host.note_held_parts()
         if output:
             self._host.outputs += 1
         if output or has_room:
@@ -296,14 +296,17 @@ class Engine:
         output = self.output_pieces()
         if output:
             self._note_output(int(now_s * 1000) + 1)
-        return output, self.has_work(acts=False) or self._host.calls.has_new or self._outgoing.is_full
+        return output, self.has_work(acts=False) or self._host.calls.due == -math.inf or self._outgoing.is_full
 
     def tick(self, now_s: float) -> float:
         """Do the work that is due: heartbeats, time-outs, calls; return when to call again."""
         # For the engine 0 means "no deadline yet", therefore its clock begins at 1. A deadline in floating point may be
         # a little later than the moment itself, and must count as reached.
         deadline = lib.pn_transport_tick(self._transport, int(now_s * 1000 + 0.001) + 1)
-        return min((deadline - 1) / 1000 if deadline else math.inf, self._host.calls.make_due(now_s))
+        calls = self._host.calls
+        if calls.due <= now_s:
+            calls.make_due(now_s)
+        return min((deadline - 1) / 1000 if deadline else math.inf, calls.due)
 
 
 def _free(transport: Pointer, collector: Pointer, connection: Pointer) -> None:

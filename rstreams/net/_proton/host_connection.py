@@ -94,7 +94,7 @@ class HostConnection:
         self.loops = new_loops(transport)
         self.limits = limits
         self.names = LinkNames()
-        self.outgoing = OutgoingFrames(self.loops, transport, self.names, output)
+        self.outgoing = OutgoingFrames(self.loops, self.names, output)
         self.turns = LinkTurns(owner.on_wake, owner.on_item)
         self.calls = DelayedCalls()
         self.shut = ShutSessions()
@@ -111,7 +111,7 @@ class HostConnection:
 
     def flush(self) -> None:
         """Have the engine write its frames now: in one turn it would write flow before dispositions."""
-        self.outgoing.flush()
+        lib.pn_transport_pending(self.transport)
 
     def note_held_parts(self) -> bool:
         """Note which parts wait in the engine, after all output has been taken; tell whether they are others now."""

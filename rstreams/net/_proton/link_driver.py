@@ -224,7 +224,7 @@ class LinkDriver(Driver, TakesTurns):
             link.receive(frame)
         except RemoteProtocolError as error:
             self._break(link, error)
-        self._host.turns.wake(self)
+        self._host.turns.dirty[self] = None  # the owner is in a turn, or one follows what it is fed
         if link.state is State.DETACHED:
             self._host.turns.end(self)
 

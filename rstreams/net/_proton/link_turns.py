@@ -13,12 +13,12 @@ Context: Any task of the connection's trio run puts a link into a queue; only th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 from typing import Protocol
 
 from rstreams import _machine
-from rstreams._core.turn import Turn
 from rstreams.net._proton.pointers import Pointer
 
 
@@ -67,7 +67,7 @@ class _Room:
             del drivers[driver]
             turns.work(driver)
             if drivers and turns.slice_is_over():
-                turns.come_again(self)
+                turns.dirty[self] = None  # it goes on in the next turn
                 return
 
 
@@ -77,6 +77,7 @@ class LinkTurns:
     Attributes:
         noted: The links that are to read.
         dirty: The links and rooms whose ends are to work.
+        waiting: The links whose ends wait until output has gone.
         ended: The links that have ended on this side since the last `take_ended`.
     """
 
@@ -91,10 +92,10 @@ class LinkTurns:
         self._on_item = on_item
         self.noted: dict[TakesTurns, None] = {}
         self.dirty: dict[TakesTurns | _Room, None] = {}
-        self._waiting: dict[TakesTurns, None] = {}
+        self.waiting: dict[TakesTurns, None] = {}
         self._rooms: dict[Hashable, _Room] = {}  # by session
         self.ended: list[TakesTurns] = []
-        self._turn = Turn(_machine).begin()
+        self._slice_ends = -math.inf
 
     # into the queues, and out of them
 
@@ -118,7 +119,7 @@ class LinkTurns:
 
     def wait(self, driver: TakesTurns) -> None:
         """Have the link's end work when output has gone."""
-        self._waiting[driver] = None
+        self.waiting[driver] = None
 
     def wait_for_room(self, driver: TakesTurns, session: Hashable) -> None:
         """Have the link's end work when output has gone, and links that came before have left room in its session."""
@@ -127,30 +128,21 @@ class LinkTurns:
             room = self._rooms[session] = _Room(self)
         room.drivers[driver] = None
 
-    def come_again(self, room: _Room) -> None:
-        """Have the links that wait for this room go on in the next turn."""
-        self.dirty[room] = None
-
     def work(self, driver: TakesTurns) -> None:
         """Let an end work that has waited for room, instead of a turn that it may have in this round."""
         self.dirty.pop(driver, None)
         driver.work()
-
-    @property
-    def waits(self) -> bool:
-        """Whether an end waits until output has gone."""
-        return bool(self._waiting)
 
     def wake_waiting(self) -> None:
         """Have the ends work that waited until output had gone.
 
         The link whose last transfer is oldest comes first: otherwise a link that always has more takes all the room.
         """
-        if self._waiting:
-            for driver in sorted(self._waiting, key=_sent_at):
+        if self.waiting:
+            for driver in sorted(self.waiting, key=_sent_at):
                 self.dirty.pop(driver, None)
                 self.dirty[driver] = None
-            self._waiting.clear()
+            self.waiting.clear()
         for room in self._rooms.values():
             if room.drivers:
                 self.dirty[room] = None
@@ -158,7 +150,7 @@ class LinkTurns:
     def is_alone(self, driver: TakesTurns) -> bool:
         """Tell whether no other end wants to work, now or when output has gone."""
         in_rooms = (room.drivers for room in self._rooms.values())
-        return all(each is driver or isinstance(each, _Room) for each in chain(self.dirty, self._waiting, *in_rooms))
+        return all(each is driver or isinstance(each, _Room) for each in chain(self.dirty, self.waiting, *in_rooms))
 
     def end(self, driver: TakesTurns) -> None:
         """Have the link freed when its last frame has gone and the peer's has come."""
@@ -178,7 +170,7 @@ class LinkTurns:
         """Take a link that is gone out of the queues."""
         self.noted.pop(driver, None)
         self.dirty.pop(driver, None)
-        self._waiting.pop(driver, None)
+        self.waiting.pop(driver, None)
         for room in self._rooms.values():
             room.drivers.pop(driver, None)
 
@@ -190,7 +182,7 @@ class LinkTurns:
 
     def clear(self) -> None:
         """Take every link out of the queues."""
-        for each in (self.noted, self.dirty, self._waiting, self._rooms, self.ended):
+        for each in (self.noted, self.dirty, self.waiting, self._rooms, self.ended):
             each.clear()
 
     # turns
@@ -210,28 +202,28 @@ class LinkTurns:
         """
         noted, dirty = self.noted, self.dirty
         if noted:
-            self._turn.begin(seconds=slice_s)
+            self._slice_ends = _machine.now() + slice_s
             for driver in list(noted) if len(noted) == 1 else sorted(noted, key=_receives):
                 if driver not in noted:
                     continue  # its link has ended since
                 del noted[driver]
                 if driver.hand_over(most):
                     noted[driver] = None  # behind the others
-                if noted and self._turn.is_over():
+                if noted and self.slice_is_over():
                     break
         if dirty:
-            self._turn.begin(seconds=slice_s)
+            self._slice_ends = _machine.now() + slice_s
             for each in list(dirty):
                 if each in dirty:
                     del dirty[each]
                     each.work()  # its end wakes itself if there is more
-                    if dirty and self._turn.is_over():
+                    if dirty and self.slice_is_over():
                         break
         return bool(noted or dirty)
 
     def slice_is_over(self) -> bool:
         """Tell whether links have read, or ends have worked, for as long as they may."""
-        return self._turn.is_over()
+        return _machine.now() >= self._slice_ends
 
 
 def _receives(driver: TakesTurns) -> bool:

@@ -15,7 +15,7 @@ from rstreams._codec.c_modules import load
 from rstreams._codec.section_heads import body_at
 from rstreams.net._proton.pointers import Delivery, Pointer
 
-_INTERFACE: Final = 13  # of `_loops.c`
+_INTERFACE: Final = 14  # of `_loops.c`
 _UINTPTR: Final = ffi.typeof("uintptr_t")
 _DELIVERY: Final = ffi.typeof("pn_delivery_t *")
 _cast: Final = ffi.cast

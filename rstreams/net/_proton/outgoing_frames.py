@@ -91,14 +91,13 @@ class OutgoingFrames:
     Context: Only the task that owns the connection.
     """
 
-    def __init__(self, loops: Loops, transport: Pointer, names: LinkNames, room: bytearray | None = None) -> None:
+    def __init__(self, loops: Loops, names: LinkNames, room: bytearray | None = None) -> None:
         """Have no output yet; `take` puts it into `room`, or into a room of its own if that is None."""
         self._names = names
         self.is_full = False
         self.large_bytes = LARGE_BYTES
         self.kept = bytearray()
         self._loops = loops
-        self._transport = transport
         self._room = memoryview(bytearray(BUFFER_BYTES) if room is None else room)
         self._told = _ATTACHES  # the frames of the engine that are read, and perhaps written anew
         self._asked: dict[Pointer, SenderNumbers | None] = {}  # links, and the numbers of those that send
@@ -132,10 +131,6 @@ class OutgoingFrames:
         more, taken, self.is_full = self._loops.output(room, enough, self._told, self._on_frame)
         pieces += more
         return size + int(taken)
-
-    def flush(self) -> None:
-        """Have the engine write its frames now."""
-        lib.pn_transport_pending(self._transport)
 
     def keep(self) -> int:
         """Take all output of the engine, to send it later; return how many bytes wait now."""

@@ -215,10 +215,11 @@ class ReceivingDriver(_SendsNothing, LinkDriver):
     def _hand_over_deliveries(self, most: int) -> bool:
         """Hand over whole deliveries; tell whether there are more."""
         noted, self.deliveries_noted = self.deliveries_noted, 0
-        deliveries, messages, settled, is_split = self.arrivals.read(most, self._max_message_bytes)
+        deliveries, messages, settled, is_split, starved = self.arrivals.read(most, self._max_message_bytes)
         if messages:
-            starved = not settled and _is_received(as_delivery(deliveries[-1]))
-            self.receive(Transfer(deliveries, JoinedMessage(messages) if is_split else messages, settled))
+            payloads = JoinedMessage(messages) if is_split else messages
+            overdrawn = lib.pn_link_credit(self.pointer) < 0
+            self.receive(Transfer(deliveries, payloads, settled, overdrawn=overdrawn))
         else:
             starved = noted > 0 and not lib.pn_link_current(self.pointer)  # one that was read has news: see `Flow`
             self._host.turns.wake(self)  # an aborted delivery is not handed over, and has used up credit
@@ -237,7 +238,8 @@ class ReceivingDriver(_SendsNothing, LinkDriver):
         current = lib.pn_link_current(self.pointer)
         if part is not None:
             delivery, payload, settled, more, aborted = part
-            self.receive(Transfer([delivery], [payload], settled and not aborted, more, aborted=aborted))
+            settled, overdrawn = settled and not aborted, lib.pn_link_credit(self.pointer) < 0
+            self.receive(Transfer([delivery], [payload], settled, more, aborted=aborted, overdrawn=overdrawn))
             return bool(lib.pn_link_current(self.pointer))
         _, message_format = self.arrivals.current()
         return bool(current) and message_format != 0 and self._refuse_format(current, message_format)
@@ -367,10 +369,6 @@ def _packed_as_told(attach: Attach, frame_bytes: int) -> Attach:
     if not frame_bytes or not isinstance(items, int):
         return attach
     return replace(attach, properties={**attach.properties, PACK_ITEMS: min(items, told_items(frame_bytes))})
-
-
-def _is_received(delivery: Pointer) -> bool:
-    return bool(lib.pn_delivery_remote_state(delivery) == lib.PN_RECEIVED)
 
 
 def _is_settled(delivery: Pointer) -> bool:

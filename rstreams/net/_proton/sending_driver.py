@@ -86,7 +86,8 @@ class SendingDriver(LinkDriver):
 
     def credit(self) -> int:
         """See `Driver`."""
-        return int(lib.pn_link_credit(self.pointer)) - _deliveries_in(self._waiting)
+        credit = int(lib.pn_link_credit(self.pointer))
+        return credit - _deliveries_in(self._waiting) if self._waiting else credit
 
     def queued(self) -> int:
         """See `Driver`."""
@@ -197,7 +198,7 @@ class SendingDriver(LinkDriver):
             self._known_credit = int(lib.pn_link_credit(self.pointer))
             self.receive(Flow(self.credit(), self.drain_asked and bool(lib.pn_link_get_drain(self.pointer))))
         noted, self.deliveries_noted = self.deliveries_noted, 0
-        for frame in self._sent.take_decided(noted, self._host.peer_frame_bytes):
+        for frame in self._sent.take_decided(noted, self._host):
             if self._partial and lib.pn_link_current(self.pointer) != self._partial:
                 self._forget_part()
             self.receive(frame)
@@ -323,4 +324,4 @@ class SendingDriver(LinkDriver):
 def _deliveries_in(waiting: deque[Transfer | Flow]) -> int:
     """Return how many deliveries the engine does not have, or not the whole of."""
     frames = (each for each in waiting if isinstance(each, Transfer) and not each.more)
-    return sum(len(each.deliveries) for each in frames) if waiting else 0
+    return sum(len(each.deliveries) for each in frames)

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from cproton_ffi import lib
 
+from rstreams.net._proton.host_connection import HostConnection
 from rstreams.net._proton.loops import Loops, as_delivery
 from rstreams.net._proton.outcomes import OUTCOME_CODES, TERMINAL, read_outcome, write_outcome
 from rstreams.net._proton.pointers import Delivery, Pointer
@@ -57,7 +58,7 @@ class SentDeliveries:
                 del self._runs[0]
             left -= len(tags)
 
-    def take_decided(self, noted: int, peer_frame_bytes: int) -> Iterator[Disposition]:
+    def take_decided(self, noted: int, host: HostConnection) -> Iterator[Disposition]:
         """Settle the deliveries that have an outcome of the peer, and yield them in runs of equal outcomes.
 
         A peer nearly always settles in order. Therefore the deliveries that were sent first are looked at first. The
@@ -65,7 +66,7 @@ class SentDeliveries:
 
         Args:
             noted: How many outcomes have come.
-            peer_frame_bytes: The largest frame the peer takes; 0 if it has set no limit.
+            host: The connection.
         """
         runs = self._runs
         accepted: list[Sequence[Hashable]] = []
@@ -82,10 +83,10 @@ class SentDeliveries:
         for run in accepted:
             yield Disposition(run, ACCEPTED)
         if noted > 0:
-            for outcome, decided in groupby(self._take_scattered(peer_frame_bytes), itemgetter(1)):
+            for outcome, decided in groupby(self._take_scattered(host), itemgetter(1)):
                 yield Disposition([tag for tag, _ in decided], outcome)
 
-    def _take_scattered(self, peer_frame_bytes: int) -> list[tuple[Hashable, Outcome]]:
+    def _take_scattered(self, host: HostConnection) -> list[tuple[Hashable, Outcome]]:
         decided: list[tuple[Hashable, Outcome]] = []
         left: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
         for tags, deliveries in self._runs:
@@ -96,7 +97,7 @@ class SentDeliveries:
                     outcome = read_outcome(delivery, state)
                     decided.append((tags[at], outcome))
                     if not settled:
-                        _repeat(delivery, outcome, peer_frame_bytes)
+                        _repeat(delivery, outcome, host.peer_frame_bytes)
                     lib.pn_delivery_settle(delivery)
                     if start < at:
                         left.append((tags[start:at], deliveries[start:at]))

@@ -20,7 +20,7 @@ from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.net.links.filters_in_force import FilterCheck
-from rstreams.net.links.own_run import OwnRun
+from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
 from rstreams.net.transport.carrier import Carrier
@@ -110,7 +110,7 @@ class Links:
         self._unsettled = unsettled
         self._numbers = itertools.count(1)
         self._attached = itertools.count()
-        self._own_run = OwnRun()
+        self._own_run = trio.lowlevel.current_trio_token()
         self._received: WeakKeyDictionary[LinkSubscription[Any], None] = WeakKeyDictionary()  # in their order
         self._ends: WeakKeyDictionary[_End, tuple[int, str]] = WeakKeyDictionary()  # in their order, and as shown
         self._sendings: dict[Sending, None] = {}
@@ -135,7 +135,7 @@ class Links:
 
     def elsewhere(self, call: str) -> ConfigError | None:
         """Return the error for a call from another thread or trio run than the connection's, if this is one."""
-        return self._own_run.elsewhere(call, f"the connection to {self.peer}")
+        return called_elsewhere(self._own_run, call, f"the connection to {self.peer}")
 
     def source_for(self, subscriber: Subscriber[Any], call: str, address: str) -> Place | None:
         """Return the place of `address` at this peer; if there is none, None, and the subscriber hears the reason."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, runtime_checkable
@@ -14,12 +15,9 @@ from rstreams._core.demand import TURN_S, add_demand
 from rstreams._core.kept_errors import KeptError
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
-from rstreams.message import ByteStream, Message, encode_item
+from rstreams.message import encode_item
 from rstreams.net.links.encoding import Encoding
-from rstreams.net.links.own_run import OwnRun
-
-_ONE: Final = (0,)
-"""The place of the one message of a receipt."""
+from rstreams.net.links.own_run import called_elsewhere
 
 TURN_CALLS: Final = 128
 """The most calls of `submit` between two at which other tasks run."""
@@ -37,7 +35,7 @@ class Receipt:
         self._settled = False
         self._awaited: trio.Event | None = None  # set when it is settled, if somebody waits
         self._error: KeptError[BaseException] | None = None
-        self._tell: Callable[[Receipt], object] = _nobody
+        self._tell: Callable[[Receipt], object] | None = None
 
     def __repr__(self) -> str:
         """Return the outcome, if it is known."""
@@ -86,32 +84,23 @@ class Receipt:
         if self.settled:
             tell(self)
 
-
-class SentReceipt(Receipt, Settles):
-    """A receipt that is the source of the claim on its message: the link ends this claim with the outcome."""
-
-    __slots__ = ()
-
-    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one message
+    def _settle(self, how: Ending) -> None:
         """Note the outcome."""
         if how is not DONE:
             self._error = KeptError(how if isinstance(how, BaseException) else DeliveryFailed("released"))
         self._settled = True
         if self._awaited is not None:
             self._awaited.set()
-        self._tell(self)
-
-
-def _nobody(receipt: Receipt) -> None:
-    """Do nothing, because no function was given."""
+        if self._tell is not None:
+            self._tell(self)
 
 
 @runtime_checkable
 class _GivesBack(Protocol):
     """A link that gives back a message that it has not sent."""
 
-    def withdraw(self, source: Settles) -> bool:
-        """Forget the message whose claim has this source, and release it; return whether it had not been sent."""
+    def withdraw(self, place: object) -> bool:
+        """Forget the message whose claim is on this place, and release it; return whether it had not been sent."""
         ...
 
 
@@ -125,7 +114,7 @@ class Waiter:
 
     __slots__ = ("_tell", "message", "receipt")
 
-    def __init__(self, message: object, tell: Callable[[Receipt], object]) -> None:
+    def __init__(self, message: object, tell: Callable[[Receipt], object] | None = None) -> None:
         """Wait; `tell` is called when the outcome is known."""
         self.message = message
         self.receipt: Receipt | None = None
@@ -134,7 +123,8 @@ class Waiter:
     def sent(self, receipt: Receipt) -> None:
         """Hear that the message has been sent."""
         self.receipt = receipt
-        receipt.when_settled(self._tell)
+        if self._tell is not None:
+            receipt.when_settled(self._tell)
 
     def give_up(self) -> None:
         """Hear that the message will not be sent."""
@@ -150,7 +140,7 @@ class _WaitingTask(Waiter):
     __slots__ = ("turn",)
 
     def __init__(self, message: object) -> None:
-        super().__init__(message, _nobody)
+        super().__init__(message)
         self.turn = trio.Event()
 
     def sent(self, receipt: Receipt) -> None:
@@ -161,7 +151,7 @@ class _WaitingTask(Waiter):
         self.turn.set()
 
 
-class Sender:
+class Sender(ABC):
     """Sends messages to one address as tasks come with them; made by `Connection.sender`.
 
     Nothing is buffered here: `submit` and `send` wait for the peer's credit. Tasks are served in the order in which
@@ -173,46 +163,14 @@ class Sender:
     Context: Any task of the connection's trio run; several may send at the same time.
     """
 
-    def __init__(
-        self,
-        address: str | None,
-        *,
-        settled: bool = False,
-        streams: bool = False,
-        encoded: bool = False,
-        encode: Callable[[Any], object] | None = None,
-        message_of: Callable[[Any], bytes] = encode_item,
-    ) -> None:
-        """Wait for a link to subscribe.
-
-        Args:
-            address: The peer's name for the target; None: each message goes to its own address.
-            settled: Whether messages are sent settled; so are their receipts then.
-            streams: Whether bodies may be sent in parts.
-            encoded: Whether messages come encoded.
-            encode: Called with each item; None: an item is sent as it is.
-            message_of: Makes an encoded message of an item, after `encode`.
-        """
-        self.address = address
-        self._to = "any address" if address is None else repr(address)
-        self._own_run = OwnRun()
-        self._settled = settled
-        self._streams = streams
-        self._is_encoded = encoded
-        self._encode = None if encode is None else Encoding(encode)
-        self._message_of = message_of
-        self._subscriber: Subscriber[Any] | None = None
-        self._demand = 0
-        self._waiters: deque[Waiter] = deque()
-        self._current: Hold = NO_HOLD  # on the message that is handed to the link
-        self._closed: KeptError[BaseException] | None = None
-        self._on_wait: Callable[[], None] | None = None
-        self._begin_turn()
+    address: str | None
+    _to: str  # the address, for messages
 
     def __repr__(self) -> str:
         """Return the address that it sends to."""
         return f"<rstreams sender to {self._to}>"
 
+    @abstractmethod
     async def send(self, item: Any) -> None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
         """Send one message and wait until the peer has accepted it.
 
@@ -225,19 +183,8 @@ class Sender:
             may arrive; if the connection is lost before its outcome comes, and returns, it may be sent again.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
-        receipt = await self.submit(item)
-        if not receipt._settled or receipt._error is not None:  # `submit` lets other tasks run
-            try:
-                await receipt.wait()
-            except trio.Cancelled:
-                self._take_back(receipt)
-                raise
 
-    def _take_back(self, receipt: Receipt) -> None:
-        """Do not send a message that waits for room at the link, or for the next connection."""
-        if not receipt.settled and isinstance(self._subscriber, _GivesBack) and isinstance(receipt, SentReceipt):
-            self._subscriber.withdraw(receipt)
-
+    @abstractmethod
     async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
         """Send one message as soon as there is credit for it; do not wait for its outcome.
 
@@ -250,6 +197,61 @@ class Sender:
         Cancels: Before the message is sent, also while it waits for credit: nothing is sent.
         Context: Other tasks run, and messages leave, at least once in 128 calls and every 5 ms of calls.
         """
+
+
+class SenderPublisher(Sender, Settles):
+    """A sender, and the publisher of its link. Its receipts are the places of the claims on its messages."""
+
+    def __init__(
+        self,
+        address: str | None,
+        *,
+        settled: bool = False,
+        encoded: bool = False,
+        encode: Callable[[Any], object] | None = None,
+        message_of: Callable[[Any], bytes] = encode_item,
+    ) -> None:
+        """Wait for a link to subscribe.
+
+        Args:
+            address: The peer's name for the target; None: each message goes to its own address.
+            settled: Whether messages are sent settled; so are their receipts then.
+            encoded: Whether messages come encoded.
+            encode: Called with each item; None: an item is sent as it is.
+            message_of: Makes an encoded message of an item, after `encode`.
+        """
+        self.address = address
+        self._to = "any address" if address is None else repr(address)
+        self._own_run = trio.lowlevel.current_trio_token()
+        self._settled = settled
+        self._is_encoded = encoded
+        self._encode = None if encode is None else Encoding(encode)
+        self._message_of = message_of
+        self._subscriber: Subscriber[Any] | None = None
+        self._demand = 0
+        self._waiters: deque[Waiter] = deque()
+        self._current: Hold = NO_HOLD  # on the message that is handed to the link
+        self._closed: KeptError[BaseException] | None = None
+        self._on_wait: Callable[[], None] | None = None
+        self._begin_turn()
+
+    async def send(self, item: Any) -> None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
+        """See `Sender`."""
+        receipt = await self.submit(item)
+        if not receipt._settled or receipt._error is not None:  # `submit` lets other tasks run
+            try:
+                await receipt.wait()
+            except trio.Cancelled:
+                self.take_back(receipt)
+                raise
+
+    def take_back(self, receipt: Receipt) -> None:
+        """Do not send a message that waits for room at the link, or for the next connection."""
+        if not receipt.settled and isinstance(self._subscriber, _GivesBack):
+            self._subscriber.withdraw(receipt)
+
+    async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
+        """See `Sender`."""
         encoded = self._checked(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
@@ -265,18 +267,18 @@ class Sender:
         return receipt
 
     def _checked(self, item: object) -> object:
-        error = self._own_run.elsewhere("send()", f"the sender to {self._to}")
+        error = called_elsewhere(self._own_run, "send()", f"the sender to {self._to}")
         if error is not None:
             raise error
         return item if self._is_encoded else self._encoded(item)
 
     def _sent(self, encoded: object) -> Receipt:
-        receipt = SentReceipt()
-        self._current = Claims(receipt, 0, _ONE)
+        receipt = Receipt()
+        self._current = Claims(self, 0, (receipt,))
         assert self._subscriber is not None, "there was credit"
         self._subscriber.on_next(encoded)
         if self._settled:
-            receipt.settle(0, _ONE, DONE)
+            receipt._settle(DONE)
         return receipt
 
     def _begin_turn(self) -> None:
@@ -287,8 +289,7 @@ class Sender:
     def _encoded(self, item: object) -> object:
         try:
             sent = item if self._encode is None else self._encode.at_once(item)
-            is_streamed = self._streams and isinstance(sent, Message) and isinstance(sent.body, ByteStream)
-            return sent if is_streamed else self._message_of(sent)
+            return self._message_of(sent)
         except ConfigError as error:
             msg = f"a message to {self._to}: {error}"
             raise ConfigError(msg) from error
@@ -335,10 +336,6 @@ class Sender:
             for waiter in waiters:
                 waiter.give_up()
 
-
-class SenderPublisher(Sender):
-    """A sender as the publisher of its link."""
-
     def submit_now(self, item: Any) -> Receipt | None:  # noqa: ANN401 - a `Message`, or any value AMQP carries
         """Send one message if there is credit and no other one waits; else send nothing and return None.
 
@@ -375,11 +372,7 @@ class SenderPublisher(Sender):
         if waiter.receipt is None:
             self._withdraw(waiter)
         else:
-            self._take_back(waiter.receipt)
-
-    def take_back(self, receipt: Receipt) -> None:
-        """Do not send a message any more, if it still waits at the link."""
-        self._take_back(receipt)
+            self.take_back(waiter.receipt)
 
     def turn_is_over(self) -> bool:
         """Tell whether other tasks are to run before the next message; then a new turn begins."""
@@ -426,5 +419,10 @@ class SenderPublisher(Sender):
         self._demand = 0
 
     def hold(self) -> Hold:
-        """Return the receipt of the message being sent."""
+        """Return the claim on the message that is being sent."""
         return self._current
+
+    def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - there are none
+        """Note the outcome of messages."""
+        for receipt in places:
+            receipt._settle(how)

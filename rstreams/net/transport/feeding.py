@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from rstreams import _machine
-from rstreams._core.turn import Turn
 from rstreams.net._proton import Engine
 from rstreams.net.transport.run_share import RunShare
 
@@ -35,7 +34,6 @@ class Feeding:
         self._engine = engine
         self._share = share
         self._size = FEED_BYTES
-        self._turn = Turn(_machine)
 
     async def special(
         self, in_rooms: int, data: bytes | bytearray | memoryview
@@ -57,7 +55,7 @@ class Feeding:
         if data is None:
             return self._engine.feed_some(b"", slow_frames)
         view, at = memoryview(data), 0
-        turn = self._turn.begin(seconds=slice_s)
+        ends = _machine.now() + slice_s
         while True:
             began, size = _machine.now(), self._size
             part = view[at : at + size]
@@ -65,5 +63,5 @@ class Feeding:
             at += fed
             quick = _machine.now() - began < slice_s / 2
             self._size = min(2 * size, MAX_FEED_BYTES) if quick and fed else max(size // 2, FEED_BYTES)
-            if at >= len(view) or fed < len(part) or turn.is_over():
+            if at >= len(view) or fed < len(part) or _machine.now() >= ends:
                 return at

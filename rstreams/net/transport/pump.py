@@ -31,7 +31,6 @@ from typing import Final
 import trio
 
 from rstreams import _machine
-from rstreams._core.turn import Turn
 from rstreams.errors import (
     ConnectionLost,
     IdleTimeout,
@@ -126,7 +125,6 @@ class Pump(ConnectionLife):
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
         self._waits_to_send = False  # until the network takes the last output
-        self._turn_time = Turn(_machine)
         self._now = trio.lowlevel.current_clock().current_time
         self._bursts = Bursts()
         self._failed_ahead: Exception | None = None  # raised in a turn ahead of the pump, which raises it again
@@ -220,11 +218,11 @@ class Pump(ConnectionLife):
     def _take_turns(self) -> bool:
         """Take turns while there is something to do; tell whether there is more, because the slice was over."""
         slice_s = self._share_of_run.slice_s
-        turn = self._turn_time.begin(seconds=slice_s)
+        ends = _machine.now() + slice_s
         self._turning = True
         try:
             while self._turn(slice_s):
-                if self._wire.unsent or turn.is_over():
+                if self._wire.unsent or _machine.now() >= ends:
                     self._share_of_run.note(self, busy=True)
                     return True
         finally:

@@ -56,6 +56,6 @@ def test_the_body_is_handed_over_without_a_copy() -> None:
     message = section(300_000)
     receiving.alone.side.engine.feed(in_transfers(message, 60_000, 120_000, 180_000, 240_000))
     (driver,) = receiving.drivers
-    _, pieces, _, is_split = driver.arrivals.read(10, 0)  # type: ignore[attr-defined]
+    _, pieces, _, is_split, _ = driver.arrivals.read(10, 0)  # type: ignore[attr-defined]
     assert is_split
     assert pieces == [message[:8], message[8:]]

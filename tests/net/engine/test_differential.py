@@ -421,7 +421,7 @@ def test_a_lost_link_leaves_nothing_behind_in_the_engine(links: Callable[..., Li
         assert side.engine.links.alive == []
         assert not side.engine._turns.noted
         assert not side.engine._turns.dirty
-        assert not side.engine._turns._waiting
+        assert not side.engine._turns.waiting
         assert not side.engine._turns.ended
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from rstreams import _machine
@@ -80,7 +82,7 @@ def test_what_is_done_ahead_of_a_turn_acts_on_no_event_and_makes_no_call() -> No
     assert not calls_made
     engine.tick(1)
     assert calls_made
-    assert not calls.has_new
+    assert calls.due == math.inf
     assert not engine.take_ahead(0.0)[1]
 
     engines.other.engine.close("x:away", "")

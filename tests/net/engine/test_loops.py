@@ -99,8 +99,9 @@ class Pair:
         return sent
 
     def read(self, most: int = 1000, most_bytes: int = 0) -> tuple[Sequence[Any], list[bytes], bool]:
-        *read, is_split = self.arrivals.read(most, most_bytes)
+        *read, is_split, starved = self.arrivals.read(most, most_bytes)
         assert not is_split
+        assert not starved
         return tuple(read)
 
 

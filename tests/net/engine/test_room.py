@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from cproton_ffi import lib
 
-from rstreams._core.turn import Turn
 from rstreams.net._proton.link_turns import LinkTurns
 from rstreams.protocol.frames import Role
 from tests.net.engine.test_loops import Pair
@@ -79,7 +78,7 @@ def test_a_session_without_room_does_not_hold_another_one_up(turns: LinkTurns) -
 def test_links_go_on_in_the_next_turn_when_the_slice_is_over(turns: LinkTurns, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(3)
     drivers = waiting(turns, session, 3)
-    monkeypatch.setattr(Turn, "is_over", lambda _: True)
+    monkeypatch.setattr(LinkTurns, "slice_is_over", lambda _: True)
     turns.wake_waiting()
     assert turns.give(100, 0.0)
     assert [driver.worked for driver in drivers] == [1, 0, 0]

@@ -9,15 +9,15 @@ import trio
 
 import rstreams
 from rstreams import Message
-from rstreams._core.claims import Claims
 from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, ConnectionLost, DeliveryFailed, LinkDetached, RStreamsError
-from rstreams.message import ByteStream, decode_body, encode_item
-from rstreams.net.links.bodies import encoded_once, open_body
-from rstreams.net.links.sender import TURN_CALLS, Receipt, SenderPublisher, SentReceipt
+from rstreams.message import ByteStream, as_is, decode_body, encode_item
+from rstreams.net.links.bodies import open_body
+from rstreams.net.links.sender import TURN_CALLS, Receipt, SenderPublisher
 from rstreams.protocol.delivery import ACCEPTED, RELEASED
 from rstreams.protocol.frames import Attach, Disposition, Flow, Lost, Role, Transfer
 from rstreams.protocol.options import SendingOptions
+from rstreams.protocol.outgoing_body import streaming
 from rstreams.protocol.sender import LinkSubscriber
 from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import connected, until
@@ -43,12 +43,24 @@ async def test_each_message_has_its_receipt(on: Loop) -> None:
             await sender.send("c")
 
 
+@over_both_loops
+async def test_a_message_whose_head_cannot_be_encoded_fails_alone_also_if_its_body_is_streamed(on: Loop) -> None:
+    async with on.connected() as (node, connection):
+        node.queue("work")
+        async with connection.sender("work") as sender:
+            for body in (b"x", ByteStream([b"x"])):
+                with pytest.raises(ConfigError, match=r"a message to 'work'.*x-a.*object"):
+                    await sender.send(Message(body, annotations={"x-a": object()}))
+            await sender.send("a")
+
+
 async def test_tasks_wait_for_credit_in_their_order_and_nothing_is_buffered() -> None:
     async with connected() as (node, connection):
         queue = node.queue("work", capacity=4)
         sent: list[int] = []
 
         async with connection.sender("work") as sender, trio.open_nursery() as nursery:
+            assert isinstance(sender, SenderPublisher)
 
             async def send(number: int) -> None:
                 await sender.send(number)
@@ -165,12 +177,9 @@ async def test_a_cancelled_send_takes_its_message_back_from_the_link(when: str, 
         driver.receive(Flow(9))
         return driver
 
-    sender = SenderPublisher("work", streams=True)
-    end = LinkSubscriber(
-        sender,
-        SendingOptions(encode=encoded_once(encode_item), settle_before_detach=True, resends=True, open_body=open_body),
-        sender.on_finished,
-    )
+    sender = SenderPublisher("work", message_of=streaming(encode_item, open_body))
+    options = SendingOptions(encode=as_is, settle_before_detach=True, resends=True)
+    end = LinkSubscriber(sender, options, sender.on_finished)
     driver = bind()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -212,7 +221,7 @@ async def test_a_cancelled_send_that_was_sent_before_a_loss_leaves_nothing_befor
         return driver
 
     sender = SenderPublisher("work")
-    options = SendingOptions(encode=encoded_once(encode_item), settle_before_detach=True, resends=True)
+    options = SendingOptions(encode=as_is, settle_before_detach=True, resends=True)
     end = LinkSubscriber(sender, options, sender.on_finished)
     driver = bind(9)
     async with trio.open_nursery() as nursery:
@@ -285,6 +294,6 @@ async def test_a_receipt_shows_what_is_known(on: Loop) -> None:
                 await receipt  # pyright: ignore[reportGeneralTypeIssues]
             await receipt.wait()
             assert repr(receipt) == "<rstreams receipt: accepted>"
-    late = SentReceipt()
-    Claims(late, 0, (0,)).release()
+    late = Receipt()
+    late._settle("released")
     assert repr(late) == "<rstreams receipt: failed: the receiver released an item>"
