@@ -26,18 +26,22 @@ class Example(NamedTuple):
 
 
 def examples_of(page: str) -> list[Example]:
-    """Return the examples of a page, given by its path below the project; each block of code says what it prints.
+    """Return the examples of a page, given by its path below the project; what they print stands behind them.
 
-    An example for asyncio is there a second time, as its tab for trio has it.
+    An example for asyncio is there a second time, as its tab for trio has it, and then as its tab for threads, if there
+    is one.
     """
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(r"```python( \w+)?\n((?:(?!```).)*)```\n+```text\n(.*?)```", text, re.DOTALL)
-    assert len(found) == text.count("```python")
+    block = r"```python( \w+)?\n((?:(?!```).*\n)*)```\n+(?:```python (threads)\n((?:(?!```).*\n)*)```\n+)?"
+    found = re.findall(block + r"```text\n((?:(?!```).*\n)*)```", text)
+    assert sum(1 + bool(threads) for _, _, threads, _, _ in found) == text.count("```python")
     examples: list[Example] = []
-    for kind, code, printed in found:
+    for kind, code, threads, code_of_threads, printed in found:
         examples.append(Example(code, printed))
         if kind == " asyncio":
             examples.append(Example(for_trio(code), printed))
+        if threads:
+            examples.append(Example(code_of_threads, printed))
     return examples
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rstreams.aio import Connection
+from rstreams.blocking import BlockingConnection
 from tests.docs.examples import for_trio
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +39,16 @@ def test_the_other_code_is_python() -> None:
     assert len(EXAMPLES) == 3
     for code in re.findall(r"```python(?: asyncio)?\n(.*?)```", GUIDE, re.DOTALL):
         compile(code, "asyncio.md", "exec")
+
+
+def test_each_call_of_the_table_is_there() -> None:
+    table = GUIDE.partition("## Which call in each\n")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
+    assert {len(row) for row in rows} == {4}
+    for column, connection in ((1, Connection), (3, BlockingConnection)):
+        names = {name for row in rows for name in re.findall(r"\bconnection\.(\w+)", row[column])}
+        assert len(names) > 5
+        assert names <= set(dir(connection))
 
 
 def test_the_files_that_it_names_are_there() -> None:
