@@ -4,7 +4,7 @@
 
 Every page is shown 1,280 and 390 pixels wide, and must not be wider; no block of code and no table may be cut. Every
 link to a page of the site must lead to it, and to the place in it. No page may load anything from elsewhere. The search
-must find the words of tools/site_words.toml, each on its page.
+must find the words of tools/site_words.toml, each on its page. A tab that is chosen on one page is chosen on the next.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ OPEN_SEARCH = """(async () => {
     inside().querySelector("input").focus()
 })()"""
 FOUND = "[...inside().querySelectorAll('ol a')].map(each => each.href)"
+TAB = """[...document.querySelectorAll(".tabbed-labels label")].find(each => each.textContent.trim() === "trio")"""
 PATIENCE_S = 20.0
 
 
@@ -114,6 +115,15 @@ def not_found(page: Page) -> Iterator[str]:
             yield f"search: {word!r} does not find {wanted}, but {[urlsplit(link).path for link in found[:10]]}"
 
 
+def forgotten(page: Page) -> Iterator[str]:
+    """Yield a line if the choice of a tab does not hold on another page."""
+    page.show((SITE / "guides" / "delivery.html").as_uri())
+    page.run(f"{TAB}.click()")
+    page.show((SITE / "guides" / "publish.html").as_uri())
+    if not page.run(f"document.getElementById({TAB}.htmlFor).checked"):
+        yield "guides/publish.html: the tab that was chosen on guides/delivery.html is not chosen"
+
+
 def _has(links: list[str], page: str) -> bool:
     return any(urlsplit(link).path.endswith(f"/{page}") for link in links)
 
@@ -124,6 +134,7 @@ def main() -> None:
     wrong = list(dead_links(pages))
     with browser() as page:
         wrong += not_found(page)
+        wrong += forgotten(page)
         wrong += cut(page, pages)
     for line in wrong:
         print(line)
