@@ -57,7 +57,7 @@ def bring_examples() -> None:
     for page in [*SITE.rglob("*.html"), *SITE.rglob("*.md")]:
         text = page.read_text(encoding="utf-8")
         if "../examples/" in text:
-            page.write_text(text.replace("../../examples/", "../examples/"), encoding="utf-8")
+            page.write_text(text.replace("../examples/", "examples/"), encoding="utf-8")
 
 
 def main() -> None:
