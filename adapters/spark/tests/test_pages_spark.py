@@ -11,6 +11,7 @@ import pytest
 
 from rstreams import Message, Node, Stream, connect
 from rstreams.runtime.portal import start_portal
+from tests.net.certificates import Files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +73,8 @@ def run(page: str, names: dict[str, Any], url: str, folder: Path) -> None:
 
 def test_the_examples_of_the_pages_run(spark: SparkSession, at: AtNode, tmp_path: Path) -> None:
     (tmp_path / "broker").write_text("secret")
-    (tmp_path / "broker-ca.pem").touch()
+    Files(tmp_path)
+    (tmp_path / "ca.pem").rename(tmp_path / "broker-ca.pem")
     names: dict[str, Any] = {"spark": spark}
 
     def run_query() -> None:
