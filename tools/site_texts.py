@@ -1,5 +1,7 @@
 """Put the pages as Markdown into the site that `make docs` has built, and `llms.txt`, a list of them for programs.
 
+In the reference the search finds names alone: the thousands of its docstrings would stand before the guides.
+
     python tools/site_texts.py
 
 `guides/node.md` is beside `guides/node.html`. Links lead from one file to the other, as in the repository.
@@ -7,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tomllib
@@ -60,6 +63,17 @@ def bring_examples() -> None:
             page.write_text(text.replace("../examples/", "examples/"), encoding="utf-8")
 
 
+def find_names_alone() -> None:
+    """Take the texts of the reference out of the index of the search; its names stay."""
+    for file in (SITE / "search.json", SITE / "search.js"):
+        before, index, after = re.split(r"(\{.*\})", file.read_text(encoding="utf-8"), maxsplit=1, flags=re.DOTALL)
+        found = json.loads(index)
+        for item in found["items"]:
+            if item["location"].startswith("reference/"):
+                item["text"] = ""
+        file.write_text(before + json.dumps(found) + after, encoding="utf-8")
+
+
 def main() -> None:
     """Write the files."""
     for page in DOCS.rglob("*.md"):
@@ -67,6 +81,7 @@ def main() -> None:
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(page, there)
     bring_examples()
+    find_names_alone()
     (SITE / "llms.txt").write_text(llms(), encoding="utf-8")
 
 
