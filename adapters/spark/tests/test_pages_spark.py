@@ -62,13 +62,21 @@ def at() -> Iterator[AtNode]:
         yield AtNode(portal, portal.run(node.listen, "127.0.0.1:0").url)
 
 
-def run(page: str, names: dict[str, Any], url: str, folder: Path) -> None:
-    """Run the examples of a page one after the other; its folders and files are in the one given."""
+def run(page: str, names: dict[str, Any], at: AtNode, folder: Path) -> None:
+    """Run the examples of a page one after the other; its folders and files are in the one given.
+
+    A query has read the readings, and is stopped, before the next example begins.
+    """
     blocks = re.findall(r"```python\n(.*?)```", (GUIDES / page).read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     for block in blocks:
-        code = re.sub(r'"/(var/lib|run/secrets|etc/ssl)/', f'"{folder}/', block.replace(PLACE, url))
+        code = re.sub(r'"/(var/lib|run/secrets|etc/ssl)/', f'"{folder}/', block.replace(PLACE, at.url))
         exec(compile(code, page, "exec"), names)  # noqa: S102 - the page is ours
+        query = names.pop("query", None)
+        if query is not None:
+            at.publish("temperature")
+            query.processAllAvailable()
+            query.stop()
 
 
 def test_the_examples_of_the_pages_run(spark: SparkSession, at: AtNode, tmp_path: Path) -> None:
@@ -77,28 +85,20 @@ def test_the_examples_of_the_pages_run(spark: SparkSession, at: AtNode, tmp_path
     (tmp_path / "ca.pem").rename(tmp_path / "broker-ca.pem")
     names: dict[str, Any] = {"spark": spark}
 
-    def run_query() -> None:
-        at.publish("temperature")
-        names["query"].processAllAvailable()
-        names["query"].stop()
-
-    run("spark.md", names, at.url, tmp_path)
-    run_query()
+    run("spark.md", names, at, tmp_path)
     assert at.take("alerts", 1) == [("roof", "97.25")]
 
     names["readings"] = spark.readStream.format("rstreams").options(url=at.url, address="temperature").load()
-    run("spark-sink.md", names, at.url, tmp_path)
-    run_query()
+    run("spark-sink.md", names, at, tmp_path)
     assert sorted(at.take("maxima", 2)) == [("cellar", "60.0"), ("roof", "97.25")]
 
-    run("spark-promises.md", names, at.url, tmp_path / "logged")
-    run_query()
+    run("spark-promises.md", names, at, tmp_path / "logged")
     assert spark.read.parquet(str(tmp_path / "logged" / "alerts" / "table")).count() == len(READINGS)
 
-    run("spark-source.md", names, at.url, tmp_path)
+    run("spark-source.md", names, at, tmp_path)
     assert names["readings"].columns == ["sensor", "at", "celsius", "message_id"]
 
     at.publish("orders")
-    run("spark-logs.md", names, at.url, tmp_path)
+    run("spark-logs.md", names, at, tmp_path)
     assert names["orders"].columns == ["body", "partition", "offset"]
     assert names["yesterday"].count() == len(READINGS)
