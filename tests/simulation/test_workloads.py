@@ -1,4 +1,4 @@
-"""A hundred seeds of each workload in small worlds: all promises are kept, and some seeds give the same bytes twice."""
+"""A hundred seeds of each workload in small worlds: all promises are kept, and a seed gives the same bytes twice."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def test_a_workload_keeps_its_promises(name: str, part: int) -> None:
         if result.findings:
             smallest = shrink(result, workload)
             pytest.fail("\n".join((f"{name}, seed {seed}", *smallest.plan, *smallest.findings)), pytrace=False)
-        if seed == part:
+        if seed == 0:
             assert run(name, workload, seed).digest == result.digest

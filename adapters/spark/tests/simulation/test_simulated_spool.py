@@ -22,7 +22,7 @@ def test_the_source_keeps_its_promises(part: int) -> None:
         if result.findings:
             smallest = shrink(result, SMALL_WORLD)
             pytest.fail("\n".join((f"seed {seed}", *smallest.plan, *smallest.findings)), pytrace=False)
-        if seed == part:
+        if seed == 0:
             assert run(NAME + SMALL, SMALL_WORLD, seed).digest == result.digest
 
 
