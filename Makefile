@@ -26,7 +26,7 @@ demo: ## a year of weather observations through AMQP links and a Spark job, each
 
 test: ## all tests but those marked broker or soak
 	@tools/setup.sh dev java
-	@echo "tests: all but those marked broker or soak, 12 to 17 minutes on two cores"
+	@echo "tests: all but those marked broker or soak, 15 to 25 minutes on two cores"
 	$(SPARK) $(PYTEST) -m "not (broker or soak)"
 
 test-quick: ## the tests that need no Java and little time
