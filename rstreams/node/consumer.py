@@ -164,10 +164,7 @@ class Consumer(AddressSubscription, Settles):
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - there are none
         """Have the queue settle messages that the consumer has had."""
         if self.message is not None and places[0] is self.message:
-            self.held, self.ended_with = (
-                Claims(self, 0, places),
-                how,
-            )  # `on_next` has not returned, and may hold it again
+            self.held, self.ended_with = Claims(self, 0, places), how  # `on_next` goes on, and may hold it again
         elif how is DONE:
             self.queue.accept(self, places.messages if type(places) is HandedRun else places)
         else:

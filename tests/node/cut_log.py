@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 import rstreams
-from rstreams import Node, Reconnect
+from rstreams import Node, Reconnect, Stream
 from rstreams.net.connection import Connection
-from rstreams.testing import FaultyNetwork
+from rstreams.testing import FaultyNetwork, ProbeSubscriber
+from tests.net.over_tcp import until
 
 AT_ONCE: Final = Reconnect(first_delay_s=0.0, max_delay_s=0.0, jitter=0.0)
 
@@ -39,3 +40,15 @@ async def cut_log(*, partitions: int = 1) -> AsyncIterator[CutLog]:
             rstreams.connect(network.url, reconnect=AT_ONCE) as connection,
         ):
             yield CutLog(node, network, connection, direct)
+
+
+async def cut_behind_the_first(log: CutLog) -> ProbeSubscriber[int]:
+    """Cut a reader of ten messages that has had the first one, and return it; `log.network.reopen` lets it go on."""
+    await log.direct.publish("events", Stream.range(10))
+    probe = ProbeSubscriber[int](1)
+    log.connection.stream("events", to_end=True, window=1).subscribe(probe)
+    await until(lambda: probe.items == [0])
+    log.network.close()
+    log.cut()
+    await until(lambda: log.node.statistics().logs["events"].readers == 0)
+    return probe

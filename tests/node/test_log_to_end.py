@@ -18,7 +18,7 @@ from rstreams.net.dialects import Offset
 from rstreams.testing import ProbeSubscriber
 from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import until
-from tests.node.cut_log import cut_log
+from tests.node.cut_log import cut_behind_the_first, cut_log
 
 STARTS: list[tuple[Offset | None, list[int]]] = [
     (None, [0, 1, 2, 3, 4]),
@@ -126,13 +126,7 @@ async def test_a_reader_that_reconnects_completes_where_it_would_have() -> None:
 
 async def test_a_reader_that_reconnects_behind_deleted_messages_hears_of_them() -> None:
     async with cut_log() as log:
-        await log.direct.publish("events", Stream.range(10))
-        probe = ProbeSubscriber[int](1)
-        log.connection.stream("events", to_end=True, window=1).subscribe(probe)
-        await until(lambda: probe.items == [0])
-        log.network.close()
-        log.cut()
-        await until(lambda: log.node.statistics().logs["events"].readers == 0)
+        probe = await cut_behind_the_first(log)
         for first in range(0, 2000, 500):
             await log.direct.publish("events", Stream.range(first, first + 500))
         log.network.reopen()
@@ -174,13 +168,7 @@ async def test_what_a_completed_member_has_not_settled_goes_to_the_next_one(loss
 
 async def test_a_reader_does_not_go_on_in_a_log_that_was_made_anew() -> None:
     async with cut_log() as log:
-        await log.direct.publish("events", Stream.range(10))
-        probe = ProbeSubscriber[int](1)
-        log.connection.stream("events", to_end=True, window=1).subscribe(probe)
-        await until(lambda: probe.items == [0])
-        log.network.close()
-        log.cut()
-        await until(lambda: log.node.statistics().logs["events"].readers == 0)
+        probe = await cut_behind_the_first(log)
         async with log.direct.management() as management:
             await management.delete("events", kind="logs")
         log.node.log("events", retention_items=1000)

@@ -5,9 +5,8 @@ import logging
 import pytest
 
 from rstreams import Node
-from rstreams._core.claims import DONE, RELEASED, Ending, end
 from rstreams._core.demand import UNBOUNDED
-from rstreams.abc import Hold, Suspendable
+from rstreams.abc import Suspendable
 from rstreams.errors import ConfigError, DeliveryFailed, DemandError
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.queue import Queue
@@ -93,46 +92,6 @@ def test_the_worst_of_several_holds_decides_and_only_when_all_have_let_go() -> N
     second.done()
     now = queue.statistics()
     assert (now.unsettled, now.ready, now.modified, now.accepted) == (0, 1, 1, 0)
-
-
-@pytest.mark.parametrize("second", [DONE, RELEASED, ValueError()], ids=["done", "released", "failed"])
-def test_a_hold_that_ends_inside_on_next_does_not_settle_what_is_held_behind_it(second: Ending) -> None:
-    queue, holds = Queue("q"), list[Hold]()
-    filled(queue, "a")
-    probe = ProbeSubscriber[bytes](1)
-
-    def hold_twice(_item: bytes) -> None:
-        assert probe.subscription is not None
-        probe.subscription.hold().done()
-        holds.append(probe.subscription.hold())
-
-    probe.on_item = hold_twice
-    queue.subscribe(probe)
-    assert queue.statistics().unsettled == 1
-    end(holds[0], second)
-    now = queue.statistics()
-    assert (now.accepted, now.released) == (second is DONE, second is RELEASED)
-    assert now.modified == isinstance(second, ValueError)
-
-
-@pytest.mark.parametrize("how", ["done", "release", "raises"])
-def test_a_hold_that_ends_inside_on_next_counts_when_it_returns(how: str) -> None:
-    queue, seen = Queue("q"), list[int]()
-    filled(queue, "a")
-    probe = ProbeSubscriber[bytes](1)
-
-    def end_hold(_item: bytes) -> None:
-        assert probe.subscription is not None
-        end(probe.subscription.hold(), RELEASED if how == "release" else DONE)
-        seen.append(queue.statistics().unsettled)
-        if how == "raises":
-            raise ValueError
-
-    probe.on_item = end_hold
-    queue.subscribe(probe)
-    assert seen == [1]
-    now = queue.statistics()
-    assert (now.accepted, now.released, now.modified) == (how == "done", how == "release", how == "raises")
 
 
 def test_the_delivery_count_rises_with_every_failure() -> None:

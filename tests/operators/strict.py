@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from random import Random
 from typing import Any
 
 __all__ = ["Strict"]
 
 
-class Strict:
+class Strict(ABC):
     """A subscriber that notes which rules were broken, and does `act` inside of each `on_next`.
 
     Attributes:
@@ -30,9 +31,9 @@ class Strict:
         self.left = False
         self.wrong: list[str] = []
 
+    @abstractmethod
     def act(self) -> None:
         """Do something inside of `on_next`."""
-        raise NotImplementedError
 
     @property
     def here(self) -> bool:

@@ -156,6 +156,14 @@ async def test_a_dialect_that_is_none_is_refused_before_anything_is_opened() -> 
 SELECTOR = "apache.org:selector-filter:string"
 
 
+async def end_the_stream(peer: Peer) -> None:
+    """Detach the sender of a stream when it may send, and end the connection."""
+    await peer.expect("flow")
+    await peer.send(detach_frame())
+    await peer.expect("detach")
+    await peer.closes()
+
+
 @pytest.mark.parametrize(
     ("dialect", "address", "source", "capability", "said", "filters"),
     [
@@ -221,10 +229,7 @@ async def test_what_a_source_is_asked_for_in_the_peers_words(
         assert fields[10] == capability
         answer = described(SOURCE, encode_string(source), *[NULL] * 6, encode_value(filters))
         await peer.send(attach_frame(attach["name"], "sender", source=answer, initial_delivery_count=0))
-        await peer.expect("flow")
-        await peer.send(detach_frame())
-        await peer.expect("detach")
-        await peer.closes()
+        await end_the_stream(peer)
 
     async with scripted(script) as connection:
         spoken = speaking(connection, dialect)
@@ -252,10 +257,7 @@ async def test_a_receiver_has_its_priority_in_the_peers_words(
         assert told.items() >= properties.items()
         assert all(isinstance(told[name], Int) for name in properties)
         await peer.send(attach_frame(attach["name"], "sender", source=source, initial_delivery_count=0))
-        await peer.expect("flow")
-        await peer.send(detach_frame())
-        await peer.expect("detach")
-        await peer.closes()
+        await end_the_stream(peer)
 
     async with scripted(script) as connection:
         spoken = speaking(connection, dialect)
