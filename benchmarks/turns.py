@@ -8,7 +8,8 @@ REV is a revision of git. A CASE is a benchmark (`network`), or a part of one: s
 Each turn runs in a process of its own, and so do the producer, the consumer and the node that it starts. The turns go
 old, new; new, old; and so on: other load on the machine affects both. The benchmark's code is that of this tree for
 both. The product is that of the other revision, which is put into `build/turns/` with its C extension; both use the
-packages of this environment. A row whose benchmark needs what REV has not is named below the table.
+packages of this environment. A row whose benchmark needs what REV has not is named below the table. The file is written
+after each row, so a run that is ended leaves what it has measured.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from math import exp, log
@@ -222,10 +223,8 @@ def _last_line(text: str) -> str:
 
 def measure(
     tree: Path, trials: dict[tuple[str, str], tuple[str, ...]], turns: int, scale: float
-) -> tuple[list[Samples], list[str]]:
-    """Run every trial in turns; return the samples of each row, and a line for each trial that could not be run."""
-    found: list[Samples] = []
-    missing: list[str] = []
+) -> Iterator[tuple[list[Samples], str]]:
+    """Run every trial in turns; yield the samples of its rows, or a line that says why it could not be run."""
     for number, ((benchmark, first), wanted) in enumerate(trials.items(), 1):
         name = name_of(benchmark, first)
         print(f"{number} of {len(trials)}: {name}", file=sys.stderr, flush=True)
@@ -243,11 +242,7 @@ def measure(
                     getattr(samples, side).append(row["ours"])
                     if row["ours_cpu_us"] is not None:
                         getattr(samples, f"{side}_cpu_us").append(row["ours_cpu_us"])
-        if failed:
-            missing.append(failed)
-        else:
-            found += rows.values()
-    return found, missing
+        yield ([], failed) if failed else (list(rows.values()), "")
 
 
 def _where(side: str, error: str) -> str:
@@ -273,6 +268,11 @@ def table(rows: Sequence[Samples]) -> str:
     if costs:
         means += f", {_mean(costs)} times the processor time"
     return f"{aligned(head, lines, text_columns={0, 1})}\n\n{means}"
+
+
+def _ratios(row: Samples) -> str:
+    cost = "" if row.cpu_ratio is None else f", processor time {row.cpu_ratio:.3f}"
+    return f"{row.row}: new/old {row.ratio:.3f}{cost}"
 
 
 def _span(figures: Sequence[float]) -> str:
@@ -305,12 +305,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build(ROOT)
     except UsageError as error:
         parser.error(str(error))
-    rows, missing = measure(tree, trials, given.turns, given.scale)
+    rows: list[Samples] = []
+    missing: list[str] = []
+    for more, failed in measure(tree, trials, given.turns, given.scale):
+        rows += more
+        missing += [failed] if failed else []
+        for row in more:
+            print(f"  {_ratios(row)}", file=sys.stderr, flush=True)
+        _write(given, commit, rows, missing)  # after each trial: all of them can take hours
     if rows:
         print(table(rows))
     for line in missing:
         print(line)
-    _write(given, commit, rows, missing)
     print(f"turns: {len(rows)} rows against {given.revision}, {given.turns} turns")
     if any(line.startswith("failed here") for line in missing):
         sys.exit(1)

@@ -100,6 +100,22 @@ def test_a_row_that_one_side_cannot_run_is_named_and_the_others_go_on(
     assert lines[-1] == "turns: 1 rows against HEAD, 2 turns"
 
 
+def test_a_run_that_is_ended_leaves_the_rows_it_has_measured(
+    stand_in: Callable[[Turn], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def turn(_tree: Path, _benchmark: str, case: str, _scale: float) -> list[dict[str, Any]]:
+        if case == "1KB/slow":
+            raise KeyboardInterrupt
+        return [row(case, 1.0, cpu_us=2.0)]
+
+    stand_in(turn)
+    with pytest.raises(KeyboardInterrupt):
+        main(["HEAD", "network", "--turns", "2"])
+    told = capsys.readouterr().err.splitlines()
+    assert told[1] == "  network/1KB/fast: new/old 1.000, processor time 1.000"
+    assert [each["row"] for each in json.loads((tmp_path / "turns.json").read_text())["rows"]] == ["network/1KB/fast"]
+
+
 def test_bigger_is_better_in_the_ratio_whatever_the_unit() -> None:
     faster = Samples("network/a", "items/s", [100], [200], [4], [3])
     smaller = Samples("network/b", "MiB", [100], [50])
