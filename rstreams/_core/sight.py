@@ -10,6 +10,7 @@ Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a s
     stall            why it asks its source for no more
     waits_to         the events that must happen before it can move
     others_may_come  whether it may get more subscribers
+    standing         what it keeps, if it may block
     takes            the purpose for which it takes several streams
 
 Each question has a default that says as little as possible. A stage answers only the questions that it can answer. The
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 from weakref import ref
 
 from rstreams._core.demand import UNBOUNDED
@@ -64,18 +65,17 @@ class Counts:
         return UNBOUNDED if self.requested >= UNBOUNDED else self.requested - self.delivered
 
 
+@runtime_checkable
 class Blocked(Protocol):
-    """The questions that the text of a `DemandDeadlock` asks of a stage that may block."""
+    """The questions about what a stage keeps and may block on; see `Scannable.standing`.
 
-    @property
-    def part_name(self) -> str:
-        """The word for its parts: inner streams, subscribers."""
-        ...
+    Attributes:
+        part_name: The word for its parts: inner streams, subscribers.
+        stands: The numbers as text, with places for `part`, `live`, `kept` and `most`.
+    """
 
-    @property
-    def label(self) -> str:
-        """Its operator's name."""
-        ...
+    part_name: str
+    stands: str
 
     @property
     def numbers(self) -> tuple[int, int, int]:
@@ -83,12 +83,12 @@ class Blocked(Protocol):
         ...
 
     @property
-    def stands(self) -> str:
-        """The numbers as text."""
+    def blocked(self) -> bool:
+        """Tell whether it may keep no more items, and therefore requests none."""
         ...
 
-    def upstreams(self) -> Sequence[Subscription]:
-        """Return the subscriptions that its items come from."""
+    def disconnect(self, error: BaseException) -> None:
+        """End all of it with an error."""
         ...
 
 
@@ -144,11 +144,16 @@ class Scannable:
         return self.waits_to(way)
 
     @property
+    def standing(self) -> Any:  # noqa: ANN401 - a `Blocked`, if it may block
+        """The object that says what it keeps, if it may block: by default the stage itself."""
+        return self
+
+    @property
     def others_may_come(self) -> bool:
         """Whether further subscribers may come, ask for more, and get it."""
         return False
 
-    def takes(self, blocked: Blocked) -> tuple[str, int] | None:  # noqa: ARG002 - by default it takes one
+    def takes(self, blocked: Scannable) -> tuple[str, int] | None:  # noqa: ARG002 - by default it takes one
         """Return its state as a reader of several streams that come from `blocked`, and the number of these.
 
         None: it does not read several streams.

@@ -34,9 +34,10 @@ references to it: the stages that keep it, nobody at all, or anybody, which coun
 stream of groups (`share`, `replay`, `distribute`) while somebody has its publisher: the next subscriber may read them.
 
 Some stages have answers of their own, because they block: dispatchers, and those that split a stream. They have the
-members of `Blocked`, and a `lookout`. Such a stage looks when it has become blocked, in a turn of its own
-(`call_later(0, ...)`), when all stages have finished their present work. While it stays blocked it looks again from
-time to time, because the others may change without a signal to it. It never looks for each item.
+members of `Blocked`, or an object that has them (`standing`), and a `lookout`. Such a stage looks when it has become
+blocked, in a turn of its own (`call_later(0, ...)`), when all stages have finished their present work. While it stays
+blocked it looks again from time to time, because the others may change without a signal to it. It never looks for each
+item.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from rstreams._core.sight import ASK, CANCEL, Blocked, Scannable, Way
 from rstreams.errors import DemandDeadlock
 
 
-def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | None:
+def find_deadlock(blocked: Scannable, *, quiet: bool = False) -> DemandDeadlock | None:
     """Return the error if it is certain that `blocked` can never move again, else None.
 
     Args:
@@ -64,7 +65,7 @@ def find_deadlock(blocked: Blocked, *, quiet: bool = False) -> DemandDeadlock | 
             return _error(blocked, stage.label, *takes)
     readers = [each.label for each in met[1:] if any(comes_from(source, blocked) for source in each.upstreams())]
     if not readers:
-        part = blocked.part_name
+        part = blocked.standing.part_name
         return _error(blocked, "", f"no stage has its {part}s any more, so nothing can read them", 0)
     text = f"these stages wait only for it and for each other: {', '.join(dict.fromkeys(readers))}"
     return _error(blocked, readers[0], text, 0)
@@ -91,12 +92,12 @@ def circle_of(way: Way, first: object, *, quiet: bool = False) -> list[tuple[Way
     return met
 
 
-def _others_may_ask(blocked: Blocked, way: Way, stage: Scannable) -> bool:
+def _others_may_ask(blocked: Scannable, way: Way, stage: Scannable) -> bool:
     """Tell whether further subscribers of `stage` may come, and get parts of `blocked` or what is made of them."""
     return way != CANCEL and stage.others_may_come and _leads_to({id(blocked)}, stage.upstreams())
 
 
-def comes_from(subscription: object, blocked: Blocked) -> bool:
+def comes_from(subscription: object, blocked: Scannable) -> bool:
     """Tell whether items of `subscription` come from a part of `blocked`, through any number of stages."""
     return _leads_to({id(each) for each in blocked.upstreams()}, [subscription], {id(blocked)})
 
@@ -115,15 +116,17 @@ def _leads_to(goals: Collection[int], first: Iterable[object], passed: Collectio
     return False
 
 
-def _error(blocked: Blocked, waits_for: str, stands: str, streams: int) -> DemandDeadlock:
-    live, kept, _ = blocked.numbers
-    text = f"{blocked.stands}; {stands}"
+def _error(blocked: Scannable, waits_for: str, stands: str, streams: int) -> DemandDeadlock:
+    standing: Blocked = blocked.standing
+    live, kept, most = standing.numbers
+    numbers = standing.stands.format(part=standing.part_name, live=live, kept=kept, most=most)
+    text = f"{blocked.label} {numbers}; {stands}"
     return DemandDeadlock(text, blocked=blocked.label, waits_for=waits_for, live=live, concurrency=streams, kept=kept)
 
 
-def takes_too_few(blocked: Blocked, taker: str, streams: int) -> str:
+def takes_too_few(blocked: Scannable, taker: str, streams: int) -> str:
     """Describe a stage whose streams all come from `blocked`, which has more of them than the stage takes at a time."""
-    name, part = blocked.label, blocked.part_name
+    name, part = blocked.label, blocked.standing.part_name
     return (
         f"its next {part} waits for {taker}(concurrency={streams}), all of whose streams wait for items of that "
         f"{name}: concurrency must be at least the number of live {part}s"

@@ -68,7 +68,3 @@ class Dispatching(ABC, Generic[T, M]):
     def holding_up(self) -> Sequence[M] | None:
         """Return the members of which one must ask before the source is asked; None if that is not known."""
         return None
-
-    def wants(self, member: M) -> bool:
-        """Tell whether a member has requested something that it has not got."""
-        return member.limit > 0

@@ -14,11 +14,10 @@ T = TypeVar("T")
 class Dropping(Stage[T, T]):
     """A stage that passes items on or drops them; an item that is not held is done when `on_next` returns."""
 
-    __slots__ = ("_dropped", "_unbounded")
+    __slots__ = ("_unbounded",)
 
     def __init__(self, downstream: Subscriber[T]) -> None:
         super().__init__(downstream)
-        self._dropped = 0
         self._unbounded = False
 
     def request(self, n: int) -> None:
@@ -30,9 +29,6 @@ class Dropping(Stage[T, T]):
 
     def _drop(self) -> None:
         """Ask for an item to replace the one in `on_next`."""
-        self._dropped += 1
+        self._withheld += 1
         if not self._unbounded:
             self._upstream.request(1)
-
-    def _delivered(self, received: int) -> int:
-        return received - self._dropped

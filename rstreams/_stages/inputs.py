@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.fast_paths import handed_over
-from rstreams._core.sight import Blocked, Ear, counts_of
+from rstreams._core.sight import Ear, Scannable, counts_of
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import comes_from
 from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error
@@ -231,7 +231,7 @@ class Inputs(TurningStage[Any, R]):
     def _callers(self) -> Sequence[Subscription]:
         return [i.upstream for i in self.inputs if not i.complete]
 
-    def takes(self, blocked: Blocked) -> tuple[str, int] | None:
+    def takes(self, blocked: Scannable) -> tuple[str, int] | None:
         """Return the items it has, and those it waits for, if several of its sources come from `blocked`."""
         if sum(comes_from(i.upstream, blocked) for i in self.inputs) < 2:
             return None

@@ -56,6 +56,10 @@ class Reader(Member[T]):
         """The number of the item that it gets next."""
         return self._log.head if self.at is None else self.at.index
 
+    @property
+    def wants(self) -> bool:
+        return self.limit > self.position
+
     def counts(self) -> Counts:
         """Return the numbers of items requested, sent and kept for this subscriber."""
         position = self.position
@@ -247,7 +251,7 @@ class Log(Sharing[T, Reader[T]]):
         """Tell whether a member wants more, and another one prevents a request."""
         if self._asked != self.head or len(self.members) < 2:
             return False
-        return any(map(self.wants, self.members)) and bool(self.holding_up()) and self._upstream is not ENDED
+        return any(member.wants for member in self.members) and bool(self.holding_up()) and self._upstream is not ENDED
 
     def holding_up(self) -> list[Reader[T]]:
         return [member for member in self.members if member.limit <= self.head]
@@ -255,9 +259,6 @@ class Log(Sharing[T, Reader[T]]):
     @property
     def others_may_come(self) -> bool:
         return super().others_may_come and not self._together  # where the slowest decides, others change nothing
-
-    def wants(self, member: Reader[T]) -> bool:
-        return member.limit > member.position
 
     # serving them
 

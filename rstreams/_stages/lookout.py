@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
-from rstreams._core.sight import Blocked
+from rstreams._core.sight import Blocked, Scannable
 from rstreams._stages.deadlock import find_deadlock
 from rstreams.abc import Cancellable, Scheduler
 
@@ -16,20 +16,6 @@ LOOK_AGAIN_AT_MOST_S: Final = 1.0
 LINK_ENDS_S = 5.0
 
 
-@runtime_checkable
-class CanBlock(Blocked, Protocol):
-    """A stage that has a lookout."""
-
-    @property
-    def blocked(self) -> bool:
-        """Tell whether it may keep no more items, and therefore requests none."""
-        ...
-
-    def disconnect(self, error: BaseException) -> None:
-        """End all of it with an error."""
-        ...
-
-
 class Lookout:
     """Looks for a deadlock of a stage, in a turn of its own and then from time to time, while the stage is blocked.
 
@@ -39,7 +25,7 @@ class Lookout:
 
     __slots__ = ("_again_s", "_began", "_check", "_scheduler", "_stage")
 
-    def __init__(self, stage: CanBlock) -> None:
+    def __init__(self, stage: Scannable) -> None:
         self._stage = stage
         self._scheduler: Scheduler | None = None
         self._check: Cancellable | None = None
@@ -64,12 +50,13 @@ class Lookout:
     def _look(self) -> None:
         self._check = None
         scheduler, stage = self._scheduler, self._stage
-        if scheduler is None or not stage.blocked:
+        standing: Blocked = stage.standing
+        if scheduler is None or not standing.blocked:
             self._again_s = LOOK_AGAIN_S
             return
         deadlock = find_deadlock(stage, quiet=scheduler.now() - self._began >= LINK_ENDS_S)
         if deadlock is not None:
-            stage.disconnect(deadlock)
+            standing.disconnect(deadlock)
         else:
             self._check = scheduler.call_later(self._again_s, self._look)
             self._again_s = min(self._again_s * 2, LOOK_AGAIN_AT_MOST_S)

@@ -46,10 +46,6 @@ class MembersRun(Protocol):
         """Tell whether the source is being read, and nothing is being done now or in the next turn."""
         ...
 
-    def wants(self, member: Any) -> bool:  # noqa: ANN401 - each run has members of its own kind
-        """Tell whether a member has requested something that it has not got."""
-        ...
-
     def hold(self) -> Hold:
         """Claim the item that is being passed on."""
         ...
@@ -168,9 +164,14 @@ class Member(Scannable, Generic[T]):
         run = self._run
         if way != SEND or self.ended or not run.rests():
             return None
-        return [*((SEND, each) for each in run.upstreams()), (ASK, run if run.wants(self) else self.subscriber)]
+        return [*((SEND, each) for each in run.upstreams()), (ASK, run if self.wants else self.subscriber)]
 
-    # the run calls this
+    # the run calls these
+
+    @property
+    def wants(self) -> bool:
+        """Tell whether it has requested something that it has not got."""
+        return self.limit > 0
 
     def emit(self, item: T, kept: Claims) -> None:
         """Send a kept item; the caller owns `kept`, the claim on it."""

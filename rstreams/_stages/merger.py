@@ -33,7 +33,7 @@ from typing import TypeVar
 from rstreams._core.claims import Claims
 from rstreams._core.demand import UNBOUNDED, take_demand
 from rstreams._core.scheduler import call_in
-from rstreams._core.sight import Blocked
+from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import comes_from, takes_too_few
 from rstreams._stages.delayed_errors import Errors, all_of, first_of, note_error
@@ -113,7 +113,7 @@ class Merging(TurningStage[T, R]):
         outer = () if self._outer_complete else (self._upstream,)
         return [*outer, *(inner.upstream for inner in self._active if not inner.complete)]
 
-    def takes(self, blocked: Blocked) -> tuple[str, int] | None:
+    def takes(self, blocked: Scannable) -> tuple[str, int] | None:
         """Return its state, and the number of its inner streams."""
         streams = len(self._active)
         read = any(comes_from(inner.upstream, blocked) for inner in self._active)
@@ -129,12 +129,6 @@ class Merging(TurningStage[T, R]):
         finally:
             self._draining = before
         self._drain()
-
-    def _subscribe_failed(self, error: BaseException, outer: Claims) -> None:
-        """Treat an inner stream that could not be made as one that has failed."""
-        inner = MergedInner(self, outer)
-        self._active[inner] = None
-        inner.on_error(error)
 
     def _begin(self) -> None:
         for inner in tuple(self._active):

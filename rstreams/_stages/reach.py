@@ -26,7 +26,7 @@ from weakref import getweakrefcount
 from rstreams._core.sight import Fluent, Scannable, Watched
 from rstreams._stages.intake import Intake
 from rstreams._stages.item_list import ItemList, ListedItem
-from rstreams._stages.part import Part
+from rstreams._stages.part import LiveParts, Part
 
 _MOST: Final = 10_000
 """The most things that the walk looks at: a larger pipeline gives no answer."""
@@ -36,7 +36,7 @@ _WALKED: Final = (
     *(type(_items), type(iter(())), type(_items.__next__), chain, compress, islice, map, filter),
     *(list, tuple, dict, set, frozenset, deque),
     *(CellType, FunctionType, MethodType, BuiltinMethodType, partial),
-    *(Scannable, Watched, Fluent, Intake, ItemList, ListedItem),
+    *(Scannable, Watched, Fluent, Intake, ItemList, ListedItem, LiveParts),
 )
 
 _one = [object()]
@@ -64,12 +64,13 @@ def keepers_of(parts: Collection[int], feeding: Scannable) -> list[Scannable] | 
         if getrefcount(things[place]) - _OF_A_LIST != len(owners[place]) or getweakrefcount(things[place]):
             return None
         for owner in owners[place]:
-            if _is_stage(things[owner]):
-                keepers[owner] = things[owner]
+            stage = _stage_of(things[owner])
+            if stage is not None:
+                keepers[id(stage)] = stage
             elif owner not in seen:
                 seen.add(owner)
                 due.append(owner)
-    keepers.pop(0, None)  # `feeding`
+    keepers.pop(id(feeding), None)
     return list(keepers.values())
 
 
@@ -102,6 +103,8 @@ def _is_walked(thing: object) -> bool:
     return issubclass(kind, _WALKED) or (is_dataclass(kind) and not issubclass(kind, type))
 
 
-def _is_stage(thing: object) -> bool:
-    """Tell whether it does what it does by itself, or when it is called: not so a part without a subscriber."""
-    return issubclass(type(thing), Scannable) and not (isinstance(thing, Part) and not thing.taken)
+def _stage_of(thing: object) -> Any:  # noqa: ANN401 - a `Scannable`, or None
+    """Return what does what it does by itself, or when it is called: not so a part without a subscriber."""
+    if type(thing) is LiveParts:
+        return thing.stage
+    return thing if issubclass(type(thing), Scannable) and not (isinstance(thing, Part) and not thing.taken) else None

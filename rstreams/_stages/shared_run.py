@@ -74,6 +74,10 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
     )
 
     part_name = "subscriber"
+    stands = (
+        "has {live} {part}s, keeps {kept} items that one of them has not asked for (window={most}), and reads no "
+        "further until that one asks for them"
+    )
 
     def __init__(self, label: str) -> None:
         """Start without members; `label` is the operator's name."""
@@ -208,15 +212,6 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
         full = [str(number) for number, each in enumerate(counts, 1) if each is not None and not each.outstanding]
         which = f"subscriber {' and '.join(full)} of {there}, which asked for no more"
         return f"it waits for {which}" if full and there > 1 else ""
-
-    @property
-    def stands(self) -> str:
-        """The numbers as text."""
-        live, kept, window = self.numbers
-        return (
-            f"{self.label} has {live} subscribers, keeps {kept} items that one of them has not asked for "
-            f"(window={window}), and reads no further until that one asks for them"
-        )
 
     def waits_to(self, way: Way) -> Waits:
         """Return the events that must happen first."""

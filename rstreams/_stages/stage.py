@@ -71,7 +71,7 @@ class Stage(Scannable, Generic[T, R]):
             `moves` is true.
     """
 
-    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream")
+    __slots__ = ("__weakref__", "_downstream", "_ended", "_requested", "_thread", "_upstream", "_withheld")
 
     only_reacts: ClassVar[bool] = False
 
@@ -80,6 +80,7 @@ class Stage(Scannable, Generic[T, R]):
         self._upstream: Subscription = ENDED
         self._ended = False
         self._requested = 0  # in calls that `_accepts` has seen
+        self._withheld = 0  # items that have come, for which none has gone on
         self._thread = get_ident()
 
     # upstream calls these
@@ -157,11 +158,11 @@ class Stage(Scannable, Generic[T, R]):
         return self._downstream
 
     def counts(self) -> Counts | None:
-        """Return the numbers of items that have passed: those of the source, minus dropped items."""
+        """Return the numbers of items that have passed: those of the source, without those that were withheld."""
         source = counts_of(self._upstream)
         if source is None:
             return None
-        return Counts(self._requested or source.requested, self._delivered(source.delivered))
+        return Counts(self._requested or source.requested, source.delivered - self._withheld)
 
     def upstreams(self) -> Sequence[Subscription]:
         """Return the subscriptions that the items come from."""
@@ -194,12 +195,6 @@ class Stage(Scannable, Generic[T, R]):
 
     def _let_go(self) -> None:
         """Release kept items, because they will not be emitted; called at most once."""
-
-    # written by an operator that does not emit one item for each
-
-    def _delivered(self, received: int) -> int:
-        """Return how many items have gone downstream when `received` items have come."""
-        return received
 
     # the operator calls these
 

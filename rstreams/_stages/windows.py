@@ -19,12 +19,6 @@ from rstreams.abc import Publisher, Scheduler, Subscriber, Subscription
 T = TypeVar("T")
 
 
-class Window(Part[T]):
-    """Some of the items of a stream: a publisher for one subscriber."""
-
-    __slots__ = ()
-
-
 class Windowing(Splitting[T, Publisher[T]]):
     """A stage with one window at a time that gets items."""
 
@@ -36,7 +30,7 @@ class Windowing(Splitting[T, Publisher[T]]):
         super().__init__(downstream, prefetch)
         self._complete_at = complete_at  # this number of items ends a window
         self._filled = 0
-        self._open: Window[T] | None = None
+        self._open: Part[T] | None = None
 
     # the operator writes this
 
@@ -67,12 +61,12 @@ class Windowing(Splitting[T, Publisher[T]]):
         window = self._open
         if window is None:
             if self._ended:  # new windows are not wanted any more
-                self._share((), item)
+                self._parts.share((), item)
                 return
             window = self._open_one()
         self._filled += 1
         full = self._filled == self._complete_at
-        self._share((window,), item)
+        self._parts.share((window,), item)
         if self._over:
             return
         self._send_parts()
@@ -80,10 +74,8 @@ class Windowing(Splitting[T, Publisher[T]]):
             self.cut()
 
     def request(self, n: int) -> None:
-        if not self._started:
-            super().request(n)
-        elif self._accepts_more(n):
-            self._send_parts()
+        super().request(n)
+        if self._started:
             self._open_if_wanted()
 
     def _start(self) -> None:
@@ -94,8 +86,8 @@ class Windowing(Splitting[T, Publisher[T]]):
             self._open_one()
             self._send_parts()
 
-    def _open_one(self) -> Window[T]:
-        window = self._open = Window(self)
+    def _open_one(self) -> Part[T]:
+        window = self._open = Part(self._parts)
         self._filled = 0
         self._add(window, window)
         self._begin()
@@ -120,7 +112,7 @@ class TimedWindowing(Windowing[T]):
 
     @property
     def moves(self) -> bool:
-        return super().moves or self._span.runs
+        return self._span.runs
 
     def _begin(self) -> None:
         self._span.begin()

@@ -10,7 +10,7 @@ from rstreams._checks.functions import require_plain
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.claims import claims_on
 from rstreams._core.run import Run
-from rstreams._core.sight import Blocked
+from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
 from rstreams._core.windows import require_ahead
 from rstreams._stages.deadlock import comes_from, takes_too_few
@@ -129,7 +129,7 @@ class _ConcatMap(OneInner[T, R]):
     def moves(self) -> bool:
         return super().moves or self._loop.moves or (self._current is None and bool(self._intake.items))
 
-    def takes(self, blocked: Blocked) -> tuple[str, int] | None:
+    def takes(self, blocked: Scannable) -> tuple[str, int] | None:
         """Return its state, and that it takes one stream at a time."""
         read = self._current is not None and comes_from(self._current.upstream, blocked)
         return (takes_too_few(blocked, self.label, 1), 1) if read else None

@@ -19,6 +19,7 @@ from rstreams._stages.merger import Merging
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
 from rstreams.sources._returned import returning_streams
+from rstreams.sources.fail import fail
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -136,8 +137,7 @@ class _FlatMap(Merging[T, R]):
             if self._ended:
                 log_dropped(error, "a function failed")
                 return
-            self._subscribe_failed(error, claims_on(hold()))
-            return
+            inner = fail(error)
         if self._ended:  # the function has cancelled
             return
         self._subscribe(inner, claims_on(hold()))

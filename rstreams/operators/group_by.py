@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from rstreams._checks.functions import require_plain
 from rstreams._checks.numbers import require_count
-from rstreams._stages.part import Part
+from rstreams._stages.part import LiveParts, Part
 from rstreams._stages.split import InParts
 from rstreams._stages.splitter import Splitting
 from rstreams.abc import Publisher, Subscriber
@@ -26,9 +26,9 @@ class GroupedPublisher(Part[T], Generic[K, T]):
 
     __slots__ = ("key",)
 
-    def __init__(self, splitting: _GroupBy[T, K], key: K) -> None:
+    def __init__(self, parts: LiveParts[T], key: K) -> None:
         """Start with no items."""
-        super().__init__(splitting)
+        super().__init__(parts)
         self.key = key
 
     @property
@@ -122,7 +122,7 @@ class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):
             return
         send = group.send
         if send is None:
-            self._keep(group, item)
+            self._parts.keep(group, item)
             return
         delivered = group.delivered + 1
         group.delivered = delivered
@@ -131,25 +131,26 @@ class _GroupBy(Splitting[T, GroupedPublisher[K, T]], Generic[T, K]):
         try:
             send(item)
         except BaseException as error:
-            self.broken(error, group)
+            self._parts.broken(error, group)
             raise
-        left = self._left + 1
-        self._left = left
-        if left >= self._ask_at:
-            self._ask()
+        bound = self._bound
+        left = bound.left + 1
+        bound.left = left
+        if left >= bound.ask_at:
+            bound.ask()
 
     def _open(self, key: K, item: T) -> None:
         if self._ended:  # new groups are not wanted any more
-            self._share((), item)
+            self._parts.share((), item)
             return
         if len(self._groups) == self._max_groups:
             text = f"group_by(max_groups={self._max_groups}): the key {key!r} would open a group more than that"
             self._fail_item(BufferOverflow(text))
             return
-        group = GroupedPublisher(self, key)
+        group = GroupedPublisher(self._parts, key)
         self._groups[key] = group
         self._add(group, group)
-        self._keep(group, item)
+        self._parts.keep(group, item)
         if not self._over:
             self._send_parts()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Never, TypeVar
 
 from rstreams._core.demand import UNBOUNDED
+from rstreams._core.sight import Counts
 from rstreams._stages.stage import Lifted, Stage
 from rstreams.abc import Publisher
 
@@ -53,6 +54,5 @@ class _IgnoreElements(Stage[T, Never]):
     def window(self) -> int:
         return UNBOUNDED
 
-    def _delivered(self, received: int) -> int:
-        del received
-        return 0
+    def counts(self) -> Counts:
+        return Counts(self._requested, 0)

@@ -56,4 +56,4 @@ class _Skip(DroppingStep[T], ABC):
         self._upstream.request(n if asked_before else add_demand(n, self._state))
 
     def _drop(self) -> None:
-        self._dropped += 1  # the first request has asked for its replacement already
+        self._withheld += 1  # the first request has asked for its replacement already

@@ -6,9 +6,9 @@ from collections import deque
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._stages.part import Part
 from rstreams._stages.split import InParts
 from rstreams._stages.splitter import Splitting
-from rstreams._stages.windows import Window
 from rstreams.abc import Publisher, Subscriber
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class _WindowCount(Splitting[T, Publisher[T]]):
         self._skip = skip
         self._to_open = 0  # items until the next window begins
         self._to_close = count  # items until the one that has been open longest ends
-        self._open: deque[Window[T]] = deque()
+        self._open: deque[Part[T]] = deque()
 
     def on_next(self, item: T) -> None:
         if self._over:
@@ -86,7 +86,7 @@ class _WindowCount(Splitting[T, Publisher[T]]):
         if not self._to_open:
             self._to_open = self._skip
             if not self._ended:
-                window = Window(self)
+                window = Part(self._parts)
                 self._open.append(window)
                 self._add(window, window)
         self._to_open -= 1
@@ -94,7 +94,7 @@ class _WindowCount(Splitting[T, Publisher[T]]):
         ends = not self._to_close
         if ends:
             self._to_close = self._skip
-        self._share(tuple(self._open), item)
+        self._parts.share(tuple(self._open), item)
         if self._over:
             return
         self._send_parts()

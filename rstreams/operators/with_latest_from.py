@@ -47,7 +47,7 @@ def with_latest_from(source: Publisher[T], other: Publisher[R]) -> Publisher[tup
 
 
 class _WithLatestFrom(Stage[T, tuple[T, R]]):
-    __slots__ = ("_busy", "_dropped", "_due", "_latest", "_other")
+    __slots__ = ("_busy", "_due", "_latest", "_other")
 
     operator = "with_latest_from"
     only_reacts = True
@@ -56,7 +56,6 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
         super().__init__(downstream)
         self._other = _Other(self)
         self._latest: list[R] = []  # none or one
-        self._dropped = 0
         self._busy = True  # until `on_subscribe` has returned, because signals come one after the other (1.3)
         self._due: Callable[[], None] | None = None  # the end of the other source, if it came while busy
 
@@ -82,7 +81,7 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
                 raise
             self._is_free()
         else:
-            self._dropped += 1
+            self._withheld += 1
             self._upstream.request(1)
 
     def on_complete(self) -> None:
@@ -100,9 +99,6 @@ class _WithLatestFrom(Stage[T, tuple[T, R]]):
 
     def upstreams(self) -> Sequence[Subscription]:
         return [upstream for upstream in (self._upstream, self._other.upstream) if upstream is not ENDED]
-
-    def _delivered(self, received: int) -> int:
-        return received - self._dropped
 
     @property
     def moves(self) -> bool:

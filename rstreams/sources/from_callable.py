@@ -53,7 +53,7 @@ def from_callable(function: Callable[[], Any]) -> Publisher[Any]:
 class _Called(Stage[None, T]):
     """Calls the function when the one item comes, and awaits the result if it is awaitable."""
 
-    __slots__ = ("_awaited", "_function", "_scheduler", "_task", "_waits")
+    __slots__ = ("_awaited", "_function", "_scheduler", "_task")
 
     operator = "from_callable"
 
@@ -65,7 +65,6 @@ class _Called(Stage[None, T]):
         self._scheduler = scheduler
         self._awaited: Awaitable[T] | None = None
         self._task: Cancellable = ENDED
-        self._waits = False
 
     def on_next(self, item: None) -> None:
         del item
@@ -79,7 +78,7 @@ class _Called(Stage[None, T]):
                     self._let_go()
                     return
                 scheduler = self._scheduler or bound_scheduler("from_callable")
-                self._waits = True
+                self._withheld = 1
                 self._task = scheduler.start(self._wait)
                 return
         except Exception as error:
@@ -89,7 +88,7 @@ class _Called(Stage[None, T]):
             self._downstream.on_next(made)
 
     def on_complete(self) -> None:
-        if not self._waits:
+        if not self._withheld:
             super().on_complete()
 
     async def _wait(self) -> None:
@@ -106,7 +105,7 @@ class _Called(Stage[None, T]):
         except BaseException:  # the scope ends, and with it the subscription
             self.cancel()
             raise
-        self._waits = False
+        self._withheld = 0
         if not self._ended:
             try:
                 self._downstream.on_next(result)
@@ -114,9 +113,6 @@ class _Called(Stage[None, T]):
                 self.cancel()  # 2.13: a subscriber that raises counts as having cancelled
                 raise
         super().on_complete()
-
-    def _delivered(self, received: int) -> int:
-        return received - self._waits
 
     def _let_go(self) -> None:
         awaited, self._awaited = self._awaited, None

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.sight import SEND, Counts, Scannable, label_of, stall_of
+from rstreams._core.sight import SEND, Blocked, Counts, Scannable, label_of, stall_of
 from rstreams._stages.deadlock import circle_of, find_deadlock
-from rstreams._stages.lookout import CanBlock
 from rstreams.abc import Publisher, Subscription
 
 __all__ = ["Explanation", "StageReport", "explain"]
@@ -114,7 +113,7 @@ def reported(subscription: Subscription) -> StageReport:
 def _deadlock(run: Subscription) -> str:
     """Describe the deadlock that the run is in."""
     for _, stage in circle_of(SEND, run) or ():
-        deadlock = find_deadlock(stage) if isinstance(stage, CanBlock) and stage.blocked else None
+        deadlock = find_deadlock(stage) if isinstance(stage.standing, Blocked) and stage.standing.blocked else None
         if deadlock is not None:
             return str(deadlock)
     return ""

@@ -14,7 +14,7 @@ class Stage(Scannable):
     operator = "stage"
     part_name = "part"
     numbers = (1, 2, 2)
-    stands = "stage keeps 2 items"
+    stands = "keeps {kept} items"
 
     def __init__(self, *, dead: bool) -> None:
         self.blocked = True

@@ -38,9 +38,6 @@ class PlayedRun:
     def rests(self) -> bool:
         return self.resting
 
-    def wants(self, member: Member[int]) -> bool:
-        return member.limit > 0
-
     def hold(self) -> Hold:
         return NO_HOLD
 

@@ -1,9 +1,13 @@
-"""The stages that operators share: one that leaves out what an operator must write is refused, at once and by name."""
+"""The stages that operators share: what an operator must write cannot be left out, and no class does too much."""
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import rstreams._stages
 from rstreams._stages.folds import Folding
 from rstreams._stages.inner_stream import OneInner
 from rstreams._stages.latest_item import LatestItem
@@ -34,3 +38,14 @@ def test_what_an_operator_must_write_cannot_be_left_out(base: type, hooks: set[s
     assert set(Operator.__abstractmethods__) == hooks
     with pytest.raises(TypeError, match=f"abstract.*{min(hooks)}"):
         Operator()
+
+
+def test_no_class_has_more_than_25_methods() -> None:
+    classes = [
+        (each.name, len({part.name for part in each.body if isinstance(part, ast.FunctionDef)}))
+        for file in Path(rstreams._stages.__path__[0]).glob("*.py")
+        for each in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(each, ast.ClassDef)
+    ]
+    assert len(classes) > 50
+    assert [each for each in classes if each[1] > 25] == []

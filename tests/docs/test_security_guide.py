@@ -1,4 +1,4 @@
-"""The guides to security and limits: code runs as it stands, and prints what they say; the table tells the defaults."""
+"""The guide to security: its code is run as it stands, prints what the guide says, and its table tells the defaults."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from rstreams.tls import ClientCertificate, client_context, server_context
 from tests.docs.examples import examples_of
 from tests.net.certificates import Files
 
-GUIDES = Path(__file__).parents[2] / "docs" / "guides"
-GUIDE = (GUIDES / "security.md").read_text(encoding="utf-8")
-LIMITS = (GUIDES / "limits.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "security.md").read_text(encoding="utf-8")
 EXAMPLES = examples_of("docs/guides/security.md")
 FUNCTIONS: dict[str, Callable[..., Any]] = {"Node": Node.__init__, "connect": rstreams.connect, "listen": Node.listen}
 
@@ -46,7 +44,7 @@ def test_an_example_prints_what_it_says(example: int, tmp_path: Path) -> None:
 
 
 def test_the_table_of_limits_names_each_with_its_default() -> None:
-    rows = re.findall(r"^\| (`.*?`) \| (\S+) \|", LIMITS, re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?`) \| (\S+) \|", GUIDE.partition("## Limits")[2], re.MULTILINE)
     told = {
         (function, option): default
         for names, default in rows

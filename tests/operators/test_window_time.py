@@ -136,6 +136,6 @@ def test_empty_windows_nobody_subscribes_to_are_not_kept() -> None:
         scheduler.advance(100.0)
 
         assert len(taken) == 101
-        assert len(probe.subscription._parts) == 1  # type: ignore[union-attr]
+        assert len(probe.subscription._parts.live) == 1  # type: ignore[union-attr]
     taken[0].subscribe(late := ProbeSubscriber[int]())
     assert late.signals == ["on_subscribe", "on_complete"]

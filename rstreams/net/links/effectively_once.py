@@ -220,7 +220,6 @@ class OnceStage(Stage[T, Any], Generic[T]):
         "_key",
         "_known",
         "_remembered",
-        "duplicates",
         "losses",
     )
 
@@ -246,7 +245,6 @@ class OnceStage(Stage[T, Any], Generic[T]):
         self._hand: _Hand | None = None  # the hold of the message that is handed over now
         self._in_hand: dict[_Key, _Hand] = {}
         self._known: dict[_Key, int] = {}  # accepted, and after how many losses; the latest last
-        self.duplicates = 0
 
     def decode(self, encoded: bytes) -> T:
         """Return the item of the message that comes next."""
@@ -313,9 +311,6 @@ class OnceStage(Stage[T, Any], Generic[T]):
         if accepted:
             self._know(key, losses)
 
-    def _delivered(self, received: int) -> int:
-        return received - self.duplicates
-
     def _comes_again(self, key: _Key, losses: int) -> bool:
         return len(key) == 2 or losses != self.losses()
 
@@ -327,7 +322,7 @@ class OnceStage(Stage[T, Any], Generic[T]):
             del known[next(iter(known))]
 
     def _drop(self) -> None:
-        self.duplicates += 1
+        self._withheld += 1
         self._upstream.request(1)
 
 
