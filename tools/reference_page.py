@@ -92,10 +92,11 @@ MODULES: dict[str, Module] = {
         ("rstreams.net.end_of_stream",),
     ),
     "rstreams.net.management": Module(
-        "Management over a connection. [Guide](../guides/node.md#manage-it-while-it-runs)", ("rstreams.net.management",)
+        "Management over a connection. [Guide](../guides/management.md#manage-it-while-it-runs)",
+        ("rstreams.net.management",),
     ),
     "rstreams.node": Module(
-        "A node in your program, its addresses, its users, and the address of its statistics.",
+        "A node in your program, its addresses, users and statistics. [Guide](../guides/addresses.md)",
         (
             "rstreams.node.Node",
             "rstreams.node.administration.AdministeredNode",
@@ -116,7 +117,10 @@ MODULES: dict[str, Module] = {
         "The counters of a node, from `node.statistics()` and from the address `STATISTICS`.",
         ("rstreams.node.statistics",),
     ),
-    "rstreams.store": Module("The store of a node, for kinds of address that remember.", ("rstreams.store.repair",)),
+    "rstreams.store": Module(
+        "The store of a node, for kinds of address that remember. [Guide](../guides/store.md)",
+        ("rstreams.store.repair",),
+    ),
     "rstreams.tls": Module("Contexts for TLS. [Guide](../guides/security.md)", ("rstreams.tls",)),
     "rstreams.aio": Module(
         "Connections, nodes and streams for asyncio. [Guide](../guides/asyncio.md)", ("rstreams.aio",)

@@ -19,7 +19,7 @@ PRICES: web.AppKey[rstreams.Requester[float]] = web.AppKey("prices")
 async def requester(app: web.Application) -> AsyncIterator[None]:
     """Keep a connection open as long as the application runs."""
     async with (
-        rstreams.connect(os.environ["AMQP_URL"], reconnect=rstreams.Reconnect()) as connection,
+        rstreams.connect(os.environ["AMQP_URL"], reconnect=rstreams.Reconnect(at_start=True)) as connection,
         connection.requester("price", timeout_s=2.0) as prices,
     ):
         app[PRICES] = prices

@@ -2,7 +2,9 @@
 
     AMQP_URL=amqp://127.0.0.1:5672 uvicorn --timeout-graceful-shutdown 5 examples.frameworks.fastapi_app:app
 
-A slow browser slows its own stream down: an item is requested when the one before has been sent.
+`orders` is a queue of the node. `prices` is a served stream, or a multicast with `overflow="drop_oldest"`: with the
+default of a multicast, publishers would wait while no browser listens. A slow browser slows only its own stream down:
+an item is requested when the one before has been sent.
 
 At SIGTERM uvicorn waits for its responses, and ends the lifespan behind them. A response without end must therefore
 hear of the signal itself. The time limit is for browsers that do not read any more.
@@ -29,7 +31,7 @@ import rstreams.aio as rstreams
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Keep a connection open as long as the application runs."""
     async with (
-        rstreams.connect(os.environ["AMQP_URL"], reconnect=rstreams.Reconnect()) as connection,
+        rstreams.connect(os.environ["AMQP_URL"], reconnect=rstreams.Reconnect(at_start=True)) as connection,
         connection.sender("orders") as orders,
     ):
         app.state.connection, app.state.orders = connection, orders

@@ -1,6 +1,6 @@
 """A worker for Kubernetes: all settings are variables, SIGTERM ends it in order, and a file tells that it is alive.
 
-AMQP_URL=amqp://127.0.0.1:5672 QUEUE=jobs ALIVE=/tmp/alive python -m examples.services.worker
+AMQP_URL=amqp://127.0.0.1:5672 QUEUE=orders ALIVE=/tmp/alive python -m examples.services.worker
 
 At SIGTERM it takes no further message, finishes those in hand, and ends with exit code 0. A message that it had in hand
 when it was killed comes again, here or at another worker. `worker.yaml` runs three of them.
@@ -21,7 +21,7 @@ logger = logging.getLogger("worker")
 
 async def handle(job: object) -> None:
     """Do a job. It is accepted when this function returns, and tried again if it raises an error."""
-    await asyncio.sleep(0.05)  # where a real one would do its work
+    await asyncio.sleep(0.05)  # put your own work here
     logger.info("done: %s", job)
 
 
@@ -38,15 +38,15 @@ def setting(name: str) -> str:
 
 
 async def main() -> None:
-    """Work until SIGTERM; a connection that is lost is made again."""
+    """Work until SIGTERM; a node that is not there yet is waited for, and a lost connection is made again."""
     url, queue, alive = setting("AMQP_URL"), setting("QUEUE"), Path(setting("ALIVE"))
-    async with rstreams.connect(url, reconnect=rstreams.Reconnect()) as connection:
-        telling = asyncio.create_task(say_alive(alive))
-        try:
+    telling = asyncio.create_task(say_alive(alive))  # also while it waits for the node
+    try:
+        async with rstreams.connect(url, reconnect=rstreams.Reconnect(at_start=True)) as connection:
             logger.info("works on %s", queue)
             await connection.consume(queue, handle, concurrency=8, on_failure="modify")
-        finally:
-            telling.cancel()
+    finally:
+        telling.cancel()
 
 
 if __name__ == "__main__":

@@ -195,7 +195,8 @@ def _config_of_file(arguments: argparse.Namespace) -> NodeConfig:
     """Return the node that the file describes; no other option may describe it too."""
     for name, value in vars(arguments).items():
         if name not in _BESIDE_FILE and value != arguments.parser.get_default(name):
-            msg = f"--{name.replace('_', '-')} with --config: give it in the file"
+            where = ', as `place = "HOST:PORT"` in the table [[listen]]' if name == "listen" else ""
+            msg = f"--{name.replace('_', '-')} with --config: give it in the file{where}"
             raise ConfigError(msg)
     return read_config(arguments.config)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from rstreams._core.claims import NO_HOLD
 from rstreams.abc import Hold
+from rstreams.errors import Condition, ProtocolError
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
@@ -46,7 +47,7 @@ class OutgoingDeliveries:
         "_items",
         "_options",
         "_packer",
-        "_refuse",
+        "_place",
         "_send",
         "_settled",
         "_stop",
@@ -70,7 +71,7 @@ class OutgoingDeliveries:
         *,
         send: Callable[[Transfer], None],
         stop: Callable[[BaseException], None],
-        refuse: Callable[[str, Hold, int, bytes], None],
+        place: Callable[[], str],
         wake: Callable[[], None],
     ) -> None:
         """Start without deliveries.
@@ -81,7 +82,7 @@ class OutgoingDeliveries:
             bound: Counts unsettled items.
             send: Sends a frame.
             stop: Ends the stream with an error; unsent items are given back.
-            refuse: Refuses an item that is larger than the receiver takes; see `LinkSubscriber`.
+            place: Returns where the link goes to, for messages.
             wake: Makes the link work soon.
         """
         self.accepted = 0
@@ -100,7 +101,7 @@ class OutgoingDeliveries:
         self._packer = Packer(options.linger_s, keeps=options.resends and not options.settled)
         self._send = send
         self._stop = stop
-        self._refuse = refuse
+        self._place = place
         self._wake = wake
 
     def agree(self, pack_items: int, max_message_bytes: int) -> None:
@@ -212,7 +213,7 @@ class OutgoingDeliveries:
                 self._body_bytes += len(part)
                 if 0 < self.most_bytes < self._body_bytes:
                     what = f"a message that is sent while it comes was given up at {self._body_bytes} bytes"
-                    self._refuse(what, self.abort_body(body), self._items.numbers.of(body.tag), b"")
+                    self.refuse(what, self.abort_body(body), self._items.numbers.of(body.tag), b"")
                     return True
                 self.unsettled.grow(body.tag, len(part))
                 self._send(Transfer([body.tag], [part], self._settled, more=True))
@@ -310,6 +311,32 @@ class OutgoingDeliveries:
         if self._options.fail_on_refusal:
             self._stop(outcome.as_error(self.accepted))
             self._wake()
+
+    def refuse_first(self) -> None:
+        """Refuse the first held item, whose message is larger than the receiver takes (2.7.3)."""
+        payload, size, hold, number = self._items.take_first()
+        self.refuse(f"a message of {size} bytes was not sent", hold, number, payload)
+
+    def refuse(self, what: str, hold: Hold, number: int, message: bytes) -> None:
+        """End the hold of an item whose message is larger than the receiver takes.
+
+        Args:
+            what: What has become of the message.
+            hold: The hold of the item.
+            number: The number of the item.
+            message: The message, if it was not begun.
+        """
+        condition, place = Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, self._place().partition(", ")[2]
+        text = f"{what}, because the receiver takes at most max-message-size={self.most_bytes}"
+        outcome = Outcome("rejected", condition, f"{place}: {text}" if place else text, refused_here=True)
+        refuse = self._options.refuse_too_large
+        if refuse is None:
+            goes_on = hold is not NO_HOLD or self._options.fail_on_refusal
+            self.not_accepted(hold, outcome, number)
+        else:
+            goes_on = refuse(hold, outcome, message)
+        if not goes_on:  # otherwise the refusal would be unnoticed
+            self._stop(ProtocolError(condition, outcome.description))
 
     def _oldest_tag(self) -> int:
         """Return the tag of the oldest unsettled delivery."""

@@ -16,20 +16,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import SLICE
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import (
     Condition,
     DeliveryFailed,
     LinkDetached,
-    ProtocolError,
     RStreamsError,
     SpecViolation,
     condition_of,
 )
 from rstreams.protocol.credit import SenderLedger
-from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role
 from rstreams.protocol.life import GIVEN_UP, SENDING, Life, SenderEvent, SenderLife, SenderPhase
@@ -94,7 +91,13 @@ class LinkSubscriber(SenderState, Generic[T]):
             says_stall=self.stall,
         )
         self._deliveries = OutgoingDeliveries(
-            options, self._items, self._bound, send=self._send, stop=self._stop, refuse=self._refuse, wake=self._wake
+            options,
+            self._items,
+            self._bound,
+            send=self._send,
+            stop=self._stop,
+            place=lambda: self.place(),  # noqa: PLW0108 - the owner sets it later
+            wake=self._wake,
         )
         self._settled = options.settled
         self._drain = False
@@ -274,7 +277,8 @@ class LinkSubscriber(SenderState, Generic[T]):
             if left <= 0 or publisher.turn_over:
                 driver.wake()
                 return False, credit
-            asked = publisher.request(credit, self._may_ask(left), room)
+            most = left if self._settled else self._bound.may_ask(left, items.size.mean, ledger, drains=self._drain)
+            asked = publisher.request(credit, most, room)
             if self._bound.held_back and not asked:
                 return not items.payloads, credit
             if not publisher.turn_over and (not items.payloads or not (sent or asked)):
@@ -302,52 +306,10 @@ class LinkSubscriber(SenderState, Generic[T]):
         if deliveries.most_bytes:
             count = items.before_too_large(count, deliveries.most_bytes)
             if not count:
-                self._refuse_first()
+                deliveries.refuse_first()
                 return 1
         is_last = self._publisher.completed
         return deliveries.send_run(count, driver, credit, is_last=is_last, hurries=self._drain)
-
-    def _may_ask(self, most: int) -> int:
-        """Return how many items the publisher may be asked for, up to `most`, by the limit of unsettled items.
-
-        The answer to a drain must be true: it says that there are no more items (2.6.7). Therefore the publisher is
-        asked for one item beyond the limit, which waits here for settlement. If none comes, there were no more.
-        """
-        if self._settled:
-            return most
-        ledger = self.ledger
-        waiting = ledger.owed + ledger.held
-        allowed = self._bound.allows(waiting, self._items.size.mean, ledger.pack)
-        if allowed > 0:
-            return min(most, allowed)
-        self._bound.hold_back()
-        return 1 if self._drain and not waiting else 0
-
-    def _refuse_first(self) -> None:
-        """Refuse the first held item, whose message is larger than the receiver takes (2.7.3)."""
-        payload, size, hold, number = self._items.take_first()
-        self._refuse(f"a message of {size} bytes was not sent", hold, number, payload)
-
-    def _refuse(self, what: str, hold: Hold, number: int, message: bytes) -> None:
-        """End the hold of an item whose message is larger than the receiver takes.
-
-        Args:
-            what: What has become of the message.
-            hold: The hold of the item.
-            number: The number of the item.
-            message: The message, if it was not begun.
-        """
-        condition, place = Condition.LINK_MESSAGE_SIZE_EXCEEDED.value, self.place().partition(", ")[2]
-        text = f"{what}, because the receiver takes at most max-message-size={self._deliveries.most_bytes}"
-        outcome = Outcome("rejected", condition, f"{place}: {text}" if place else text, refused_here=True)
-        refuse = self._options.refuse_too_large
-        if refuse is None:
-            goes_on = hold is not NO_HOLD or self._options.fail_on_refusal
-            self._deliveries.not_accepted(hold, outcome, number)
-        else:
-            goes_on = refuse(hold, outcome, message)
-        if not goes_on:  # otherwise the refusal would be unnoticed
-            self._stop(ProtocolError(condition, outcome.description))
 
     def _count_received(self) -> None:
         if not (self._items.count_received() or self._publisher.completed):

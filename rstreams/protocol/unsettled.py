@@ -37,6 +37,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rstreams._codec.data_sections import total_bytes
+from rstreams.protocol.credit import SenderLedger
 
 DEFAULT_MAX_UNSETTLED: Final = 10_000
 DEFAULT_MAX_UNSETTLED_BYTES: Final = 16 * 1024 * 1024
@@ -221,20 +222,27 @@ class UnsettledBound:
         self.share = share
         self._wake = wake
 
-    def allows(self, held: int, item_bytes: int, pack: int) -> int:
-        """Return how many items may be requested, besides the held ones that go first; 0 or less: none.
+    def may_ask(self, most: int, item_bytes: int, ledger: SenderLedger, *, drains: bool) -> int:
+        """Return how many items, up to `most`, the publisher may be asked for.
 
         Args:
-            held: Items that are held, or have been requested.
+            most: The most items.
             item_bytes: The bytes that an item is expected to have.
-            pack: The number of items in a delivery.
+            ledger: Knows the items that are held, or have been requested: they go first.
+            drains: Whether a drain is to be answered. The answer must be true: it says that there are no more items
+                (2.6.7). Therefore the publisher is asked for one item beyond the limit, which waits for settlement. If
+                none comes, there were no more.
         """
-        most = min(self._max_items - self.items, (self._max_size - self.size) // item_bytes)
+        allowed = min(self._max_items - self.items, (self._max_size - self.size) // item_bytes)
         if not self.items:
-            most = max(most, 1)
+            allowed = max(allowed, 1)
         if self.share is not None:
-            most = min(most, self.share.fits(item_bytes + OVERHEAD_BYTES // pack, self._wake))
-        return most - held
+            allowed = min(allowed, self.share.fits(item_bytes + OVERHEAD_BYTES // ledger.pack, self._wake))
+        waiting = ledger.owed + ledger.held
+        if allowed > waiting:
+            return min(most, allowed - waiting)
+        self.hold_back()
+        return 1 if drains and not waiting else 0
 
     def fit(self, payloads: list[bytes], count: int, pack: int) -> int:
         """Return how many of the first `count` items may be sent, by the sizes of their messages."""

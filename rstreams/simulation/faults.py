@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -179,7 +179,7 @@ class WorldFaults(ABC):
 
     def reset(self, one: str, other: str) -> None:
         """Break the connections between two parts: both sides get an error."""
-        for connection in tuple(self._between(one, other)):
+        for connection in self.connections(one, other):
             self._fault("reset", one=one, other=other, connection=connection.number)
             connection.reset()
 
@@ -275,11 +275,8 @@ class WorldFaults(ABC):
 
     def connections(self, one: str, other: str) -> list[MemoryConnection]:
         """Return the live connections between two parts, the oldest first, to disturb them one by one."""
-        return list(self._between(one, other))
-
-    def _between(self, one: str, other: str) -> Iterator[MemoryConnection]:
         here, there = self._running(one), self._running(other)
-        return self._network.between(here.name, there.name)
+        return list(self._network.between(here.name, there.name))
 
     def _set_blocked(self, one: str, other: str, *, back: bool, blocked: bool) -> None:
         here, there = self._running(one).host, self._running(other).host

@@ -28,7 +28,7 @@ class Hold:
 
 
 def _bound(source: ManualPublisher[int], limit: int, scheduler: Scheduler | None = None) -> ItemBound:
-    probe = ProbeSubscriber[int](None)
+    probe = ProbeSubscriber[int](0)
     source.subscribe(probe)
     bound = ItemBound(limit, Lookout(Scannable()), scheduler)
     assert probe.subscription is not None

@@ -11,7 +11,7 @@ import pytest
 from rstreams.net.management import NamedSubscriptionInfo
 from rstreams.node import statistics
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "node.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "management.md"
 
 NO_LOSS = {
     "queue": {
@@ -50,4 +50,6 @@ def test_the_guide_explains_each_counter_that_can_mean_a_loss(address: str) -> N
     explained = set(re.findall(rf"^\| {address} \| `(\w+)` \| \S", GUIDE.read_text(), re.MULTILINE))
     counters = {field.name for field in fields(CLASSES[address])}
     losses = counters - NO_LOSS[address]
-    assert explained == losses, "a new counter: add it to NO_LOSS here, or explain the loss in docs/guides/node.md"
+    assert explained == losses, (
+        "a new counter: add it to NO_LOSS here, or explain the loss in docs/guides/management.md"
+    )

@@ -69,13 +69,39 @@ def test_the_test_of_the_page_passes(
     import_module("test_shop").test_orders_are_billed_or_dead_letters(monkeypatch, capsys)
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_application_waits_for_a_node_that_starts_later(folder: Path) -> None:
+    pytest.importorskip("fastapi")
+    http_port, port = free_port(), free_port()
+    [serve] = re.findall(r"^uvicorn .*$", PAGE, re.MULTILINE)
+    command = (sys.executable, "-m", *serve.split(), "--port", str(http_port), "--log-level", "error")
+    environment = {**os.environ, "AMQP_URL": f"amqp://127.0.0.1:{port}", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as application:
+        assert application.stderr is not None
+        assert "connecting again" in application.stderr.readline()
+        assert not answers(http_port)
+        with started(folder, *node_of(folder, port)):
+            wait_until(lambda: answers(http_port), "the application to listen", 60)
+            application.terminate()
+            application.wait()
+
+
 def test_the_shop_works_and_loses_no_order(folder: Path) -> None:
     pytest.importorskip("fastapi")
     import httpx
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        http_port = free.getsockname()[1]
+    http_port = free_port()
     [serve] = re.findall(r"^uvicorn .*$", PAGE, re.MULTILINE)
     with started(folder, *node_of(folder, 0), end_by=signal.SIGKILL) as node:
         told = line_of(node)
@@ -83,26 +109,27 @@ def test_the_shop_works_and_loses_no_order(folder: Path) -> None:
         url = told.split()[-1]
         with started(folder, "-m", *serve.split(), "--port", str(http_port), "--log-level", "error", url=url):
 
-            def order(article: str, count: int) -> str:
+            def order(number: str, article: str, count: int) -> str:
                 place = f"http://127.0.0.1:{http_port}/orders"
-                return httpx.post(place, json={"article": article, "count": count}, timeout=30).text
+                return httpx.post(place, json={"id": number, "article": article, "count": count}, timeout=30).text
 
-            def answers() -> bool:
-                with socket.socket() as client:
-                    return client.connect_ex(("127.0.0.1", http_port)) == 0
-
-            wait_until(answers, "the application to listen", 30)
-            assert order("lamp", 2) + "\n" == next(said for command, said in RUN.items() if command.startswith("curl"))
+            wait_until(lambda: answers(http_port), "the application to listen", 30)
+            assert order("A-1", "lamp", 2) + "\n" == next(
+                said for command, said in RUN.items() if command.startswith("curl")
+            )
             with started(folder, "worker.py", url=url) as worker:
                 assert line_of(worker) == RUN["python worker.py"]
             assert worker.returncode == 0
-            assert order("chair", 1) == '{"order":"accepted"}'
+            assert order("A-2", "chair", 1) == '{"order":"accepted"}'
             node.kill()
             node.wait()
             with started(folder, *node_of(folder, int(url.rpartition(":")[2])), end_by=signal.SIGKILL) as again:
                 assert line_of(again) == told
                 with started(folder, "worker.py", url=url) as worker:
-                    assert line_of(worker) == "billed 1 x chair: 49.0\n"
-                    assert order("sofa", 1) == '{"order":"accepted"}'
-                    with started(folder, "letters.py", url=url) as letters:
-                        assert line_of(letters) == RUN["python letters.py"]
+                    assert line_of(worker) == "billed A-2, 1 x chair: 49.0\n"
+                    assert order("A-3", "sofa", 1) == '{"order":"accepted"}'
+                    said = ""
+                    while not said:  # the letter comes after the third attempt
+                        with started(folder, "letters.py", url=url) as letters:
+                            said = letters.communicate()[0]
+                    assert said == RUN["python letters.py"]

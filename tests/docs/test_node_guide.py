@@ -1,4 +1,4 @@
-"""The guide to running a node: its file is checked and complete, and its examples print what they say."""
+"""The guide to running a node has a file that is checked and complete; the guide to addresses has what each does."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.docs.examples import ROOT
 from tests.net.certificates import Files
 
 GUIDE = (ROOT / "docs" / "guides" / "node.md").read_text(encoding="utf-8")
+ADDRESSES = (ROOT / "docs" / "guides" / "addresses.md").read_text(encoding="utf-8")
 (FILE,) = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
 OPTION = re.compile(r"^(?:# )?(\w+) = .*#.*?(?:\((\S*)\))?$", re.MULTILINE)
 
@@ -102,7 +103,7 @@ def made(kind: str, with_store: Node, without: Node) -> list[Address]:
 
 
 async def test_the_table_of_what_messages_ask_for_is_what_the_kinds_do(tmp_path: Path) -> None:
-    head, _, *rows = GUIDE.partition("## What messages may ask for")[2].partition("| address |")[2].splitlines()
+    head, _, *rows = ADDRESSES.partition("## What messages may ask for")[2].partition("| address |")[2].splitlines()
     wishes = [WISHES[cell.strip()] for cell in head.strip("| ").split(" | ")]
     assert set(wishes) == {*Wish} - {Wish.TURN}
     kinds = [row.strip("| ").split(" | ") for row in rows[: rows.index("")]]

@@ -1,4 +1,4 @@
-"""The guide to security: its code is run as it stands, prints what the guide says, and its table tells the defaults."""
+"""The guides to security and limits: code runs as it stands, and prints what they say; the table tells the defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from rstreams.tls import ClientCertificate, client_context, server_context
 from tests.docs.examples import examples_of
 from tests.net.certificates import Files
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "security.md").read_text(encoding="utf-8")
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+GUIDE = (GUIDES / "security.md").read_text(encoding="utf-8")
+LIMITS = (GUIDES / "limits.md").read_text(encoding="utf-8")
 EXAMPLES = examples_of("docs/guides/security.md")
 FUNCTIONS: dict[str, Callable[..., Any]] = {"Node": Node.__init__, "connect": rstreams.connect, "listen": Node.listen}
 
@@ -44,7 +46,7 @@ def test_an_example_prints_what_it_says(example: int, tmp_path: Path) -> None:
 
 
 def test_the_table_of_limits_names_each_with_its_default() -> None:
-    rows = re.findall(r"^\| (`.*?`) \| (\S+) \|", GUIDE.partition("## Limits")[2], re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?`) \| (\S+) \|", LIMITS, re.MULTILINE)
     told = {
         (function, option): default
         for names, default in rows

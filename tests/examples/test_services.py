@@ -67,22 +67,44 @@ def test_an_example_prints_what_it_should(name: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == PRINTED[name]
 
 
+YAML = (FOLDER / "worker.yaml").read_text(encoding="utf-8")
+DOCKERFILE = (ROOT / "examples" / "docker" / "service.Dockerfile").read_text(encoding="utf-8")
+
+
+def is_alive(file: Path) -> bool:
+    """Run the probe of worker.yaml with another file."""
+    [probe] = re.findall(r"command: \[sh, -c, '(.*)'\]", YAML)
+    return subprocess.run(("/bin/sh", "-c", re.sub(r"/\S+/alive", str(file), probe)), check=False).returncode == 0
+
+
+def command_in_image(folder: Path) -> list[str]:
+    """Copy what the Dockerfile copies of this folder; return the command of worker.yaml, and its variables."""
+    [pattern] = re.findall(r"^COPY (\S+) \./$", DOCKERFILE, re.MULTILINE)
+    for file in FOLDER.glob(pattern):
+        (folder / file.name).write_bytes(file.read_bytes())
+    [command] = re.findall(r"^ +command: \[python, (.*)\]$", YAML, re.MULTILINE)
+    assert f'CMD ["python", "{command}"]' in DOCKERFILE
+    return [sys.executable, "-W", "error", *command.split(", ")]
+
+
 @pytest.mark.slow
-async def test_the_worker_finishes_what_it_has_in_hand_at_sigterm(tmp_path: Path) -> None:
+async def test_the_worker_runs_as_its_yaml_says_and_finishes_what_it_has_in_hand_at_sigterm(tmp_path: Path) -> None:
     alive = tmp_path / "alive"
+    given = dict(re.findall(r"\{name: (\w+), value: (\S+)\}", YAML))
+    assert (given.keys(), given["ALIVE"]) == ({"QUEUE", "ALIVE"}, "/tmp/alive")  # noqa: S108 - in a container
     async with Node() as node:
-        node.queue("jobs")
+        node.queue(given["QUEUE"])
         listener = await node.listen("127.0.0.1:0")
         async with connect(listener.url) as connection:
-            await connection.publish("jobs", Stream.range(400))
+            await connection.publish(given["QUEUE"], Stream.range(400))
         with subprocess.Popen(  # noqa: ASYNC220 - it only begins here
-            (sys.executable, "-W", "error", "-m", "examples.services.worker"),
-            cwd=ROOT, env={"AMQP_URL": listener.url, "QUEUE": "jobs", "ALIVE": str(alive)},
+            command_in_image(tmp_path), cwd=tmp_path, env={**given, "AMQP_URL": listener.url, "ALIVE": str(alive)},
             stderr=subprocess.PIPE, text=True,
         ) as worker:  # fmt: skip
             assert worker.stderr is not None
             try:
                 told = [await trio.to_thread.run_sync(worker.stderr.readline) for _ in range(20)]  # it is at work
+                assert is_alive(alive)
                 worker.send_signal(signal.SIGTERM)
                 with trio.fail_after(30):
                     rest = await trio.to_thread.run_sync(worker.stderr.read, abandon_on_cancel=True)
@@ -91,8 +113,7 @@ async def test_the_worker_finishes_what_it_has_in_hand_at_sigterm(tmp_path: Path
                 raise
         assert worker.returncode == 0
         assert "Traceback" not in rest
-        assert alive.exists()
-        numbers = node.statistics().queues["jobs"]
+        numbers = node.statistics().queues[given["QUEUE"]]
         done = sum("done:" in line for line in [*told, *rest.splitlines()])
         assert (numbers.accepted, numbers.ready) == (done, 400 - done)
         assert 0 < done < 400
@@ -106,14 +127,9 @@ def test_the_worker_names_a_variable_that_is_not_set() -> None:
 
 
 def test_the_probe_of_the_worker_fails_if_its_file_is_old(tmp_path: Path) -> None:
-    [probe] = re.findall(r"command: \[sh, -c, '(.*)'\]", (FOLDER / "worker.yaml").read_text(encoding="utf-8"))
     alive = tmp_path / "alive"
-
-    def is_alive() -> bool:
-        return subprocess.run(("/bin/sh", "-c", re.sub(r"/\S+/alive", str(alive), probe)), check=False).returncode == 0
-
-    assert not is_alive()
+    assert not is_alive(alive)
     alive.touch()
-    assert is_alive()
+    assert is_alive(alive)
     os.utime(alive, (time.time() - 60,) * 2)
-    assert not is_alive()
+    assert not is_alive(alive)

@@ -1,4 +1,4 @@
-"""The guide to brokers: its code is run against RabbitMQ 4, also as its tabs for trio, and prints what it says."""
+"""The guides to RabbitMQ and to brokers: their code prints what they say, with RabbitMQ 4, also as its tabs for trio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.interop.rabbitmq import RabbitMQ
 pytestmark = pytest.mark.broker
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = examples_of("docs/guides/brokers.md")
+EXAMPLES = [*examples_of("docs/guides/rabbitmq.md"), *examples_of("docs/guides/brokers.md")]
 
 
 @pytest.mark.parametrize("example", range(len(EXAMPLES)))

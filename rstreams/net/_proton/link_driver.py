@@ -158,11 +158,7 @@ class LinkDriver(Driver, TakesTurns):
     @property
     def lives(self) -> bool:
         """Whether there is a link that has not ended."""
-        return self.link is not None and not self._ended
-
-    @property
-    def _ended(self) -> bool:
-        return self.link is not None and self.link.state is State.DETACHED
+        return self.link is not None and self.link.state is not State.DETACHED
 
     @property
     def share(self) -> Share | None:
@@ -212,7 +208,7 @@ class LinkDriver(Driver, TakesTurns):
         if isinstance(frame, Detach):
             self.heard_detach = True
             self._heard_open_end = not frame.closed
-        if link is None or self._ended:
+        if link is None or link.state is State.DETACHED:
             if isinstance(frame, Detach):
                 self._host.turns.end(self)
             return

@@ -39,8 +39,8 @@ class TakesTurns(Protocol):
         """Read its news, at most `most` deliveries; tell whether there is more."""
         ...
 
-    def has_room(self) -> bool:
-        """Tell whether the link's session takes more of its items now."""
+    def room(self) -> int:
+        """Return how many bytes of its items the link's session takes now."""
         ...
 
     def work(self) -> None:
@@ -62,7 +62,7 @@ class _Room:
         drivers, turns = self.drivers, self._turns
         while drivers:
             driver = next(iter(drivers))
-            if not driver.has_room():
+            if not driver.room():
                 return  # until more output has gone
             del drivers[driver]
             turns.work(driver)

@@ -45,8 +45,8 @@ class _SendsNothing:
     def room_bytes(self) -> int:
         return 0
 
-    def has_room(self) -> bool:
-        return True
+    def room(self) -> int:
+        return 1  # it sends no items
 
     def is_shut(self, *, used_up: bool = False) -> bool:  # noqa: ARG002 - for a sender
         return False
@@ -201,7 +201,7 @@ class ReceivingDriver(_SendsNothing, LinkDriver):
             super().receive(frame)
         elif link is not None and link.state is State.DETACH_SENT:
             self._late.take(frame)
-        elif link is None or self._refused or self._ended:
+        elif link is None or self._refused or link.state is State.DETACHED:
             self._late.take(frame)
             self._late.count += len(frame.deliveries)
             if self._late.count > MAX_LATE and self.credit() < 0:
@@ -326,7 +326,7 @@ class ReceivingDriver(_SendsNothing, LinkDriver):
     def _end_link(self, condition: Condition, text: str, advice: str = "") -> None:
         """End the link because of a delivery of its peer, unless it has ended."""
         link = self.link
-        if link is None or self._ended:
+        if link is None or link.state is State.DETACHED:
             return
         self._send_detach(Detach(condition=condition.value, description=text))
         told = f"{link.place}: {text}; {advice}" if link.place and advice else f"link {link.name!r}: {text}"

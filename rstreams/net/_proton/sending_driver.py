@@ -102,14 +102,10 @@ class SendingDriver(LinkDriver):
         if self._waiting:
             host.turns.wait(self)
             return 0
-        room = self._room()
+        room = self.room()
         if not room:
             host.turns.wait_for_room(self, self._session)
         return room
-
-    def has_room(self) -> bool:
-        """See `TakesTurns`."""
-        return self._room() > 0
 
     def is_shut(self, *, used_up: bool = False) -> bool:
         """See `Driver`."""
@@ -118,8 +114,8 @@ class SendingDriver(LinkDriver):
             return True
         return used_up and self.queued() > 0 and window_of(self._session) == 0
 
-    def _room(self) -> int:
-        """Return how many bytes the session takes; 0 if there is so little room that a run of items would be short."""
+    def room(self) -> int:
+        """See `TakesTurns`: 0 also if there is so little room that a run of items would be short."""
         host = self._host
         if host.output_waits or (host.shut and self._session in host.shut):
             return 0

@@ -252,7 +252,7 @@ class SenderPublisher(Sender, Settles):
 
     async def submit(self, item: Any) -> Receipt:  # noqa: ANN401 - likewise
         """See `Sender`."""
-        encoded = self._checked(item)
+        encoded = self._encoded(item)
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
             raise self._closed.again()
@@ -265,12 +265,6 @@ class SenderPublisher(Sender, Settles):
             await trio.lowlevel.cancel_shielded_checkpoint()  # after the message: no other one overtakes it
             self._begin_turn()
         return receipt
-
-    def _checked(self, item: object) -> object:
-        error = called_elsewhere(self._own_run, "send()", f"the sender to {self._to}")
-        if error is not None:
-            raise error
-        return item if self._is_encoded else self._encoded(item)
 
     def _sent(self, encoded: object) -> Receipt:
         receipt = Receipt()
@@ -287,6 +281,11 @@ class SenderPublisher(Sender, Settles):
         self._turn_ends = _machine.now() + TURN_S
 
     def _encoded(self, item: object) -> object:
+        error = called_elsewhere(self._own_run, "send()", f"the sender to {self._to}")
+        if error is not None:
+            raise error
+        if self._is_encoded:
+            return item
         try:
             sent = item if self._encode is None else self._encode.at_once(item)
             return self._message_of(sent)
@@ -301,7 +300,7 @@ class SenderPublisher(Sender, Settles):
         try:
             await waiter.turn.wait()
         except trio.Cancelled:
-            self._withdraw(waiter)
+            self.withdraw(waiter)
             raise
         self._begin_turn()
         if waiter.receipt is None:
@@ -313,10 +312,6 @@ class SenderPublisher(Sender, Settles):
         self._waiters.append(waiter)
         if self._on_wait is not None:
             self._on_wait()
-
-    def _withdraw(self, waiter: Waiter) -> None:
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
 
     def _serve(self) -> None:
         """Send messages that wait. Their tasks could run in any order, therefore no task sends its own."""
@@ -341,7 +336,7 @@ class SenderPublisher(Sender, Settles):
 
         Errors: As `submit`.
         """
-        encoded = self._checked(item)
+        encoded = self._encoded(item)
         self._check_open()
         if not self._demand or self._waiters:
             return None
@@ -358,7 +353,7 @@ class SenderPublisher(Sender, Settles):
 
         Errors: As `submit`.
         """
-        waiter = Waiter(self._checked(item), tell)
+        waiter = Waiter(self._encoded(item), tell)
         self._check_open()
         if self._demand and not self._waiters:
             self._demand -= 1
@@ -368,11 +363,11 @@ class SenderPublisher(Sender, Settles):
         return waiter
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Do not send a message any more, if it still waits."""
-        if waiter.receipt is None:
-            self._withdraw(waiter)
-        else:
+        """Do not send a message any more, if it still waits: here, or at the link."""
+        if waiter.receipt is not None:
             self.take_back(waiter.receipt)
+        elif waiter in self._waiters:
+            self._waiters.remove(waiter)
 
     def turn_is_over(self) -> bool:
         """Tell whether other tasks are to run before the next message; then a new turn begins."""
