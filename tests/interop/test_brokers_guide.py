@@ -1,4 +1,4 @@
-"""The guides to RabbitMQ and to brokers: their code prints what they say, with RabbitMQ 4, also as its tabs for trio."""
+"""The guides to RabbitMQ and to brokers: their code prints what they say, with RabbitMQ 4, also for trio."""
 
 from __future__ import annotations
 
