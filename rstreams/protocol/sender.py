@@ -277,7 +277,9 @@ class LinkSubscriber(SenderState, Generic[T]):
             if left <= 0 or publisher.turn_over:
                 driver.wake()
                 return False, credit
-            most = left if self._settled else self._bound.may_ask(left, items.size.mean, ledger, drains=self._drain)
+            most, waiting = left, ledger.owed + ledger.held
+            if not self._settled:
+                most = self._bound.may_ask(left, waiting, items.size.mean, ledger.pack, drains=self._drain)
             asked = publisher.request(credit, most, room)
             if self._bound.held_back and not asked:
                 return not items.payloads, credit

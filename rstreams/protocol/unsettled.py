@@ -37,7 +37,6 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from rstreams._codec.data_sections import total_bytes
-from rstreams.protocol.credit import SenderLedger
 
 DEFAULT_MAX_UNSETTLED: Final = 10_000
 DEFAULT_MAX_UNSETTLED_BYTES: Final = 16 * 1024 * 1024
@@ -222,13 +221,14 @@ class UnsettledBound:
         self.share = share
         self._wake = wake
 
-    def may_ask(self, most: int, item_bytes: int, ledger: SenderLedger, *, drains: bool) -> int:
+    def may_ask(self, most: int, waiting: int, item_bytes: int, pack: int, *, drains: bool) -> int:
         """Return how many items, up to `most`, the publisher may be asked for.
 
         Args:
             most: The most items.
+            waiting: The items that are held, or have been requested: they go first.
             item_bytes: The bytes that an item is expected to have.
-            ledger: Knows the items that are held, or have been requested: they go first.
+            pack: The number of items in a delivery.
             drains: Whether a drain is to be answered. The answer must be true: it says that there are no more items
                 (2.6.7). Therefore the publisher is asked for one item beyond the limit, which waits for settlement. If
                 none comes, there were no more.
@@ -237,8 +237,7 @@ class UnsettledBound:
         if not self.items:
             allowed = max(allowed, 1)
         if self.share is not None:
-            allowed = min(allowed, self.share.fits(item_bytes + OVERHEAD_BYTES // ledger.pack, self._wake))
-        waiting = ledger.owed + ledger.held
+            allowed = min(allowed, self.share.fits(item_bytes + OVERHEAD_BYTES // pack, self._wake))
         if allowed > waiting:
             return min(most, allowed - waiting)
         self.hold_back()
