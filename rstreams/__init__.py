@@ -90,8 +90,7 @@ if not TYPE_CHECKING:  # a type checker would allow any name
         if name in _PACKAGES:
             return import_module(f"{__name__}.{name}")
         if name not in _HOMES:
-            msg = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise import_module(f"{__name__}._checks.other_names").missing_name(__name__, name)
         value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
         return value
 

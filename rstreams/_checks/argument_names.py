@@ -71,19 +71,29 @@ _DURABLE: Final = (
     "`publish`, `sender`, and queues and multicasts of a node with a store take durable=True; a log is in the store if "
     "the node has one; see docs/guides/durable.md"
 )
+_OPEN: Final = "`async with stream.open(window=1) as items:` requests one item at a time"
+_CONCURRENCY: Final = "`stream.map_async(function, concurrency=8)` works on several items at once"
 _WITHOUT: Final = {
+    "concurrency": _CONCURRENCY,
     "credentials": _CREDENTIALS,
     "durable": _DURABLE,
+    "max_in_flight": _CONCURRENCY,
     "password": _CREDENTIALS,
     "persistent": _DURABLE,
+    "prefetch": _OPEN,
     "timeout": "a time limit is put around the call: `with trio.fail_after(seconds):`",
     "user": _CREDENTIALS,
     "username": _CREDENTIALS,
+    "window": _OPEN,
+    "workers": _CONCURRENCY,
 }
 """Hints for arguments that do not exist here."""
 
+_MORE: Final = {"Stream.rx": "; several operators make one: `stream.rx(reactivex.compose(first, second))`"}
+"""Hints for calls with too many arguments."""
 
-def named_arguments(function: F, called: str = "", documented: str = "") -> F:
+
+def named_arguments(function: F, called: str = "", documented: str = "", of: type | None = None) -> F:
     """Return `function` with a hint in the `TypeError` of a call whose arguments do not fit.
 
     Errors of the function itself are passed on unchanged.
@@ -92,32 +102,28 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
         function: A function without `**` parameters.
         called: The name that the user calls; the function's own by default.
         documented: The text that describes the arguments; the function's docstring by default.
+        of: The class whose method it is, for an error that says that it was called on the class itself.
     """
-    options = _options(function)
     text = documented or inspect.getdoc(function) or ""
     name = called or function.__qualname__
 
-    def better(error: TypeError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
-        wrong = next((given for given in kwargs if given not in options), None)
-        if wrong is not None:
-            return _wrong_name(name, wrong, options, text)
-        signature = inspect.signature(function)
-        try:
-            bound = signature.bind_partial(*args, **kwargs).arguments
-        except TypeError as misfit:
-            return _too_many(name, options.values()) if "too many" in str(misfit) else error
-        missing = [each.name for each in options.values() if each.default is each.empty and each.name not in bound]
-        return _incomplete(name, error, missing, text) if missing else error
+    def better(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
+        if of is not None and not (args and isinstance(args[0], of)):
+            how = f"`stream.{function.__name__}(...)`"
+            return TypeError(f"{name}() is called on a stream, as in {how}, not on the class")
+        return _better(name, function, text, error, (args, kwargs)) if isinstance(error, TypeError) else error
 
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
         async def call_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the arguments of the function
             try:
-                coroutine = function(*args, **kwargs)
-            except TypeError as error:
-                raise better(error, args, kwargs) from None
-            return await coroutine
+                return await function(*args, **kwargs)
+            except (TypeError, AttributeError) as error:
+                said = better(error, args, kwargs)
+                if said is error:
+                    raise
+            raise said
 
         return call_async  # type: ignore[return-value] # it has the same signature
 
@@ -125,7 +131,7 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
     def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the arguments of the function
         try:
             return function(*args, **kwargs)
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:  # the second: the first argument is no stream
             said = better(error, args, kwargs)
             if said is error:
                 raise
@@ -134,7 +140,7 @@ def named_arguments(function: F, called: str = "", documented: str = "") -> F:
     return call  # type: ignore[return-value] # it has the same signature
 
 
-def name_arguments(called: str, *classes: type) -> None:
+def name_arguments(called: str, *classes: type, every: bool = False) -> None:
     """Apply `named_arguments` to the public methods and the constructor of classes, if they have options.
 
     The constructor of a dataclass is always included.
@@ -142,6 +148,7 @@ def name_arguments(called: str, *classes: type) -> None:
     Args:
         called: The user's name for the class.
         *classes: The class and its bases.
+        every: Also to methods without options, and with an error for a method that is called on the class itself.
     """
     for each in classes:
         for name, member in list(vars(each).items()):
@@ -149,14 +156,17 @@ def name_arguments(called: str, *classes: type) -> None:
             if not inspect.isfunction(function) or (name.startswith("_") and name != "__init__"):
                 continue
             constructs = name == "__init__" and is_dataclass(each)
-            if not constructs and not any(option.default is not option.empty for option in _options(function).values()):
+            has_options = any(option.default is not option.empty for option in _options(function).values())
+            if not constructs and not has_options and not (every and function is member and name != "subscribe"):
                 continue
             if any(option.kind is option.VAR_KEYWORD for option in inspect.signature(function).parameters.values()):
                 continue  # it checks its arguments itself, by `require_argument_names`
             if name == "__init__":
                 wrapped = named_arguments(function, called, inspect.getdoc(each) or "")
             else:
-                wrapped = named_arguments(function, f"{called}.{name}")
+                wrapped = named_arguments(
+                    function, f"{called}.{name}", of=each if every and function is member else None
+                )
             setattr(each, name, type(member)(wrapped) if function is not member else wrapped)
 
 
@@ -177,6 +187,28 @@ def require_argument_names(
             raise _wrong_name(called, name, options, "\n".join(inspect.getdoc(each) or "" for each in like))
 
 
+def _better(
+    called: str,
+    function: Callable[..., Any],
+    documented: str,
+    error: TypeError,
+    given: tuple[tuple[Any, ...], dict[str, Any]],
+) -> TypeError:
+    """Return the error of a call with arguments that do not fit, with a hint; `error` itself if they fit."""
+    options = _options(function)
+    args, kwargs = given
+    wrong = next((given for given in kwargs if given not in options), None)
+    if wrong is not None:
+        return _wrong_name(called, wrong, options, documented)
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind_partial(*args, **kwargs).arguments
+    except TypeError as misfit:
+        return _too_many(called, options.values()) if "too many" in str(misfit) else error
+    missing = [each.name for each in options.values() if each.default is each.empty and each.name not in bound]
+    return _incomplete(called, error, missing, documented) if missing else error
+
+
 def _wrong_name(called: str, wrong: str, options: Mapping[str, inspect.Parameter], documented: str) -> TypeError:
     text = f"{called}() got an unexpected keyword argument {wrong!r}"
     ours = _ours(wrong, options)
@@ -189,7 +221,8 @@ def _wrong_name(called: str, wrong: str, options: Mapping[str, inspect.Parameter
 
 def _too_many(called: str, options: Iterable[inspect.Parameter]) -> TypeError:
     by_name = ", ".join(option.name for option in options if option.kind is option.KEYWORD_ONLY)
-    return TypeError(f"{called}() got too many positional arguments{by_name and f'; by name it takes {by_name}'}")
+    told = (by_name and f"; by name it takes {by_name}") + _MORE.get(called, "")
+    return TypeError(f"{called}() got too many positional arguments{told}")
 
 
 def _incomplete(called: str, error: TypeError, missing: Iterable[str], documented: str) -> TypeError:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Sequence
-from functools import lru_cache
-from typing import Any, TypeGuard, TypeVar
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from functools import lru_cache, wraps
+from typing import Any, Final, TypeGuard, TypeVar
 
 from rstreams._checks.refusals import refuse_object, refuse_result, shown
 from rstreams.abc import Publisher, Subscription
 
+F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
+
+_SUBSCRIBER: Final = ("on_subscribe", "on_next", "on_error", "on_complete")
 
 
 def require_publisher(call: str, option: str, value: Publisher[R]) -> Publisher[R]:
@@ -23,9 +26,24 @@ def require_sources(call: str, sources: Sequence[Publisher[R]]) -> Sequence[Publ
     """Return `sources` if all are publishers, else raise `TypeError` with the position of the first that is not."""
     for position, source in enumerate(sources):
         if not is_publisher(source):
-            msg = f"{call}(*sources): source {position} must be a Publisher, not {shown(source)}{hint_for(source)}"
+            several = isinstance(source, list | tuple | set) and source and all(map(is_publisher, source))
+            hint = f"; give the streams one by one: {call}(*streams)" if several else hint_for(source)
+            msg = f"{call}(*sources): source {position} must be a Publisher, not {shown(source)}{hint}"
             raise TypeError(msg)
     return sources
+
+
+def with_required_source(function: F) -> F:
+    """Return an operator that raises `TypeError` if its first argument, `source`, is not a publisher."""
+    name = function.__name__
+
+    @wraps(function)
+    def checked(source: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the arguments of the operator
+        if not is_publisher(source):
+            refuse_object(name, "source", source, "a Publisher", hint_for(source))
+        return function(source, *args, **kwargs)
+
+    return checked  # type: ignore[return-value] # it has the same signature
 
 
 def require_returned_publisher(call: str, option: str, result: Publisher[R]) -> Publisher[R]:
@@ -36,12 +54,31 @@ def require_returned_publisher(call: str, option: str, result: Publisher[R]) -> 
 
 
 def is_publisher(value: object) -> TypeGuard[Publisher[Any]]:
-    """Tell whether `value` has a method `subscribe`."""
-    return callable(getattr(value, "subscribe", None))
+    """Tell whether `value` has a method `subscribe`, and is no observable: that calls other methods of a subscriber."""
+    kind: Any = type(value)
+    return callable(getattr(value, "subscribe", None)) and not _has_base_of_reactivex(kind)
+
+
+def is_observable(value: object) -> bool:
+    """Tell whether `value` is an observable of reactivex (RxPY), which may not be installed."""
+    kind: Any = type(value)
+    return callable(getattr(value, "subscribe", None)) and _has_base_of_reactivex(kind)
+
+
+def of_reactivex(value: object) -> bool:
+    """Tell whether a class or a function is one of reactivex (RxPY)."""
+    return str(getattr(value, "__module__", "")).partition(".")[0] in {"reactivex", "rx"}
+
+
+@lru_cache(maxsize=256)
+def _has_base_of_reactivex(kind: Any) -> bool:  # noqa: ANN401 - a class
+    return any(map(of_reactivex, kind.__mro__))
 
 
 def hint_for(items: object) -> str:
     """Return a hint how to make a stream of `items`, as the end of a sentence; "" if there is none."""
+    if is_observable(items):
+        return "; for an observable of reactivex use Stream.from_observable(...)"
     if isinstance(items, AsyncIterable):
         return "; use Stream.from_async_iterable(...)"
     if isinstance(items, Iterable) and not isinstance(items, str | bytes):
@@ -52,10 +89,20 @@ def hint_for(items: object) -> str:
 def require_subscriber(subscriber: object) -> None:
     """Raise `TypeError` for a subscriber that is None (1.9), or for any other object without `on_subscribe`."""
     if not hasattr(subscriber, "on_subscribe"):
-        rule = " (Reactive Streams rule 1.9)" if subscriber is None else ""
-        hint = "; to call a function with each item: `await stream.for_each(f)`" if callable(subscriber) else ""
-        msg = f"subscribe() takes a Subscriber, not {subscriber!r}{rule}{hint}"
+        msg = f"subscribe() takes a Subscriber, not {subscriber!r}{_hint_for_subscriber(subscriber)}"
         raise TypeError(msg)
+
+
+def _hint_for_subscriber(value: object) -> str:
+    if value is None:
+        return " (Reactive Streams rule 1.9)"
+    missing = [method for method in _SUBSCRIBER if not hasattr(value, method)]
+    if len(missing) < len(_SUBSCRIBER):
+        theirs = "; on_completed is called on_complete here" if hasattr(value, "on_completed") else ""
+        return f": it has no {', '.join(missing)}{theirs}"
+    if callable(value):
+        return "; to call a function with each item: `await stream.for_each(f)`"
+    return f"; a Subscriber has {', '.join(_SUBSCRIBER)}"
 
 
 def require_subscription(subscription: Subscription | None) -> None:

@@ -7,7 +7,7 @@ has a publisher of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from weakref import ref
 
 from rstreams._checks.numbers import require_count
@@ -108,6 +108,13 @@ class _Connection(Generic[T]):
     """What ends a run; it keeps no publisher of the run alive."""
 
     __slots__ = ("_door", "_run")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            found = "; here it is cancel" if name in {"close", "disconnect", "dispose", "unsubscribe"} else ""
+            msg = f"the connection of a shared run has no attribute {name!r}{found}"
+            raise AttributeError(msg, name=name, obj=self)
 
     def __init__(self, door: _Door[T]) -> None:
         self._door = ref(door)

@@ -11,6 +11,7 @@ Nothing of trio is seen. Async functions are asyncio coroutines, and may await w
 ends what it waits for, and raises one `CancelledError`.
 """
 
+from rstreams._checks.other_names import answer_names as _answer_names
 from rstreams.aio._connection import Connection, connect
 from rstreams.aio._node import Node
 from rstreams.aio._requester import Requester
@@ -46,3 +47,5 @@ __all__ = [
     "connect",
     "run",
 ]
+
+_answer_names(__name__)

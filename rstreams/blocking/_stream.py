@@ -16,6 +16,7 @@ from typing import (
     Generic,
     Literal,
     Never,
+    NoReturn,
     ParamSpec,
     TypeVar,
     overload,
@@ -23,6 +24,7 @@ from typing import (
 
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import refuse_unrun, require_effect
+from rstreams._checks.other_names import OURS, hint
 from rstreams._core.windows import require_open_window
 from rstreams._stages.extremes import Ordered
 from rstreams._stages.overflow import Strategy
@@ -70,6 +72,12 @@ class BlockingStream(Generic[T_co]):
     def __init__(self, portal: Portal, stream: Stream[T_co]) -> None:
         self._portal = portal
         self._stream = stream
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            msg = f"'BlockingStream' object has no attribute {name!r}{hint(name, self, OURS)}"
+            raise AttributeError(msg, name=name, obj=self)
 
     def group_by(
         self, key: Callable[[T_co], K], *, prefetch: int = 256, max_groups: int | None = None

@@ -11,7 +11,7 @@ from rstreams._checks.choices import require_choice, require_flag
 from rstreams._checks.functions import refuse_generator, require_function, require_plain
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
-from rstreams._checks.publishers import hint_for
+from rstreams._checks.publishers import hint_for, is_publisher
 from rstreams._checks.terminus import require_capabilities, require_filters
 from rstreams._core.windows import WINDOW, require_ahead
 from rstreams._published import PublishResult
@@ -398,7 +398,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         require_seconds("publish", "linger_s", linger_s, zero=True)
         if on_end is not None:
             require_plain("publish", "on_end", on_end)
-        if not callable(getattr(items, "subscribe", None)):
+        if not is_publisher(items):
             msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
             raise ConfigError(msg)
         encoding = None if encode is None else Encoding(encode)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from rstreams._checks.numbers import require_seconds
-from rstreams._checks.publishers import hint_for, require_subscriber
+from rstreams._checks.publishers import hint_for, is_publisher, require_subscriber
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.run import Run, runs_of
 from rstreams._stages.stage import Stage
@@ -56,7 +56,7 @@ class Served(Address, Generic[T]):
         self.name = require_address_name(self.kind, name)
         self._keep_s = require_seconds(f"served stream {name!r}", "keep_s", keep_s, zero=True)
         self._away = 0
-        if isinstance(publisher, type) or not callable(getattr(publisher, "subscribe", None)):
+        if isinstance(publisher, type) or not is_publisher(publisher):
             what = f"a Stream or another Publisher, not {publisher!r:.80}{hint_for(publisher)}"
             msg = f"served stream {name!r}: publisher={type(publisher).__name__}: it must be {what}"
             raise ConfigError(msg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from rstreams._checks.numbers import require_count
+from rstreams._checks.refusals import refuse_value
 from rstreams._stages.connectable import Connectable
 from rstreams._stages.log import Log
 from rstreams.abc import Publisher
@@ -52,6 +53,8 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
         >>> await numbers.to_list()
         [3, 4]
     """
+    if count is None:
+        refuse_value("replay", "count", count, "1 or more items; for all items use cache()")
     require_count("replay", "count", count, 1)
     require_count("replay", "window", window, 1)
     return Connectable(source, lambda: Log("replay", window, count))

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
+from rstreams._checks.other_names import no_method
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.scheduler import bound_scheduler
@@ -86,10 +87,15 @@ class Pushed(Watched, Generic[T]):
         self.on_demand: Callable[[int], object] | None = None
         """Called with `demand` after a change that can have raised it, unless it is 0; it may emit."""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_method(self, name)
+
     @property
     def demand(self) -> int:
         """How many items can be emitted now before one is answered with OVERFLOW or NO_SUBSCRIBER."""
-        return 0 if self._refusal() else max(self._log.room(), 0)
+        return max(self._log.room(), 0) if self._refusal() is None else 0
 
     @property
     def subscribers(self) -> int:

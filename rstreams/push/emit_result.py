@@ -8,6 +8,8 @@ from enum import Enum
 class EmitResult(Enum):
     """The answer to an item that is pushed, or to `complete` or `fail`; only `OK` says that it was taken.
 
+    Only `OK` is true: `if not prices.emit(price): ...`.
+
     Spec: Reactor's `Sinks.EmitResult`.
     """
 
@@ -25,3 +27,7 @@ class EmitResult(Enum):
 
     NO_SUBSCRIBER = "no_subscriber"
     """Not taken: there is no subscriber, and the source keeps nothing for later ones."""
+
+    def __bool__(self) -> bool:
+        """Tell whether it was taken."""
+        return self is EmitResult.OK

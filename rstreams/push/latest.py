@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
+from rstreams._checks.other_names import no_method
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import take_demand
@@ -40,6 +41,11 @@ class Latest(Watched, Generic[T]):
         self._run = _LatestRun[T]()
         for value in initial:
             self._run.on_next(value)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_method(self, name)
 
     @property
     def value(self) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
@@ -13,6 +13,11 @@ from rstreams.push._push_source import Pushed
 from rstreams.push.emit_result import EmitResult
 
 T = TypeVar("T")
+
+_TAKEN: Final = (
+    "Unicast has, or had, its one subscriber. For several, also one after the other as with `retry` or `repeat` behind "
+    "it, use Multicast or Replay; or share the stream: `Stream(unicast).share()`"
+)
 
 
 class Unicast(Pushed[T]):
@@ -39,7 +44,7 @@ class Unicast(Pushed[T]):
         """Send all items to `subscriber`, if it is the first."""
         require_subscriber(subscriber)
         if self._taken:
-            subscribe_failed(subscriber, RStreamsError("Unicast has, or had, its one subscriber"))
+            subscribe_failed(subscriber, RStreamsError(_TAKEN))
             return
         self._taken = True
         super().subscribe(subscriber)

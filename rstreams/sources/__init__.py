@@ -1,5 +1,6 @@
 """Sources, one in each file: functions that return a publisher without an upstream."""
 
+from rstreams._checks.other_names import answer_names as _answer_names
 from rstreams.sources.defer import defer
 from rstreams.sources.empty import empty
 from rstreams.sources.fail import fail
@@ -33,3 +34,5 @@ __all__ = [
     "unfold",
     "using",
 ]
+
+_answer_names(__name__)

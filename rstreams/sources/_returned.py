@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TypeVar
 
-from rstreams._checks.publishers import is_publisher
+from rstreams._checks.publishers import hint_for, is_publisher
 from rstreams._checks.refusals import refuse_result
 from rstreams.abc import Publisher
 from rstreams.sources.from_async_iterable import from_async_iterable
@@ -25,7 +25,7 @@ def returned_stream(call: str, option: str, result: Publisher[R] | Iterable[R] |
     if isinstance(result, AsyncIterable):
         return from_async_iterable(result)
     if not isinstance(result, Iterable) or isinstance(result, str | bytes | bytearray | memoryview):
-        refuse_result(call, option, result, "a Publisher, an iterable or an async iterable")
+        refuse_result(call, option, result, "a Publisher, an iterable or an async iterable", hint_for(result))
     return from_iterable(result)
 
 

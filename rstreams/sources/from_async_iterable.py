@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from typing import Generic, TypeVar
 
-from rstreams._checks.publishers import require_subscriber
+from rstreams._checks.publishers import hint_for, is_observable, require_subscriber
 from rstreams._checks.refusals import refuse_object
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.claims_in_order import ClaimsInOrder
@@ -52,6 +52,7 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
     if not hasattr(iterable, "__aiter__"):
         hint = "; from_iterable takes what `for` can iterate over" if hasattr(iterable, "__iter__") else ""
         hint = "; call it" if callable(iterable) else hint
+        hint = hint_for(iterable) if is_observable(iterable) else hint
         refuse_object("from_async_iterable", "iterable", iterable, "async iterable", hint)
     return _AsyncIterablePublisher(iterable)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TypeVar
 
+from rstreams._checks.publishers import hint_for, is_observable
 from rstreams._checks.refusals import refuse_object
 from rstreams._stages.emission import IteratorPublisher
 from rstreams.abc import Publisher
@@ -39,6 +40,8 @@ def from_iterable(iterable: Iterable[T]) -> Publisher[T]:
         >>> await Stream.from_iterable("abc").to_list()
         ['a', 'b', 'c']
     """
+    if is_observable(iterable):
+        refuse_object("from_iterable", "iterable", iterable, "iterable", hint_for(iterable))
     if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
         hint = "; from_async_iterable takes what `async for` can iterate over" if hasattr(iterable, "__aiter__") else ""
         refuse_object("from_iterable", "iterable", iterable, "iterable", hint)

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
-from rstreams.stream._other_names import OURS
+from rstreams._checks.other_names import OURS, hint
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -25,18 +25,13 @@ def _refused(name: str, text: str) -> Any:  # noqa: ANN401 - a method of any sig
     return refuse
 
 
-def _hint(name: str) -> str:
-    ours = OURS.get(name)
-    return f"; here it is {ours}" if ours else ""
-
-
 class _Hinting(type):
     """The class of `Stream`: sources are asked of the class itself, such as `Stream.of`."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> NoReturn:
-            msg = f"type object {cls.__name__!r} has no attribute {name!r}{_hint(name)}"
+            msg = f"type object {cls.__name__!r} has no attribute {name!r}{hint(name, cls, OURS)}"
             raise AttributeError(msg, name=name, obj=cls)
 
 
@@ -56,7 +51,7 @@ class NotIterable(metaclass=_Hinting):
         __exit__ = __aexit__ = __enter__
 
         def __getattr__(self, name: str) -> NoReturn:
-            msg = f"{type(self).__name__!r} object has no attribute {name!r}{_hint(name)}"
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}{hint(name, self, OURS)}"
             raise AttributeError(msg, name=name, obj=self)
 
 

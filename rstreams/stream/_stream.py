@@ -16,6 +16,7 @@ from typing import (
     Any,
     AnyStr,
     Concatenate,
+    Final,
     Generic,
     Literal,
     Never,
@@ -28,7 +29,8 @@ from typing import (
 from rstreams import operators, sources
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.functions import require_effect
-from rstreams._checks.publishers import require_publisher
+from rstreams._checks.publishers import of_reactivex, require_publisher, require_returned_publisher
+from rstreams._checks.refusals import refuse_object
 from rstreams._core.sight import Fluent
 from rstreams._core.windows import require_open_window
 from rstreams._stages.connectable import Connectable
@@ -66,6 +68,8 @@ V = TypeVar("V")
 
 # written by tools/fluent.py up to here
 
+_RX: Final = "; operators of reactivex are for rx: `stream.rx(operator)`, `stream.rx(reactivex.compose(one, two))`"
+
 
 class Stream(NotIterable, Fluent, Generic[T_co]):
     """A publisher with methods to build on it and to run it.
@@ -98,8 +102,13 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
     def through(
         self, function: Callable[Concatenate[Stream[T_co], P], Publisher[R]], *args: P.args, **kwargs: P.kwargs
     ) -> Stream[R]:
-        """Apply an operator of your own: `function(stream, *args, **kwargs)`, which returns a publisher."""
-        return Stream(function(self, *args, **kwargs))
+        """Apply an operator of your own: `function(stream, *args, **kwargs)`, which returns a publisher.
+
+        Errors: `TypeError` for an operator of reactivex, which `rx` takes, and for a result that is not a publisher.
+        """
+        if of_reactivex(function):
+            refuse_object("through", "function", function, "a function from a Stream to a Publisher", _RX)
+        return Stream(require_returned_publisher("through", "function", function(self, *args, **kwargs)))
 
     # operators that return more than a stream, or take one
 
@@ -1869,4 +1878,4 @@ def _is_async(
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-name_arguments("Stream", Stream)
+name_arguments("Stream", Stream, every=True)

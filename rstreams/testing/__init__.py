@@ -3,6 +3,7 @@
 The verification kit is in `rstreams.testing.verification`, because it needs pytest.
 """
 
+from rstreams._checks.other_names import answer_names as _answer_names
 from rstreams.testing.faulty_network import FaultTrigger, FaultyConnection, FaultyNetwork
 from rstreams.testing.marbles import MarbleError, cold, expect_marbles, hot
 from rstreams.testing.played_publisher import TestPublisher
@@ -32,3 +33,5 @@ __all__ = [
     "hot",
     "run_node",
 ]
+
+_answer_names(__name__)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from rstreams._checks.publishers import require_subscriber
+from rstreams._checks.publishers import require_publisher, require_subscriber
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import UNBOUNDED, demand_error
 from rstreams._core.kept_errors import KeptError
@@ -182,6 +182,7 @@ def expect_marbles(
     """
     wanted = _drawn("expect_marbles", expected)
     with virtual_time() as scheduler:
+        require_publisher("expect_marbles", "publisher", publisher)
         probe = _subscribed(scheduler, publisher, unit_s, requests=requests, cancel=cancel)
         scheduler.advance(max(map(_length, (expected, requests, cancel))) * unit_s)
     came = probe.came

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Self, TypeVar
 
+from rstreams._checks.publishers import require_publisher
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
 from rstreams.testing.virtual_scheduler import VirtualScheduler, virtual_time
@@ -58,7 +59,7 @@ class StreamVerifier(Generic[T]):
     """
 
     def __init__(self, publisher: Publisher[T], request: int = UNBOUNDED) -> None:
-        self._publisher = publisher
+        self._publisher = require_publisher("StreamVerifier", "publisher", publisher)
         self._request = request
         self._steps: list[tuple[str, Callable[[_VerifiedRun[T]], None]]] = []
         self._expects_end = False

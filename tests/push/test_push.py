@@ -295,3 +295,8 @@ def test_behind_an_item_whose_only_subscriber_raised_nothing_goes_to_it(
         pushing.emit(1)
     assert pushing.emit(2) is answer
     assert probe.items == [1]
+
+
+@pytest.mark.parametrize("answer", EmitResult)
+def test_only_ok_is_true(answer: EmitResult) -> None:
+    assert bool(answer) is (answer is EmitResult.OK)

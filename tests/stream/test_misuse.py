@@ -18,8 +18,8 @@ import reactivex.operators
 import rstreams
 import rstreams.blocking
 from rstreams import Stream
-from rstreams.errors import NoItem
-from rstreams.stream._other_names import OURS
+from rstreams._checks.other_names import OURS
+from rstreams.errors import ConfigError, NoItem
 
 STREAM: Any = Stream.range(3)
 
@@ -66,8 +66,18 @@ async def test_a_stream_that_is_the_one_item_is_not_awaited() -> None:
 def test_a_function_is_no_subscriber(publisher: Any) -> None:  # noqa: ANN401 - called wrongly
     with pytest.raises(TypeError, match=r"takes a Subscriber, not <built-in function print>; .*stream\.for_each\(f\)"):
         publisher.subscribe(print)
-    with pytest.raises(TypeError, match=r"takes a Subscriber, not 5$"):
+    with pytest.raises(TypeError, match=r"takes a Subscriber, not 5; a Subscriber has on_subscribe, on_next,"):
         publisher.subscribe(5)
+    with pytest.raises(TypeError, match=r"it has no on_subscribe, on_error, on_complete; on_completed is called"):
+        publisher.subscribe(_Observer())
+
+
+class _Observer:
+    """What reactivex takes."""
+
+    def on_next(self, item: object) -> None: ...
+
+    def on_completed(self) -> None: ...
 
 
 def _entered(make: Callable[[], Any]) -> Callable[[], Awaitable[object]]:
@@ -150,6 +160,58 @@ def test_every_function_of_reactivex_has_an_answer(theirs: ModuleType) -> None:
     functions = {name for name, value in vars(theirs).items() if inspect.isfunction(value) and name[0] != "_"}
     functions -= {"as_observable", "alias", "overload"}  # the first has no use here, the others are of Python
     assert {name for name in functions if name not in OURS and not hasattr(Stream, name)} == set()
+
+
+# Without `subscribe`, which costs a run no call more, and `through`, whose function may take anything.
+METHODS = sorted(
+    name
+    for name, method in vars(Stream).items()
+    if inspect.isfunction(method) and name[0] != "_" and name not in {"subscribe", "through"}
+)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_called_on_the_class_says_so(name: str) -> None:
+    wanted = [
+        each for each in inspect.signature(getattr(Stream, name)).parameters.values() if each.default is each.empty
+    ]
+    given = [[1, 2] for each in wanted if each.kind is not each.VAR_POSITIONAL and each.kind is not each.VAR_KEYWORD]
+    for arguments in ([], given):
+        with pytest.raises(TypeError, match=rf"^Stream\.{name}\(\) is called on a stream, .*not on the class$"):
+            _run_if_async(getattr(Stream, name)(*arguments))
+
+
+def _run_if_async(result: object) -> None:
+    if inspect.iscoroutine(result):
+        result.send(None)
+
+
+@pytest.mark.parametrize(
+    "combine", ["merge", "concat", "zip", "race", "combine_latest", "merge_sorted", "merge_priority"]
+)
+def test_streams_are_not_given_as_a_list(combine: str) -> None:
+    with pytest.raises(TypeError, match=rf"give the streams one by one: {combine}\(\*streams\)$"):
+        getattr(STREAM, combine)([STREAM, STREAM])
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("window", "open(window=1)"),
+        ("prefetch", "open(window=1)"),
+        ("concurrency", "map_async"),
+        ("workers", "map_async"),
+    ],
+)
+@pytest.mark.parametrize("terminal", ["for_each", "to_list", "first_or_none"])
+async def test_a_terminal_says_how_less_is_requested(terminal: str, word: str, told: str) -> None:
+    with pytest.raises(TypeError, match=rf"argument '{word}'; .*{re.escape(told)}"):
+        await getattr(STREAM, terminal)(*[print] * (terminal == "for_each"), **{word: 1})
+
+
+def test_replay_of_everything_is_cache() -> None:
+    with pytest.raises(ConfigError, match=r"^replay\(count=None\): .*; for all items use cache\(\)$"):
+        STREAM.replay(None)
 
 
 def test_a_name_that_nobody_has_is_refused_as_ever() -> None:

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from rstreams._checks.functions import is_generator
-from rstreams._checks.publishers import is_publisher
+from rstreams._checks.publishers import hint_for, is_observable, is_publisher
+from rstreams._checks.refusals import refuse_result
 from rstreams.errors import RequestFailed
 from rstreams.message import Message, decode_message
 from rstreams.net.request_reply.properties import (
@@ -192,6 +193,8 @@ def _several(result: Any) -> Stream[Any] | None:  # noqa: ANN401 - what a handle
     """Return the replies, if a handler has returned several."""
     if isinstance(result, Stream):
         return result
+    if is_observable(result):
+        refuse_result("respond", "handler", result, "a reply or a Stream of replies", hint_for(result))
     if is_publisher(result) and not isinstance(result, type):
         return Stream(result)
     if isinstance(result, AsyncIterable):
