@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.subscription import ENDED
 from rstreams._stages.lookout import Lookout
@@ -25,7 +23,7 @@ class ItemBound:
     __slots__ = ("_lookout", "_refill", "_scheduler", "ask_at", "kept", "left", "limit", "upstream")
 
     def __init__(self, limit: int, lookout: Lookout, scheduler: Scheduler | None) -> None:
-        self._lookout: Final = lookout
+        self._lookout = lookout
         self._scheduler = scheduler
         self.upstream: Subscription = ENDED
         self.limit = limit
@@ -47,11 +45,6 @@ class ItemBound:
     def full(self) -> bool:
         """Whether no more items may be kept, and therefore none are requested."""
         return self.kept == self.limit and self.upstream is not ENDED
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time to request the items that have left."""
-        return self.left >= self.ask_at and self.upstream is not ENDED
 
     def ask(self) -> None:
         """Request as many items as have left, if it is time to."""
@@ -109,9 +102,10 @@ class OpenOutcomes:
 
     def wait(self) -> None:
         """Let the items be done when the turn is over, and the source be asked then; without a scope do it now."""
+        bound = self._bound
         if self._scheduler is None:
             self._done()
-        elif self._later is None and (self._holds or self._bound.due):
+        elif self._later is None and (self._holds or (bound.left >= bound.ask_at and bound.upstream is not ENDED)):
             self._later = self._scheduler.call_later(0, self._done)
 
     def decide(self, *, release: bool) -> None:

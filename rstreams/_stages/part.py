@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._core.claims import Claims, claims_on
@@ -344,7 +344,7 @@ class LiveParts(Generic[T]):
     __slots__ = ("bound", "live", "outcomes", "scope", "stage", "tasks")
 
     def __init__(self, stage: Splits[T], prefetch: int, lookout: Lookout) -> None:
-        self.stage: Final = stage
+        self.stage = stage
         self.live: dict[Part[T], None] = {}
         self.scope: Scheduler | None = current_scheduler.get(None)
         self.tasks = RunTasks(self)

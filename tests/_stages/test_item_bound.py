@@ -72,7 +72,7 @@ def test_nothing_is_asked_for_when_it_is_over() -> None:
     bound.close()
     bound.leave(1)
 
-    assert (source.requested, bound.full, bound.due) == (0, False, False)
+    assert (source.requested, bound.full) == (0, False)
 
 
 def test_the_items_of_a_cancelled_part_are_done_when_the_turn_is_over() -> None:
