@@ -28,8 +28,8 @@ def bound_scheduler(stage: str) -> Scheduler:
     scheduler = current_scheduler.get(None)
     if scheduler is None:
         msg = (
-            f"{stage} needs a scheduler and found none: subscribe inside `async with rstreams.Scope()`, "
-            "`stream.open()`, a terminal such as `await stream.to_list()`, `rstreams.connect(...)` or `rstreams.Node()`"
+            f"{stage} needs a scheduler and found none: be inside `async with rstreams.Scope()`, `stream.open()`, "
+            "a terminal such as `await stream.to_list()`, `rstreams.connect(...)` or `rstreams.Node()`"
         )
         raise ConfigError(msg)
     return scheduler

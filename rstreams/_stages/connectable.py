@@ -12,11 +12,12 @@ from weakref import ref
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import Watched
 from rstreams._stages.enough_subscribers import BegunByEnough
 from rstreams._stages.shared_run import NOBODY, Sharing
 from rstreams.abc import Cancellable, Publisher, Subscriber
-from rstreams.errors import RStreamsError
+from rstreams.errors import ConfigError, RStreamsError
 
 T = TypeVar("T")
 
@@ -73,13 +74,23 @@ class Connectable(Watched, Generic[T]):
     def connect(self) -> Cancellable:
         """Begin the run: subscribe to the source. Further calls have no effect on the source.
 
+        Nothing is requested of the source while there are no subscribers.
+
         Returns: An object that can end the run: its `cancel()` cancels the source, and ends all present subscribers
             with an `RStreamsError`. Later subscribers wait for the next `connect()`, which begins a new run. It does
             nothing after the run has ended.
+        Errors: `ConfigError` at the call outside of a scope, without subscribers, for a source that needs a scope.
         Context: A scope, unless a subscriber has one, or the source needs neither time nor tasks. The run outlives the
             scope. Both calls belong to the thread of the subscribers.
         """
         self._door.connect()
+        run = self._door.run
+        if run.kept_error is not None and not run.members and current_scheduler.get(None) is None:
+            error = run.kept_error.error
+            if isinstance(error, ConfigError):  # nobody has heard it
+                self._door.next_run()
+                msg = f"{run.label}: connect() outside of a scope: {error}"
+                raise ConfigError(msg)
         return _Connection(self._door)
 
     def ref_count(self, subscribers: int = 1) -> Publisher[T]:

@@ -44,7 +44,7 @@ def repeat(source: Publisher[T], count: int | None = None) -> Publisher[T]:
 
 _ENDLESS: Final = (
     f"repeat: the source completed without an item {SLICE} times in a row, and no other task can run because there is "
-    "no scope: give a count, or subscribe inside `async with rstreams.Scope()`"
+    "no scope: give a count, or be inside `async with rstreams.Scope()`"
 )
 
 

@@ -60,7 +60,7 @@ def retry(
 
 _ENDLESS: Final = (
     f"retry: the source failed without an item {SLICE} times in a row, and no other task can run because there is no "
-    "scope: give a count, or subscribe inside `async with rstreams.Scope()`"
+    "scope: give a count, or be inside `async with rstreams.Scope()`"
 )
 
 

@@ -1860,7 +1860,13 @@ class ConnectableStream(Stream[T_co]):
         self._connectable = connectable
 
     def connect(self) -> Cancellable:
-        """Begin the run: subscribe to the source. The result can end the run. Further calls begin nothing."""
+        """Begin the run: subscribe to the source. The result can end the run. Further calls begin nothing.
+
+        Nothing is requested of the source while there are no subscribers.
+
+        Errors: `ConfigError` outside of a scope, without subscribers, for a source that needs a scope.
+        Context: A scope, such as `async with rstreams.Scope()`, unless a subscriber has one.
+        """
         return self._connectable.connect()
 
     def ref_count(self, subscribers: int = 1) -> Stream[T_co]:

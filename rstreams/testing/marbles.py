@@ -34,7 +34,7 @@ from rstreams._core.scheduler import bound_scheduler, current_scheduler
 from rstreams.abc import Cancellable, Hold, Publisher, Scheduler, Subscriber
 from rstreams.errors import ConfigError
 from rstreams.testing.probes import ProbeSubscriber
-from rstreams.testing.virtual_scheduler import VirtualScheduler, virtual_time
+from rstreams.testing.virtual_scheduler import VirtualScheduler, advice_for, virtual_time
 
 __all__ = ["MarbleError", "cold", "expect_marbles", "hot"]
 
@@ -234,7 +234,7 @@ def _compare(
             same = same and (isinstance(value, error) if isinstance(error, type) else value is error)
         if not same or abs(moment.at - at) > 1e-6:
             what_expected = moment.what if moment.what == "complete" else f"{moment.what} {expected!r}"
-            return f"{what_expected} was expected at {moment.at}; {what} {value!r} came at {at:g}"
+            return f"{what_expected} was expected at {moment.at}; {what} {value!r} came at {at:g}{advice_for(value)}"
     if len(wanted) > len(came):
         return f"at {wanted[len(came)].at} {wanted[len(came)].what} was expected, and nothing came"
     if len(came) > len(wanted):

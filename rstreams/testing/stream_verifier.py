@@ -27,7 +27,7 @@ from typing import Generic, Self, TypeVar
 from rstreams._checks.publishers import require_publisher
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Publisher, Subscription
-from rstreams.testing.virtual_scheduler import VirtualScheduler, virtual_time
+from rstreams.testing.virtual_scheduler import VirtualScheduler, advice_for, virtual_time
 
 __all__ = ["StreamVerifier"]
 
@@ -254,5 +254,13 @@ class _VerifiedRun(Generic[T]):
         before = [signal for signal in self._signals[: self.position] if signal is not came]
         so_far = ", ".join(map(str, before)) or "nothing"
         what = "nothing" if came is None else str(came)
-        msg = f"{self.step}: expected {expected}, and {what} came; before that came {so_far}"
+        msg = f"{self.step}: expected {expected}, and {what} came; before that came {so_far}{self._advice(came)}"
         raise AssertionError(msg)
+
+    def _advice(self, came: _Signal | None) -> str:
+        if came is not None:
+            return advice_for(came.value)
+        next_s = self._scheduler.next_timer_s
+        if next_s is None:
+            return ""
+        return f"; this step moves no clock: put then_await({next_s:g}) before it, for the next timer"

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import Context, Token, copy_context
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from rstreams._core.endings import Endings
 from rstreams._core.scheduler import current_scheduler
@@ -30,6 +30,12 @@ from rstreams.errors import ConfigError
 __all__ = ["VirtualScheduler"]
 
 R = TypeVar("R")
+
+_LOOPS: Final = (
+    "test functions of asyncio in a rstreams.testing.VirtualTimeLoop, those of trio under a trio.testing.MockClock: "
+    "both have virtual time, and there `await stream.to_list()`"
+)
+_NO_LOOP: Final = {"no running event loop", "must be called from async context"}  # as asyncio and trio say it
 
 
 class VirtualScheduler:
@@ -81,6 +87,12 @@ class VirtualScheduler:
     def timers(self) -> int:
         """Tell how many timers are set."""
         return sum(timer.set for timer in self._timers)
+
+    @property
+    def next_timer_s(self) -> float | None:
+        """The time until the next timer, in seconds; None if none is set."""
+        due = min((timer.due for timer in self._timers if timer.set), default=None)
+        return None if due is None else due - self._now
 
     def run(self) -> None:
         """Run all due timers and tasks, until every task has ended or waits."""
@@ -172,6 +184,12 @@ def virtual_time() -> Iterator[VirtualScheduler]:
             yield own
 
 
+def advice_for(error: object) -> str:
+    """Return what to use for a function that needs the loop of asyncio or trio, as the end of a sentence; else ""."""
+    needs_loop = isinstance(error, RuntimeError) and str(error) in _NO_LOOP
+    return f"; this test has no event loop: {_LOOPS}" if needs_loop else ""
+
+
 class _Cancelled(BaseException):
     """The exception in a cancelled task, at the place where it waits."""
 
@@ -224,7 +242,7 @@ class _Task:
             else:
                 waits_for = self._context.run(self._coroutine.send, None)
                 if not isinstance(waits_for, _Event):
-                    msg = f"a task of a VirtualScheduler can wait for its events only, not for {waits_for!r}"
+                    msg = f"a task of a VirtualScheduler can wait for its events only, not for {waits_for!r}; {_LOOPS}"
                     self._coroutine.close()
                     raise TypeError(msg)  # noqa: TRY301 - ended like any other failure
                 self._waits_for = waits_for

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from rstreams import Stream
 from rstreams._stages.connectable import AutoConnected, Connectable
 from rstreams._stages.log import Log
-from rstreams.errors import RStreamsError
+from rstreams.errors import ConfigError, RStreamsError
+from rstreams.stream import ConnectableStream
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
 
 
@@ -65,3 +71,35 @@ def test_a_run_that_nobody_can_subscribe_to_ends_with_its_last_subscriber() -> N
         assert not source.cancelled
         probe.cancel()
         assert source.cancelled
+
+
+TIMED: dict[str, Callable[[], Stream[Any]]] = {
+    "interval": lambda: Stream.interval(1.0),
+    "timer": lambda: Stream.timer(1.0),
+    "delay": lambda: Stream.range(3).delay(1.0),
+    "map_async": lambda: Stream.range(3).map_async(_later),
+    "timestamp": lambda: Stream.range(3).timestamp(),
+    "throttle": lambda: Stream.range(3).throttle(1.0),
+    "retry_backoff": lambda: Stream.range(3).retry_backoff(2),
+}
+
+
+async def _later(item: int) -> int:
+    return item
+
+
+@pytest.mark.parametrize("source", TIMED.values(), ids=TIMED.keys())
+@pytest.mark.parametrize("share", [Stream.publish, lambda stream: stream.replay(2)], ids=["publish", "replay"])
+def test_connect_outside_of_a_scope_raises_at_the_call(
+    source: Callable[[], Stream[Any]], share: Callable[[Stream[Any]], ConnectableStream[Any]]
+) -> None:
+    shared = share(source())
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"outside of a scope: .*inside `async with rstreams\.Scope\(\)`"):
+            shared.connect()
+    with VirtualScheduler() as scheduler:
+        probe = ProbeSubscriber[Any](1)
+        shared.subscribe(probe)
+        shared.connect()
+        scheduler.advance(10.0)
+        assert len(probe.items) == 1

@@ -119,7 +119,7 @@ class AgainContract(OperatorContract):
         assert isinstance(probe.error, ConfigError)
         assert str(probe.error) == (
             f"{self.operator}: the source {'failed' if self.after_failure else 'completed'} without an item 1024 times "
-            "in a row, and no other task can run because there is no scope: give a count, or subscribe inside "
+            "in a row, and no other task can run because there is no scope: give a count, or be inside "
             "`async with rstreams.Scope()`"
         )
         assert len(tries) == 1025  # the first time, and once more each time

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import trio
 
+from rstreams import Stream
 from rstreams.operators.map import map as map_
 from rstreams.operators.map_async import map_async
 from rstreams.sources.fail import fail
 from rstreams.sources.never import never
 from rstreams.sources.of import of
 from rstreams.sources.range import range as range_
-from rstreams.testing import ManualPublisher, StreamVerifier, VirtualScheduler, cold
+from rstreams.testing import ManualPublisher, StreamVerifier, VirtualScheduler, cold, expect_marbles
 
 
 def test_items_and_completion() -> None:
@@ -131,3 +135,41 @@ def test_a_script_without_an_end_is_refused() -> None:
 
 def test_a_failing_function_is_an_error_like_any_other() -> None:
     StreamVerifier(map_(of(1), lambda x: x // 0)).expect_error(ZeroDivisionError).verify()
+
+
+def test_a_step_that_waits_for_time_is_told_how_to_move_the_clock() -> None:
+    script = StreamVerifier(Stream.timer(5.0)).expect_next(0).expect_complete()
+    with pytest.raises(AssertionError, match=r"nothing came; .*put then_await\(5\) before it, for the next timer$"):
+        script.verify()
+    with pytest.raises(AssertionError, match=r"and nothing came; before that came on_subscribe\(\) at 0 s$"):
+        StreamVerifier(Stream.never()).expect_next_count(1).expect_complete().verify()
+
+
+async def _sleeps_in_asyncio(item: int) -> int:
+    await asyncio.sleep(1.0)
+    return item
+
+
+async def _sleeps_in_trio(item: int) -> int:
+    await trio.sleep(1.0)
+    return item
+
+
+@pytest.mark.parametrize("sleeps", [_sleeps_in_asyncio, _sleeps_in_trio])
+def test_a_function_that_needs_a_loop_is_told_what_has_one(sleeps: Callable[[int], Awaitable[int]]) -> None:
+    stream = Stream.range(1).map_async(sleeps)
+    told = r"this test has no event loop: .*rstreams\.testing\.VirtualTimeLoop.*trio\.testing\.MockClock"
+    with pytest.raises(AssertionError, match=told):
+        StreamVerifier(stream).expect_next(0).expect_complete().verify()
+    with pytest.raises(AssertionError, match=told):
+        expect_marbles(stream, "-0|", values={"0": 0})
+
+
+def test_inside_of_a_loop_it_is_told_the_same() -> None:
+    async def main() -> None:
+        stream = Stream.range(1).map_async(_sleeps_in_asyncio)
+        with pytest.raises(TypeError, match=r"its events only, .*rstreams\.testing\.VirtualTimeLoop"):
+            StreamVerifier(stream).expect_next(0).expect_complete().verify()
+
+    with ThreadPoolExecutor(1) as thread:  # asyncio.run leaves its thread without an event loop
+        thread.submit(lambda: asyncio.run(main())).result()

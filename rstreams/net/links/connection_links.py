@@ -14,7 +14,7 @@ import trio
 
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
-from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
+from rstreams.errors import ConfigError, ConnectionLost, LinkDetached, RStreamsError
 from rstreams.net.dialects import Dialect, PeerDescription, Place, dialect_of
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
@@ -133,8 +133,8 @@ class Links:
     def _description(self) -> PeerDescription:
         return PeerDescription(self.carrier.peer_properties, self.peer.rpartition(":")[0])
 
-    def elsewhere(self, call: str) -> ConfigError | None:
-        """Return the error for a call from another thread or trio run than the connection's, if this is one."""
+    def elsewhere(self, call: str) -> RStreamsError | None:
+        """Return the error for a call from another thread or trio run than the connection's, or after its end."""
         return called_elsewhere(self._own_run, call, f"the connection to {self.peer}")
 
     def source_for(self, subscriber: Subscriber[Any], call: str, address: str) -> Place | None:
