@@ -14,6 +14,7 @@ from rstreams.aio._scheduler import AsyncioScheduler
 from rstreams.aio._scope import Scope
 from rstreams.net.links.draining import Drained
 from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.node import Node as TrioNode
 from rstreams.runtime.signatures import like_method
 
@@ -65,6 +66,11 @@ class Node(TrioNode):
     async def listen(self, place: str, **options: Any) -> Listener:  # noqa: ANN401 - as the model
         """Listen at `host:port` until the node's block ends; see `rstreams.Node.listen`."""
         return await self._run("listens", "listen(...)").run(partial(super().listen, place, **options))
+
+    @like_method(TrioNode.listen_http)
+    async def listen_http(self, place: str, **options: Any) -> ListeningPlace:  # noqa: ANN401 - as the model
+        """Answer HTTP at `host:port` until the node's block ends; see `rstreams.Node.listen_http`."""
+        return await self._run("listens", "listen_http(...)").run(partial(super().listen_http, place, **options))
 
     @like_method(TrioNode.drain_and_close)
     async def drain_and_close(self, **options: Any) -> Drained:  # noqa: ANN401 - as the model

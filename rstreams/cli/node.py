@@ -19,9 +19,17 @@ from rstreams.cli.parser import Parser
 from rstreams.cli.serving import serve
 from rstreams.errors import ConfigError
 from rstreams.net.transport.address import parse_place
-from rstreams.net.transport.listener import DEFAULT_MAX_CONNECTIONS
+from rstreams.net.transport.listening_place import DEFAULT_MAX_CONNECTIONS
 from rstreams.node import Node, PasswordHash
-from rstreams.node.config import BrokenConfig, DeclaredAddress, DeclaredListener, NodeConfig, TlsFiles, read_config
+from rstreams.node.config import (
+    BrokenConfig,
+    DeclaredAddress,
+    DeclaredHttp,
+    DeclaredListener,
+    NodeConfig,
+    TlsFiles,
+    read_config,
+)
 from rstreams.node.config.description import ACCESS, DEFAULT_DRAIN_S
 from rstreams.node.plain_options import options_of
 
@@ -106,6 +114,12 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
         "--anonymous)",
     )
     _add_security_to(parser)
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        help="where to answer HTTP: /metrics for Prometheus, /state.json, /livez, /readyz; with the users, the TLS and "
+        "the security options of --listen (default: nowhere)",
+    )
     parser.add_argument("--url-file", type=Path, metavar="FILE", help="write the url to FILE while the node listens")
     parser.add_argument(
         "--store", metavar="FOLDER", help="the folder of durable addresses, made if it is missing; see --config"
@@ -209,6 +223,7 @@ def _config(arguments: argparse.Namespace) -> NodeConfig:
         "allow_plain_over_tcp": arguments.allow_plain_over_tcp,
         "max_connections": arguments.max_connections,
     }
+    http = {name: listening[name] for name in ("anonymous", "allow_plain_over_tcp")}
     require_seconds("", "--drain-s", arguments.drain_s, zero=True)
     return NodeConfig(
         node={"store": arguments.store, **{name: getattr(arguments, name) for name in _NODE_OPTIONS}},
@@ -216,6 +231,7 @@ def _config(arguments: argparse.Namespace) -> NodeConfig:
         certificate_users=certificate_users,
         addresses=[*map(_queue, arguments.queue), *map(_multicast, arguments.multicast)],
         listeners=[DeclaredListener(_place(arguments.listen), _tls(arguments), listening)],
+        http=None if arguments.http is None else DeclaredHttp(_place(arguments.http), _tls(arguments), http),
         drain_s=arguments.drain_s,
     )
 

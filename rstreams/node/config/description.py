@@ -6,15 +6,16 @@ Nothing here knows the options of a kind of address; see `rstreams.node.kinds`.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from rstreams.errors import ConfigError
 from rstreams.net.transport.accounts import UserLimits
 from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT, parse_place
-from rstreams.net.transport.listener import Listener, ListeningOptions
+from rstreams.net.transport.listener import Listener
+from rstreams.net.transport.listening_place import ListeningOptions, ListeningPlace
 from rstreams.net.transport.passwords import PasswordHash
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import Permission
@@ -22,6 +23,9 @@ from rstreams.node.kinds import KINDS
 from rstreams.node.node import Node
 from rstreams.node.plain_options import options_of, shown_options
 from rstreams.tls import server_context
+
+DEFAULT_HTTP_PLACE: Final = "127.0.0.1:15692"
+"""Where a node answers HTTP, unless the place is given: the port of RabbitMQ's metrics."""
 
 DEFAULT_DRAIN_S: Final = 10.0
 """How long a node that is told to end may finish the work under way, in seconds."""
@@ -91,12 +95,62 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredListener:
-    """One listener: its place, its TLS, and the other options of `Node.listen` that were given."""
+class DeclaredPlace:
+    """A place where a node listens: host and port, its TLS, and the other options that were given.
+
+    Attributes:
+        word: What it is called.
+        method: The method of `Node` that listens there.
+    """
+
+    word: ClassVar[str]
+    method: ClassVar[Callable[..., object]]
 
     place: str = ""
     tls: TlsFiles | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """The place, or the default one."""
+        return self.place
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """The context of TLS, read from its files.
+
+        Errors: `ConfigError` for a file that cannot be used.
+        """
+        return None if self.tls is None else self.tls.context()
+
+    def check(self, admission: Admission) -> None:
+        """Check that no one is let in by mistake, as the node does when it listens.
+
+        Names are not looked up here: other machines may reach any name but "localhost".
+
+        Errors: `ConfigError`, as `Node.listen`.
+        Context: Any thread; reads the files.
+        """
+        place = parse_place(self.where)
+        options = ListeningOptions(tls=self.context, **self.options)
+        options.check(place, "127.0.0.1" if place.host == "localhost" else place.host, admission)
+
+    def __str__(self) -> str:
+        """Return it with all its options."""
+        tls = "without TLS" if self.tls is None else f"TLS with {self.tls.certificate}"
+        if self.tls is not None and self.tls.client_ca is not None:
+            wanted = "required" if self.tls.require_client_certificate else "asked for"
+            tls += f", client certificates of {self.tls.client_ca} {wanted}"
+        options = shown_options(options_of(self.method, "place", "tls"), self.options)
+        return f"{self.word} {self.where}: {tls}, {options}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredListener(DeclaredPlace):
+    """A place for AMQP."""
+
+    word: ClassVar[str] = "listener"
+    method: ClassVar[Callable[..., object]] = Node.listen
 
     @property
     def where(self) -> str:
@@ -108,28 +162,27 @@ class DeclaredListener:
 
         Errors: As `Node.listen`; `ConfigError` for a file that cannot be used.
         """
-        context = None if self.tls is None else self.tls.context()
-        return await node.listen(self.where, tls=context, **self.options)
+        return await node.listen(self.where, tls=self.context, **self.options)
 
-    def check(self, admission: Admission) -> None:
-        """Check that no one is let in by mistake, as the node does when it listens.
 
-        Names are not looked up here: other machines may reach any name but "localhost".
+@dataclass(frozen=True, slots=True)
+class DeclaredHttp(DeclaredPlace):
+    """A place for HTTP."""
 
-        Errors: `ConfigError`, as `Node.listen`.
-        Context: Any thread; reads the files.
+    word: ClassVar[str] = "HTTP at"
+    method: ClassVar[Callable[..., object]] = Node.listen_http
+
+    @property
+    def where(self) -> str:
+        """The place, or the default one."""
+        return self.place or DEFAULT_HTTP_PLACE
+
+    async def open(self, node: Node) -> ListeningPlace:
+        """Have the node answer HTTP.
+
+        Errors: As `Node.listen_http`; `ConfigError` for a file that cannot be used.
         """
-        place = parse_place(self.where)
-        options = ListeningOptions(tls=None if self.tls is None else self.tls.context(), **self.options)
-        options.check(place, "127.0.0.1" if place.host == "localhost" else place.host, admission)
-
-    def __str__(self) -> str:
-        """Return it with all its options."""
-        tls = "plain AMQP" if self.tls is None else f"TLS with {self.tls.certificate}"
-        if self.tls is not None and self.tls.client_ca is not None:
-            wanted = "required" if self.tls.require_client_certificate else "asked for"
-            tls += f", client certificates of {self.tls.client_ca} {wanted}"
-        return f"listener {self.where}: {tls}, {shown_options(options_of(Node.listen, 'place', 'tls'), self.options)}"
+        return await node.listen_http(self.where, tls=self.context, **self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +197,7 @@ class NodeConfig:
         limits: As for `Node`.
         addresses: The addresses, each after those that it needs.
         listeners: The listeners; none: one at the default place.
+        http: The place for HTTP; None: there is none.
         drain_s: How long a node that is told to end may finish the work under way, in seconds; 0: it ends at once.
     """
 
@@ -154,6 +208,7 @@ class NodeConfig:
     limits: Mapping[str, UserLimits] | None = None
     addresses: Sequence[DeclaredAddress] = ()
     listeners: Sequence[DeclaredListener] = (DeclaredListener(),)
+    http: DeclaredHttp | None = None
     drain_s: float = DEFAULT_DRAIN_S
 
     @property
@@ -174,14 +229,19 @@ class NodeConfig:
             address.add_to(node)
         return node
 
-    async def listen(self, node: Node) -> list[Listener]:
+    async def listen(self, node: Node) -> list[ListeningPlace]:
         """Have the node listen at all places.
 
-        Errors: As `DeclaredListener.open`.
+        Errors: As `Node.listen`; `ConfigError` for a file that cannot be used.
         """
-        return [await listener.open(node) for listener in self.listeners]
+        return [await place.open(node) for place in self.places]
 
-    async def renew(self, node: Node, before: NodeConfig, listeners: Sequence[Listener]) -> None:
+    @property
+    def places(self) -> list[DeclaredListener | DeclaredHttp]:
+        """The places for AMQP, and the one for HTTP behind them."""
+        return [*self.listeners, *([] if self.http is None else [self.http])]
+
+    async def renew(self, node: Node, before: NodeConfig, listeners: Sequence[ListeningPlace]) -> None:
         """Have a node that runs take the users, permissions, limits and certificates of this description.
 
         Args:
@@ -192,8 +252,8 @@ class NodeConfig:
         Errors: `ConfigError` for a file that cannot be used, or for users without which one of the listeners, with its
             options of now, would let in everyone; then nothing changes.
         """
-        mine = {each.where: each.tls.context() for each in self.listeners if each.tls is not None}
-        together = zip(before.listeners, listeners, strict=True)
+        mine = {each.where: each.tls.context() for each in self.places if each.tls is not None}
+        together = zip(before.places, listeners, strict=True)
         tls = {each: mine[was.where] for was, each in together if was.tls is not None and was.where in mine}
         await node.renew_access(**self.access, tls=tls)
 
@@ -202,19 +262,19 @@ class NodeConfig:
 
         Errors: As `DeclaredListener.check`.
         """
-        for listener in self.listeners:
+        for listener in self.places:
             listener.check(Admission(self.users, self.certificate_users))
 
     @property
     def fixed(self) -> tuple[object, ...]:
         """What a node that runs cannot change."""
-        places = [(each.where, each.tls is None, each.options) for each in self.listeners]
+        places = [(each.where, each.tls is None, each.options) for each in self.places]
         return self.node, tuple(self.addresses), places, self.drain_s
 
     def lines(self) -> list[str]:
         """Return what would run, in lines."""
         node = shown_options(options_of(Node.__init__, *ACCESS), self.node)
-        lines = [f"node: {node}, drain_s={self.drain_s:g}", *map(str, self.listeners), *map(str, self.addresses)]
+        lines = [f"node: {node}, drain_s={self.drain_s:g}", *map(str, self.places), *map(str, self.addresses)]
         certificates = self.certificate_users or {}
         for user in sorted({*(self.users or {}), *certificates.values()}):
             ways = ["a password"] if user in (self.users or {}) else []

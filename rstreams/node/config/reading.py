@@ -6,17 +6,17 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path as File
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from rstreams._checks.numbers import require_seconds
 from rstreams.errors import ConfigError
 from rstreams.net.transport.accounts import EVERYONE, UserLimits
 from rstreams.net.transport.address import parse_place
-from rstreams.net.transport.listener import ListeningOptions
+from rstreams.net.transport.listening_place import ListeningOptions
 from rstreams.net.transport.passwords import PasswordHash
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import ACTIONS, Permission
@@ -24,7 +24,9 @@ from rstreams.node.config.description import (
     ACCESS,
     DEFAULT_DRAIN_S,
     DeclaredAddress,
+    DeclaredHttp,
     DeclaredListener,
+    DeclaredPlace,
     NodeConfig,
     TlsFiles,
 )
@@ -35,7 +37,9 @@ from rstreams.node.node import Node
 from rstreams.node.plain_options import PlainOption, options_of
 from rstreams.tls import client_context
 
-_TABLES: Final = ("node", "listen", *KINDS, "users", "limits", "permissions")
+L = TypeVar("L", bound=DeclaredPlace)
+
+_TABLES: Final = ("node", "listen", "http", *KINDS, "users", "limits", "permissions")
 _PLACE_OF_ERROR: Final = re.compile(r" \(at line (\d+), column \d+\)$| \(at end of document\)$")
 
 
@@ -110,6 +114,7 @@ class _FileReader:
             limits=self._limits or None,
             addresses=self._read_addresses(node),
             listeners=listeners,
+            http=self._read_http(listeners),
             drain_s=drain_s,
         )
 
@@ -135,7 +140,7 @@ class _FileReader:
     def _read_listeners(self) -> tuple[DeclaredListener, ...]:
         tables = self._problems.tables(("listen",), self._tables.get("listen", [{}]))
         self._asks = any("client_ca" in str(table.get("tls")) for _, table in tables if isinstance(table, dict))
-        read = [(path, self._read_listener(path, table)) for path, table in tables]
+        read = [(path, self._read_listener(path, table, DeclaredListener)) for path, table in tables]
         places: set[str] = set()
         for path, listener in read:
             if listener.where in places and not listener.where.endswith(":0"):
@@ -147,8 +152,16 @@ class _FileReader:
             self._problems.add(("users", user, "certificates"), f"the certificate {subject!r} is of no use: {why}")
         return tuple(listener for _, listener in read)
 
-    def _read_listener(self, path: Path, value: object) -> DeclaredListener:
-        options = options_of(Node.listen, "place", "tls")
+    def _read_http(self, listeners: Sequence[DeclaredListener]) -> DeclaredHttp | None:
+        if "http" not in self._tables:
+            return None
+        http = self._read_listener(("http",), self._tables["http"], DeclaredHttp)
+        if any(each.where == http.where and not each.where.endswith(":0") for each in listeners):
+            self._problems.add(("http", "place"), f"the node listens at {http.where} already")
+        return http
+
+    def _read_listener(self, path: Path, value: object, kind: type[L]) -> L:
+        options = options_of(kind.method, "place", "tls")
         table = dict(self._problems.table(path, value, ("place", "tls", *options)))
         place, tls = table.pop("place", ""), table.pop("tls", None)
         if not isinstance(place, str):
@@ -157,7 +170,7 @@ class _FileReader:
         before = len(self._problems.found)
         files = None if tls is None else self._read_tls((*path, "tls"), tls)
         known = self._users_are_known and len(self._problems.found) == before
-        listener = DeclaredListener(place, files, self._problems.options(path, table, options, ListeningOptions))
+        listener = kind(place, files, self._problems.options(path, table, options, ListeningOptions))
         with self._problems.noting((*path, "place")):
             parse_place(listener.where)
             if known:

@@ -1,0 +1,11 @@
+"""HTTP for people and tools that look at a node: metrics, probes, its state. See `Node.listen_http`.
+
+Nothing here runs, or is imported, unless it is asked for. What is shown comes from the counters that each client can
+read at `$statistics`.
+
+    conversation   one client's requests and answers, by the state machine of h11
+    listener       the sockets, the bounds and who is let in
+    pages          the paths, and what is there
+    metrics        the counters as the text that Prometheus reads
+    metric_tables  what each counter is called there, and what it means
+"""

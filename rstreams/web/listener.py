@@ -1,0 +1,158 @@
+"""The listening side of HTTP: sockets, TLS, bounds, and the clients that are let in.
+
+Who is let in is decided as for AMQP: by the same users, passwords, certificates and permissions, and with the same
+rules about clear text and other machines (`ListeningOptions.check`). A client names its user by HTTP's Basic
+authentication, or by its certificate. Bounds hold for all clients, because each can be a stranger:
+
+    connections    max_connections; a further client is told so, and its connection ends
+    time           handshake_timeout_s, for TLS, for a request, and for taking the answer
+    bytes          those of `conversation`
+    names          a browser can be made to ask a name that leads to this machine (DNS rebinding). Therefore a listener
+                   that lets everyone of this machine in answers only to names of this machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import trio
+
+from rstreams.errors import RStreamsError
+from rstreams.net.transport.accounts import Client
+from rstreams.net.transport.address import PeerAddress, is_loopback
+from rstreams.net.transport.listening_place import ListeningOptions, ListeningPlace, who_is
+from rstreams.net.transport.password_line import CheckLater
+from rstreams.net.transport.passwords import Passwords
+from rstreams.net.transport.security import Admission
+from rstreams.net.transport.tls_streams import accept_tls
+from rstreams.runtime.scope import open_nursery
+from rstreams.runtime.seldom import log_seldom
+from rstreams.tls import ClientCertificate
+from rstreams.web.conversation import Request, Response, converse, refusal
+
+logger = logging.getLogger("rstreams.web")
+
+Pages = Callable[[Request, Client | None], Awaitable[Response]]
+"""Makes the answer to a request of a client; None: it has not said who it is."""
+
+
+class HttpListener(ListeningPlace):
+    """A place where a node answers HTTP."""
+
+    speaks = "HTTP"
+
+    def __init__(
+        self,
+        place: PeerAddress,
+        sockets: Sequence[trio.SocketListener],
+        options: ListeningOptions,
+        admission: Admission,
+    ) -> None:
+        """Wrap listening sockets."""
+        super().__init__(place, sockets, options, admission)
+        self._connections = 0
+
+    @property
+    def url(self) -> str:
+        """The url of its pages."""
+        return f"{'http' if self._options.tls is None else 'https'}://{PeerAddress(self.host, self.port)}"
+
+    async def run(self, pages: Pages) -> None:
+        """Answer clients until cancelled; the failure of one is logged, and the others go on."""
+        async with open_nursery() as clients:
+            await trio.serve_listeners(partial(self._serve, pages), list(self._sockets), handler_nursery=clients)
+
+    async def _serve(self, pages: Pages, tcp: trio.SocketStream) -> None:
+        peer, origin, _ = came_from = who_is(tcp)
+        self._connections += 1
+        try:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self._talk(pages, tcp, came_from)
+        except RStreamsError as error:
+            log_seldom(logger, logging.WARNING, "refused an HTTP client, %s: %s", peer, error, peer=origin)
+        except Exception as error:  # a defect that one client has found must not end the others' connections
+            log_seldom(logger, logging.ERROR, "the HTTP client %s failed", peer, peer=origin, exc_info=error)
+        finally:
+            self._connections -= 1
+            await trio.aclose_forcefully(tcp)
+
+    async def _talk(self, pages: Pages, tcp: trio.SocketStream, came_from: tuple[str, str, bool]) -> None:
+        options, certificate = self._options, None
+        stream: trio.abc.Stream = tcp
+        is_full = self._connections > options.max_connections
+        if options.tls is not None:
+            with trio.move_on_after(options.handshake_timeout_s) as patience:
+                stream, certificate = await accept_tls(tcp, options.tls)
+            if patience.cancelled_caught:
+                return
+        visitor = _Visitor(self._admission, certificate, came_from)
+
+        async def answer(request: Request) -> Response:
+            if is_full:
+                return refusal(503, f"max_connections={options.max_connections} are open", ("Connection", "close"))
+            known = await visitor.who_asks(request)
+            return known if isinstance(known, Response) else await pages(request, known)
+
+        await converse(stream, answer, request_timeout_s=options.handshake_timeout_s)
+
+
+class _Visitor:
+    """The one at the other end of a connection, before it is known for whom it asks."""
+
+    def __init__(
+        self, admission: Admission, certificate: ClientCertificate | None, came_from: tuple[str, str, bool]
+    ) -> None:
+        self._admission = admission
+        self._certificate = certificate
+        self._peer, self._origin, self._is_local = came_from
+
+    async def who_asks(self, request: Request) -> Client | Response | None:
+        """Return the client that has sent a request, or its refusal; None: it has not said who it is."""
+        admission, certificate = self._admission, self._certificate
+        if admission.is_open and self._is_local and not _names_this_machine(request.headers.get("host", "")):
+            return refusal(421, "everyone of this machine is let in here, but only by its own names, such as localhost")
+        kind, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if admission.users is not None and kind.lower() == "basic":
+            return await self._with_password(admission.users, *_decoded(credentials))
+        if certificate is not None and (user := admission.user_of(certificate)) is not None:
+            return self._client(user)
+        return self._client(None) if admission.is_open else None
+
+    async def _with_password(self, users: Passwords, user: str, password: bytes) -> Client | Response:
+        try:
+            if await users.check(user, password, self._origin):
+                return self._client(user)
+        except CheckLater:
+            return refusal(503, "too many passwords of this address are being checked", ("Retry-After", "1"))
+        text = "refused an HTTP client, %s: the user %r or its password is wrong"
+        log_seldom(logger, logging.WARNING, text, self._peer, user[:80], peer=self._origin)
+        return ask_who("the user or the password is wrong")
+
+    def _client(self, user: str | None) -> Client:
+        return Client(user, self._peer, self._is_local)
+
+
+def ask_who(why: str) -> Response:
+    """Return the answer that makes a client say who it is."""
+    return refusal(401, why, ("WWW-Authenticate", 'Basic realm="rstreams", charset="UTF-8"'))
+
+
+def _decoded(credentials: str) -> tuple[str, bytes]:
+    """Return the user and the password (RFC 7617)."""
+    try:
+        user, _, password = base64.b64decode(credentials.strip(), validate=True).partition(b":")
+    except (binascii.Error, ValueError):
+        return "", b""
+    return user.decode("utf-8", "replace"), password
+
+
+def _names_this_machine(host: str) -> bool:
+    """Tell whether the `Host` of a request is a name of this machine, and not one that only leads to it."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.strip("[]").lower()
+    return name == "localhost" or bool(is_loopback(name))
