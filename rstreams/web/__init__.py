@@ -9,3 +9,11 @@ read at `$statistics`.
     metrics        the counters as the text that Prometheus reads
     metric_tables  what each counter is called there, and what it means
 """
+
+from rstreams.web.metrics import metrics_text
+
+__all__ = ["metrics_text"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 import trio
 
@@ -41,7 +42,7 @@ async def running(*arguments: str, variables: dict[str, str] | None = None) -> A
     try:
         assert process.stdout is not None
         line = b""
-        while not line.endswith(b"\n"):
+        while line.count(b"\n") < 1 + ("--http" in arguments):
             piece = await process.stdout.receive_some()
             assert piece, "the node ended before it listened"
             line += piece
@@ -94,6 +95,16 @@ async def test_it_says_where_it_listens_serves_its_addresses_and_ends_in_order(t
         node.process.send_signal(signal.SIGTERM)
         assert await node.process.wait() == 0
         assert names_in(tmp_path) == []
+
+
+@pytest.mark.slow
+async def test_it_answers_http_where_it_is_told_to() -> None:
+    async with running("--queue", "work", "--http", "127.0.0.1:0") as node:
+        amqp, http = node.line.splitlines()
+        assert amqp.startswith("listening on amqp://127.0.0.1:")
+        async with httpx.AsyncClient(base_url=http.removeprefix("listening on ")) as client:
+            assert (await client.get("/readyz")).text == "ok\n"
+            assert 'rstreams_queue_capacity_messages{address="work"} 1024\n' in (await client.get("/metrics")).text
 
 
 @pytest.mark.slow

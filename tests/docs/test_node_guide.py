@@ -17,7 +17,7 @@ from rstreams.cli.__main__ import main
 from rstreams.net.transport.accounts import UserLimits
 from rstreams.node.address import Address
 from rstreams.node.config import TlsFiles, read_config
-from rstreams.node.config.description import ACCESS
+from rstreams.node.config.description import ACCESS, DEFAULT_HTTP_PLACE
 from rstreams.node.kinds import KINDS
 from rstreams.node.plain_options import REQUIRED, PlainOption, options_of
 from tests.docs.examples import ROOT
@@ -70,6 +70,8 @@ def test_the_example_has_every_option_with_its_default() -> None:
     listening = {name: told(option) for name, option in options_of(Node.listen, "place", "tls").items()}
     here = {name: default for name, default in defaults_in("listen").items() if name in listening}
     assert here == listening
+    http = {name: told(option) for name, option in options_of(Node.listen_http, "place", "tls").items()}
+    assert defaults_in("http") == http | {"place": DEFAULT_HTTP_PLACE}
     assert {field.name for field in fields(UserLimits)} <= set(re.findall(r"(\w+) = ", FILE))
 
 

@@ -1,4 +1,4 @@
-"""One HTTP client: whatever it sends, it gets one answer for each request or one line that refuses it, within bounds."""
+"""One HTTP client: it gets an answer to each request, or one line that refuses it, within bounds."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,13 +34,17 @@ from rstreams.web.metric_tables import (
 )
 from rstreams.web.metrics import metrics_text
 
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "metrics.md"
+
 NO_NUMBERS = {"overflow", "incarnation", "container_id", "container", "name", "user", "durable"}
 """Fields that are words, or do not change while an address is there."""
 
 ELSEWHERE = {"queues", "multicasts", "served", "logs", "others", "partitions", "groups", "named", "subscribers"}
 """Fields that hold what other tables are about, or what is told of single links."""
 
-SAMPLE = re.compile(r'(rstreams_[a-z_]+)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? (\d+)')
+SAMPLE = re.compile(
+    r'(rstreams_[a-z_]+)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? (\d+)'
+)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +66,15 @@ def test_each_number_has_one_line(table: Table, kind: type[Any]) -> None:
     # Of a served stream, `subscribers` is a number; of a group, `committed` is in the lag.
     wanted = counted - (ELSEWHERE - ({"subscribers"} if kind is ServedStatistics else set())) - {"committed"}
     assert told == wanted
+
+
+def test_the_guide_has_the_same_tables() -> None:
+    lines = [
+        f"| `{metric.name}` | {metric.kind} | `{metric.field}` | {metric.help} |"
+        for table in TABLES
+        for metric in table.metrics
+    ]
+    assert [line for line in GUIDE.read_text().splitlines() if line.startswith("| `rstreams_")] == lines
 
 
 def test_names_and_texts_follow_the_conventions() -> None:

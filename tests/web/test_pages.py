@@ -32,7 +32,7 @@ async def test_a_node_is_ready_while_it_takes_clients() -> None:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(node.drain_and_close)
                     with trio.fail_after(5):
-                        while (told := await get(http, "/readyz")).status == 200:
+                        while (told := await get(http, "/readyz")).status == 200:  # noqa: ASYNC110 - it is seen by asking
                             await trio.sleep(0.01)
                     assert (told.status, told.body) == (503, "draining\n")
                     assert (await get(http, "/livez")).body == "ok\n"

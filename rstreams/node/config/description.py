@@ -100,10 +100,12 @@ class DeclaredPlace:
 
     Attributes:
         word: What it is called.
+        speaks: The protocol.
         method: The method of `Node` that listens there.
     """
 
     word: ClassVar[str]
+    speaks: ClassVar[str]
     method: ClassVar[Callable[..., object]]
 
     place: str = ""
@@ -137,7 +139,7 @@ class DeclaredPlace:
 
     def __str__(self) -> str:
         """Return it with all its options."""
-        tls = "without TLS" if self.tls is None else f"TLS with {self.tls.certificate}"
+        tls = f"plain {self.speaks}" if self.tls is None else f"TLS with {self.tls.certificate}"
         if self.tls is not None and self.tls.client_ca is not None:
             wanted = "required" if self.tls.require_client_certificate else "asked for"
             tls += f", client certificates of {self.tls.client_ca} {wanted}"
@@ -150,6 +152,7 @@ class DeclaredListener(DeclaredPlace):
     """A place for AMQP."""
 
     word: ClassVar[str] = "listener"
+    speaks: ClassVar[str] = "AMQP"
     method: ClassVar[Callable[..., object]] = Node.listen
 
     @property
@@ -169,7 +172,8 @@ class DeclaredListener(DeclaredPlace):
 class DeclaredHttp(DeclaredPlace):
     """A place for HTTP."""
 
-    word: ClassVar[str] = "HTTP at"
+    word: ClassVar[str] = "metrics and probes at"
+    speaks: ClassVar[str] = "HTTP"
     method: ClassVar[Callable[..., object]] = Node.listen_http
 
     @property

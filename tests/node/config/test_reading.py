@@ -9,7 +9,15 @@ import pytest
 
 from rstreams import Stream
 from rstreams.node import PasswordHash, Permission, UserLimits
-from rstreams.node.config import BrokenConfig, DeclaredAddress, DeclaredListener, NodeConfig, TlsFiles, read_config
+from rstreams.node.config import (
+    BrokenConfig,
+    DeclaredAddress,
+    DeclaredHttp,
+    DeclaredListener,
+    NodeConfig,
+    TlsFiles,
+    read_config,
+)
 from tests.net.certificates import Files
 
 HASH = "$scrypt$ln=1,r=1,p=1$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaGhhc2g"
@@ -113,6 +121,18 @@ def test_streams_and_handlers_of_python(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(config.make().statistics().served) == {"prices", "later"}
 
 
+def test_metrics_and_probes(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    tls_files = 'tls = { certificate = "node.pem", key = "node.key" }'
+    config = read(tmp_path, f'[http]\nplace = "127.0.0.1:9000"\nmax_connections = 3\n{tls_files}\n')
+    tls = TlsFiles(str(files.node), str(files.node_key))
+    assert config.http == DeclaredHttp("127.0.0.1:9000", tls, {"max_connections": 3})
+    assert str(config.http).startswith(f"metrics and probes at 127.0.0.1:9000: TLS with {files.node}, anonymous=False")
+    assert read(tmp_path, "[http]\n").http == DeclaredHttp()
+    assert DeclaredHttp().where == "127.0.0.1:15692"
+    assert read(tmp_path, "").http is None
+
+
 def test_what_would_run_names_every_option(tmp_path: Path) -> None:
     lines = read(tmp_path, '[queues.orders]\ncapacity = 5\n[users.alice]\npassword = "' + HASH + '"\n').lines()
     assert lines[0].startswith("node: idle_timeout_s=30.0, max_frame_bytes=131072")
@@ -128,6 +148,12 @@ def test_what_would_run_names_every_option(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [
+        ("[http]\nplace = 7", 2, "place = 7: it must be a text, host:port"),
+        ("[http]\nmax_conections = 7", 2, "http has no 'max_conections'; did you mean 'max_connections'?"),
+        ("[http]\nmax_connections = 0", 2, "max_connections=0: max_connections must be 1 to 2147483647 connections"),
+        ('[http]\nplace = "0.0.0.0:80"', 2, "other machines can reach it, and there are no users"),
+        ('[http]\nplace = "127.0.0.1:5672"\n[[listen]]', 2, "the node listens at 127.0.0.1:5672 already"),
+        ("[[http]]", 1, "http"),
         ("[node]\nmax_links = 0", 2, "max_links=0: max_links must be 1 to 2147483647 links"),
         ("[node]\nmax_links = '7'", 2, "max_links = '7': it must be a whole number"),
         ("[node]\nmax_links = true", 2, "max_links = True: it must be a whole number"),
