@@ -7,13 +7,12 @@ keeps count of those that are not settled:
     settled     offsets behind it that are settled already
     position    the offset of the next message that is handed out
 
-When members come or go, the partitions are shared out again, as few as possible change hands. A partition of a member
-that lives is handed on when all its messages are settled; until then it hands out no more. What a member had not
-settled when it left goes to the next owner: the position goes back to `committed`, and settled offsets are passed over.
-The same happens when a member gives a message back.
+When members come or go, the partitions are shared out again, as few as possible change hands. A partition is handed on
+when its owner has settled all its messages, or has given them back; until then it hands out no more. When a message was
+given back, the position goes back to `committed`, and settled offsets are passed over.
 
-A member that has completed is no member for this; only what it has not settled stays with it until it settles that, or
-gives it back because its link is lost. Then it goes to the others, or to those that come later.
+That holds also for an owner that has completed, or left: the receiver of a link that a node ends, because it is
+drained, still settles what it has. When a link is lost, all that it has not settled is given back at once.
 
 If messages were deleted before they were settled, members hear of it: their links end with an error. A member that has
 asked for `start="first"` goes on with the oldest message that is there; the messages that are passed over are counted.
@@ -148,8 +147,8 @@ class GroupPartition(Settles):
         return ProtocolError(Condition.NOT_FOUND.value, f"group {group!r} of log {log!r:.80}: {text}; {choice}")
 
     def has_handed_out(self, end: int) -> bool:
-        """Tell whether all messages before an offset are settled, or at the owner."""
-        at = self.committed if self.owner is None else self.cursor.position
+        """Tell whether all messages before an offset are settled, or at an owner that has not left."""
+        at = self.committed if self.owner is None or self.owner.left else self.cursor.position
         return at >= end and self._lowest_back is None and not self._finding
 
     def take(self, most: int, end: float = math.inf) -> tuple[Sequence[int], list[bytes]]:
@@ -296,7 +295,7 @@ class Group:
 
     @property
     def members(self) -> int:
-        """How many members there are, those included that have completed and not settled all."""
+        """How many members there are, those included that have completed or left and not settled all."""
         return len({*self._members, *(part.owner for part in self._parts if part.owner is not None)})
 
     @property
@@ -311,15 +310,15 @@ class Group:
             self._to_end.append(member)
         self._share_out()
 
-    def leave(self, member: GroupMember, *, settles: bool = False) -> None:
-        """Share the partitions out anew: one member less. If it `settles`, the next owner waits for that."""
+    def leave(self, member: GroupMember) -> None:
+        """Share the partitions out anew: one member less. The next owners wait for what it has not settled."""
         if member not in self._members:  # it has left while it subscribed
             return
         self._members.remove(member)
         if member.ends:
             self._to_end.remove(member)
         for part in self._parts:
-            if part.owner is member and not (settles and part.unsettled):
+            if part.owner is member and not part.unsettled:
                 part.hand_on(part.heir)
             elif part.heir is member:
                 part.heir = None
@@ -413,6 +412,7 @@ class GroupMember(TakesOffsets):
 
     Attributes:
         ends: The ends of the partitions when it joined, if it completes there; else none.
+        left: Whether it has left before it completed.
 
     Errors: `on_error` with `ProtocolError` (`amqp:not-found`) if such messages are missing.
     """
@@ -430,6 +430,7 @@ class GroupMember(TakesOffsets):
         self._group = group
         self.ends = group.ends() if to_end else []
         self.goes_on = goes_on
+        self.left = False
         self._turn = 0
 
     @property
@@ -448,7 +449,7 @@ class GroupMember(TakesOffsets):
         if not self.ended and not self._emitting:
             self.ended = True
             self.subscriber.on_complete()
-            self._group.leave(self, settles=True)
+            self._group.leave(self)
 
     def _emit_some(self) -> bool:
         parts = self._group.ends_of(self)
@@ -469,4 +470,5 @@ class GroupMember(TakesOffsets):
             part.cursor.rest()
 
     def _leave(self) -> None:
+        self.left = True
         self._group.leave(self)

@@ -131,10 +131,12 @@ class LinkSubscriber(SenderState, Generic[T]):
         """Take no more items from the publisher; the link is detached when all its items are settled.
 
         Args:
-            goodbye: The detach; None: one for a complete stream.
+            goodbye: The detach; None: one for a complete stream. With it the outcomes of the last items are waited for
+                until the connection is closed, and not for `last_outcomes_s`.
         """
         if self._publisher.close(SenderEvent.LEAVE):
             self.left = True
+            self._patient = None if goodbye is None else True
             self._goodbye = goodbye or self._goodbye
             self._wake()
 

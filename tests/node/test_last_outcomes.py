@@ -13,6 +13,7 @@ import trio
 
 import rstreams
 from rstreams import Node, Stream
+from rstreams.net.links.draining import Drained
 from rstreams.node.node_links import LAST_OUTCOMES_S
 from tests.net.foreign import SETTLED, UNSETTLED, Foreign, foreign
 from tests.net.wire import ACCEPT, described, detach_frame, disposition_frame
@@ -61,6 +62,30 @@ async def test_outcomes_that_do_not_come_are_not_waited_for_for_ever(end: str) -
             await client.is_silent(LAST_OUTCOMES_S - 1)
             await client.due("detach")
             await client.send(disposition_frame(8, 9, ACCEPT), detach_frame())
+
+
+@pytest.mark.parametrize("after_s", [0.0, LAST_OUTCOMES_S + 3])
+async def test_a_node_that_is_drained_waits_for_them_as_long_as_it_has_time(after_s: float) -> None:
+    drained: list[Drained] = []
+    async with Node() as node, trio.open_nursery() as nursery:
+        node.serve("numbers", Stream.range(100))
+        listener = await node.listen("127.0.0.1:0")
+        async with foreign(listener) as client:
+            await client.attach("l", "receiver", address="numbers", snd=UNSETTLED)
+            await client.grant(10)
+            for _ in range(10):
+                await client.due("transfer")
+
+            async def drain() -> None:
+                drained.append(await node.drain_and_close(timeout_s=20))
+
+            nursery.start_soon(drain)
+            await client.is_silent(after_s)
+            await client.send(disposition_frame(0, 9, ACCEPT))
+            assert (await client.due("detach"))["closed"]
+            await client.send(detach_frame())
+            await client.due("close")
+    assert drained == [Drained()]
 
 
 async def test_settled_items_have_no_outcomes_to_wait_for() -> None:

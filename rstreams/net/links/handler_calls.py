@@ -9,6 +9,10 @@ A call that changes context variables ends its worker, and another one takes its
 An item whose handler returned at once is only counted, and the link asks how many there are (`Intake.done`). The
 other items may end in any order: the worker takes the claim of each.
 
+The end of the stream, and its error too, comes behind the items that came before it: handlers at work come to their end
+and settle what they have, for instance while a node is drained. Only a cancellation, and the failure of a handler with
+"fail", cut them short.
+
 The inbox asks for as many items at first as handlers may have in hand. A round trip for each item would cost more than
 most handlers do. The inbox therefore asks for more, as long as the handlers are quick: for as many items as they would
 handle in 5 ms, up to the window. For slow handlers it asks for none ahead, and other consumers get these items.
@@ -101,7 +105,7 @@ class Handling:
     def _on_change(self) -> None:
         """Call a worker to the items that wait; at the end, see whether all is through."""
         inbox = self._inbox
-        if inbox.ended and (inbox.failure is not None or not (inbox.waiting or inbox.in_hand)):
+        if inbox.ended and not (inbox.waiting or inbox.in_hand):
             self._over.set()
         else:
             self._call_worker()

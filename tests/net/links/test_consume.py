@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from rstreams.errors import ConfigError
+from rstreams.errors import ConfigError, LinkDetached
 from tests.loops import Loop, over_both_loops
 from tests.net.over_tcp import refuse_odd
 
@@ -122,6 +122,36 @@ async def test_a_handler_of_a_stream_that_ends_returns(on: Loop) -> None:
         assert got == [0, 1, 2, 3, 4]
         with pytest.raises(ConfigError, match="concurrency=0"):
             await connection.consume("numbers", print, concurrency=0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@over_both_loops
+async def test_the_error_of_a_stream_comes_behind_the_items_before_it(on: Loop, concurrency: int) -> None:
+    """A handler at work is not cut, and an item that has come is not given back."""
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
+        node.serve("numbers", on.Stream.range(concurrency).concat(on.Stream.fail(ValueError("no"))))
+        at_work, go_on = on.Event(), on.Event()
+        handled: list[int] = []
+        raised: list[BaseException] = []
+
+        async def handle(item: int) -> None:
+            at_work.set()
+            await go_on.wait()
+            handled.append(item)
+
+        async def consume() -> None:
+            with pytest.raises(LinkDetached) as error:
+                await connection.consume("numbers", handle, concurrency=concurrency, window=8)
+            raised.append(error.value)
+
+        nursery.start_soon(consume)
+        await at_work.wait()
+        await on.until(lambda: not node.statistics().served["numbers"].subscribers)
+        await on.settled()
+        assert not raised
+        go_on.set()
+        await on.until(lambda: raised)
+        assert sorted(handled) == list(range(concurrency))
 
 
 @over_both_loops
