@@ -317,7 +317,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Credit: For `concurrency` items at first. Quick handlers are given items ahead: as many as they handle in 5 ms,
             up to `window`. Without one, the limit is the window of the link: 256, up to 1,024 while messages are small.
             Items that were given ahead and not begun with are released at the end.
-        Errors: As `stream`, when the items that came before are handled. With "fail" the exception of `handler`, at once.
+        Errors: As `stream`, when the items that came before are handled. With "fail" that of `handler`, at once.
             Otherwise each failure is logged.
         Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
