@@ -192,7 +192,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     collect_seldom()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("rstreams.cli").setLevel(logging.INFO)
+    for name in ("rstreams.cli", "rstreams.node"):
+        logging.getLogger(name).setLevel(logging.INFO)
     trio.run(partial(serve, config, file=arguments.config, url_file=arguments.url_file))
     return 0
 

@@ -20,6 +20,7 @@ from rstreams.errors import ConfigError
 from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.node import Node
 from rstreams.node.config import BrokenConfig, NodeConfig, read_config
+from rstreams.node.config.description import DEFAULT_DRAIN_S
 from rstreams.runtime.scope import Scope
 
 HANG_UP: Final = getattr(signal, "SIGHUP", None)
@@ -82,19 +83,13 @@ class _Process:
 
     async def drain(self, drain_s: float) -> None:
         """Finish the work under way, for at most `drain_s` seconds, or until the second signal."""
-        if not drain_s:
-            return
-        logger.info("the node finishes the work under way, in at most %g s; another signal ends it at once", drain_s)
+        if drain_s:
+            text = "the node finishes the work under way, in at most %g s; another signal ends it at once"
+            logger.info(text, drain_s)
+        else:
+            self._draining.cancel()  # the log still tells what is left
         with self._draining:
-            drained = await self._node.drain_and_close(timeout_s=drain_s)
-            if drained.left or drained.given_back or drained.outcome_unknown:
-                logger.warning(
-                    "the node ends: %d messages are left in its queues, %d came and are not stored, "
-                    "%d were sent and are not settled",
-                    drained.left,
-                    drained.given_back,
-                    drained.outcome_unknown,
-                )
+            await self._node.drain_and_close(timeout_s=drain_s or DEFAULT_DRAIN_S)
 
     async def _read_again(self) -> None:
         """Take users, permissions, limits and certificates from the file; if it is broken, keep the old ones."""
@@ -110,8 +105,8 @@ class _Process:
             logger.error(text, self._file)  # noqa: TRY400 - likewise
         else:
             logger.info("%s has been read again: users, permissions, limits and certificates", self._file)
-        if config.fixed != self._config.fixed:
-            logger.warning("%s has changes that need a restart: options of the node, addresses, listeners", self._file)
+        if changes := config.fixed_changes(self._config):
+            logger.warning("%s has changes that need a restart: %s", self._file, "; ".join(changes))
 
 
 @contextmanager

@@ -338,6 +338,11 @@ class Address:
         """How many messages would be lost with the node."""
         return 0
 
+    @property
+    def kept(self) -> int:
+        """How many messages are in the node's store, and are there again when it starts again."""
+        return 0
+
     def on_drain(self) -> None:
         """Hear that the node is drained: no further consumer comes."""
 

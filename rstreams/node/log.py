@@ -254,6 +254,16 @@ class LogAddress(Address):
         """Return how many messages the log has, and which groups read it."""
         return log_line(self.name, self.statistics())
 
+    @property
+    def left(self) -> int:
+        """How many messages would be lost with the node: all, or none if they are in the store."""
+        return sum(each.kept.count for each in self.partitions if isinstance(each.kept, MemoryPartition))
+
+    @property
+    def kept(self) -> int:
+        """How many messages are in the node's store."""
+        return sum(each.kept.count for each in self.partitions if not isinstance(each.kept, MemoryPartition))
+
     def _on_safe(self, at: int, first: int, messages: Sequence[bytes]) -> None:
         """Hear that a partition has messages."""
         if self._compactions:

@@ -183,6 +183,11 @@ class MulticastAddress(Address):
         """How many messages of named subscriptions, and for the next subscriber, would be lost with the node."""
         return sum(each.backlog.left for each in self.named.all) + self._copying.unclaimed_accepted
 
+    @property
+    def kept(self) -> int:
+        """How many messages of named subscriptions are in the node's store."""
+        return sum(each.backlog.kept for each in self.named.all)
+
     def on_drain(self) -> None:
         """Give back the items that nobody is there for."""
         self._copying.drain()

@@ -49,6 +49,7 @@ from rstreams.node.access import Access, Permission
 from rstreams.node.address import Address, NodeServices
 from rstreams.node.administration import AdministeredNode
 from rstreams.node.deadlines import Deadlines
+from rstreams.node.inventory import tell_end, tell_start
 from rstreams.node.management.address import MANAGEMENT, ManagementAddress
 from rstreams.node.management.operations import Operations
 from rstreams.node.node_addresses import NodeAddresses
@@ -234,6 +235,7 @@ class Node(NodeAddresses, AdministeredNode):
         self._exits.push_async_callback(self._close)
         self._exits.callback(ends_in_order(lambda timeout_s: self.drain_and_close(timeout_s=timeout_s), last=True))
         self._own_run = trio.lowlevel.current_trio_token()
+        tell_start(self._store, self._addresses.values())
         self._start_soon(self._deadlines.run)
         self._start_soon(self._links.gone_consumers.run)
         self._start_soon(self._links.kept.run)
@@ -366,7 +368,8 @@ class Node(NodeAddresses, AdministeredNode):
         Args:
             timeout_s: How long that may take before the connections are closed, in seconds; more than 0.
 
-        Returns: The items that were not settled in time, and the messages that are left in the queues and lost.
+        Returns: The items that were not settled in time, and the messages that are lost. The log has a line that tells
+            at which addresses messages are lost, or kept in the store.
 
         Errors: `ConfigError` for a time that is not allowed, or in another thread. `RuntimeError` in a handler of
             `respond`, because it would wait for itself.
@@ -384,12 +387,15 @@ class Node(NodeAddresses, AdministeredNode):
         for listener in self._listeners:
             listener.stop()
         self._links.drain()
-        await wait_until(self._is_through, trio.current_time() + timeout_s)
-        drained = Drained(
-            given_back=sum(end.in_hand for end in (*self._links.producers, *self._links.repliers)),
-            outcome_unknown=sum(end.unsettled for end in (*self._links.consumers, *self._links.served)),
-            left=sum(address.left for address in self._addresses.values()),
-        )
+        try:
+            await wait_until(self._is_through, trio.current_time() + timeout_s)
+        finally:  # also if the waiting is cancelled, as a second signal does
+            drained = Drained(
+                given_back=sum(end.in_hand for end in (*self._links.producers, *self._links.repliers)),
+                outcome_unknown=sum(end.unsettled for end in (*self._links.consumers, *self._links.served)),
+                left=sum(address.left for address in self._addresses.values()),
+            )
+            tell_end(drained, self._addresses.values())
         await self._close_connections()
         return drained
 

@@ -8,6 +8,7 @@ from contextvars import Context, copy_context
 
 import trio
 
+from rstreams import _machine
 from rstreams._checks.choices import require_flag
 from rstreams.errors import ConfigError
 from rstreams.store import Store
@@ -19,6 +20,10 @@ class NodeStore:
     Args:
         path: The directory of the store; None: the node remembers nothing.
         secure_delete: As for `Store`.
+
+    Attributes:
+        opened_in_s: How long it took to open it, in seconds.
+        recovered: How many messages were in it then.
 
     Errors: `ConfigError` for a path that is not a path; `StoreError` as for `Store`.
     Context: The constructor waits for the disk. The rest belongs to the node's trio run.
@@ -33,7 +38,10 @@ class NodeStore:
         self._context: Context | None = None  # that of `run`, while it runs
         self._failed: BaseException | None = None
         self._bell = trio.Event()
+        began = _machine.monotonic()
         self._store = None if path is None else Store(path, self._notify, secure_delete=secure_delete)
+        self.opened_in_s = _machine.monotonic() - began
+        self.recovered = 0 if self._store is None else self._store.messages
 
     @property
     def store(self) -> Store | None:

@@ -250,6 +250,11 @@ class Queue(Address):
         return 0 if self.storage.durable else self._room.stored
 
     @property
+    def kept(self) -> int:
+        """How many messages are in the node's store."""
+        return self._room.stored if self.storage.durable else 0
+
+    @property
     def next_deadline(self) -> float:
         """The time by the clock at which `expire` is to be called next; infinity for never."""
         return min(self.storage.deadlines.next, self.storage.backlog.delayed.next_due, self._unaccepted.due)

@@ -115,6 +115,11 @@ class Store:
         return sorted({*self._known, *self._partitions})
 
     @property
+    def messages(self) -> int:
+        """How many messages were in it when it was opened."""
+        return sum(ledger.live for ledger in self._known.values())
+
+    @property
     def error(self) -> StoreError | None:
         """Why the store cannot go on; None while it can."""
         return self._error

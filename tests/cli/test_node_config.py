@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import signal
 import subprocess
 import sys
@@ -108,12 +109,12 @@ def config(folder: Path, text: str) -> Path:
     return file
 
 
-def shop(*, permission: str = "orders", users: str = "") -> str:
+def shop(*, permission: str = "orders", users: str = "", queue: str = "capacity = 5") -> str:
     return f"""
 [[listen]]
 place = "127.0.0.1:0"
 [queues.orders]
-capacity = 5
+{queue}
 [queues.bills]
 [users.alice]
 password = "{hash_of("sesame")}"
@@ -215,7 +216,7 @@ async def test_the_first_sigterm_drains(tmp_path: Path) -> None:
             with pytest.raises(RStreamsError, match="the node is closing"):
                 await anext(orders)
         assert await node.process.wait() == 0
-        assert "the node ends" not in node.told, "nothing is left"
+        assert "the node ends: no messages are left" in node.told
 
 
 @pytest.mark.slow
@@ -227,7 +228,27 @@ async def test_draining_ends_at_its_time_limit_and_the_log_tells_what_is_left(tm
             await anext(orders)
             node.process.send_signal(signal.SIGTERM)
             assert await node.process.wait() == 0
-    assert "the node ends: 2 messages are left in its queues" in node.told
+    assert "WARNING the node ends: 2 messages are lost with the process (2 at queue 'orders')" in node.told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drain_s", [0, 3600])
+async def test_the_log_tells_what_is_left_also_without_the_time_for_a_drain(tmp_path: Path, drain_s: int) -> None:
+    file = config(tmp_path, f'[node]\ndrain_s = {drain_s}\nstore = "store"\n' + shop(queue="durable = true"))
+    async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
+        await node.tells(" s: 0 messages are in it\n")
+        assert re.search(r"\d INFO store '.*' was opened in \d+\.\d\d s: 0 messages", node.told)
+        await connection.publish("orders", Stream.of("a", "b"))
+        async with connection.stream("orders", settlement="manual").open() as orders:
+            await anext(orders)
+            node.process.send_signal(signal.SIGTERM)
+            if drain_s:
+                await node.tells("the node finishes the work under way")
+                node.process.send_signal(signal.SIGTERM)
+            assert await node.process.wait() == 0
+    assert "WARNING the node ends: 2 messages are kept in the store (2 at durable queue 'orders')" in node.told
+    async with running(file) as node:
+        await node.tells("2 messages are in it (2 at durable queue 'orders')")
 
 
 @pytest.mark.slow
@@ -343,8 +364,59 @@ async def test_sighup_says_what_needs_a_restart(tmp_path: Path) -> None:
     async with running(file) as node:
         config(tmp_path, shop() + "[queues.more]\n")
         node.process.send_signal(signal.SIGHUP)
-        await node.tells("has changes that need a restart")
+        await node.tells("has changes that need a restart: queue 'more' is new")
         await node.tells("has been read again")
+
+
+def described(folder: Path, text: str) -> NodeConfig:
+    return read_config(config(folder, text))
+
+
+SMALL = """
+[node]
+total_links = 100
+drain_s = 5
+[[listen]]
+place = "127.0.0.1:5672"
+[queues.orders]
+capacity = 5
+when_full = "reject"
+[multicasts.prices]
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ("", "", []),
+        ("capacity = 5", "capacity = 6", ["capacity of queue 'orders'"]),
+        ("capacity = 5", "", ["capacity of queue 'orders'"]),
+        ('capacity = 5\nwhen_full = "reject"', "capacity = 6", ["capacity, when_full of queue 'orders'"]),
+        ("[multicasts.prices]", "[multicasts.costs]", ["multicast 'prices' is gone", "multicast 'costs' is new"]),
+        ("[multicasts.prices]", "[queues.prices]", ["multicast 'prices' is gone", "queue 'prices' is new"]),
+        ("total_links = 100", "total_links = 200", ["total_links of the node"]),
+        ("drain_s = 5", "", ["drain_s of the node"]),
+        (":5672", ":5673", ["listener 127.0.0.1:5672 is gone", "listener 127.0.0.1:5673 is new"]),
+        (':5672"', ':5672"\nmax_connections = 7', ["max_connections of listener 127.0.0.1:5672"]),
+        (':5672"', ':5672"\ntls = { certificate = "both.pem" }', ["tls of listener 127.0.0.1:5672"]),
+        (
+            "[multicasts.prices]",
+            '[[listen]]\nplace = "127.0.0.1:0"\n' * 2 + "[multicasts.prices]",
+            ["listener 127.0.0.1:0 is new", "listener 127.0.0.1:0 again is new"],
+        ),
+    ],
+)
+def test_each_change_that_needs_a_restart_is_named(tmp_path: Path, before: str, now: str, told: list[str]) -> None:
+    Files(tmp_path)
+    was, is_now = described(tmp_path, SMALL), described(tmp_path, SMALL.replace(before, now))
+    changes = is_now.fixed_changes(was)
+    assert len(changes) == len(told)
+    assert all(change.endswith(each) for change, each in zip(changes, told, strict=True)), changes
+
+
+def test_another_order_of_addresses_needs_a_restart(tmp_path: Path) -> None:
+    one, two = (described(tmp_path, f"[queues.{a}]\n[queues.{b}]\n") for a, b in ("xy", "yx"))
+    assert two.fixed_changes(one) == ["the order of addresses or listeners"]
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ class Drained:
         given_back: Items received and not settled. Those that were not begun are released; the others come again as
             failed attempts.
         outcome_unknown: Items sent whose outcome had not come.
-        left: Messages stored in the queues of a node, which are lost with it.
+        left: Messages that a node has in memory, which are lost with it.
     """
 
     given_back: int = 0

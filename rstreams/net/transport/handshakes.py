@@ -83,12 +83,16 @@ class Handshakes:
 
 
 class MeteredStream(trio.abc.Stream):
-    """A stream that gives out only a limited number of bytes of a client that has not authenticated."""
+    """A stream that gives out only a limited number of bytes of a client that has not authenticated.
+
+    Attributes:
+        came: How many bytes have come while that limit held.
+    """
 
     def __init__(self, stream: trio.abc.Stream, most: int) -> None:
         self._stream = stream
         self._most: int | None = most
-        self._came = 0
+        self.came = 0
 
     def trust(self) -> None:
         """Give out any number of bytes from now on."""
@@ -109,8 +113,8 @@ class MeteredStream(trio.abc.Stream):
         """
         data = await self._stream.receive_some(max_bytes)
         if self._most is not None:
-            self._came += len(data)
-            if self._came > self._most:
+            self.came += len(data)
+            if self.came > self._most:
                 text = f"it sent more than max_handshake_bytes={self._most} without saying who it is"
                 raise RemoteProtocolError(Condition.RESOURCE_LIMIT_EXCEEDED.value, text)
         return data

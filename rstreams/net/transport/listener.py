@@ -171,7 +171,11 @@ class Listener(ListeningPlace):
             pump, client = await arrival.enter(handshake)
         except (RStreamsError, trio.BrokenResourceError) as error:
             said = error.description if isinstance(error, RemoteProtocolError) else str(error)
-            await self._refuse(arrival, said or "it hung up before it had said who it is")
+            if arrival.metered.came:
+                await self._refuse(arrival, said or "it hung up before it had said who it is")
+            else:  # as the probes of a supervisor do
+                text = "a client at %s hung up without a word"
+                log_seldom(logger, logging.DEBUG, text, arrival.peer, peer=arrival.origin)
             return
         why = client.account.why_no_connection()
         self._connections[pump] = client
@@ -214,6 +218,7 @@ class _Arriving:
         self.refused = False
         self.counted: Account | None = None
         self.peer, self.origin, self._is_local = who_is(tcp)
+        self.metered = MeteredStream(tcp, listening.max_handshake_bytes)
         self._listening = listening
         self._options = options
         self._on_attach = on_attach
@@ -221,7 +226,7 @@ class _Arriving:
     async def enter(self, handshake: Handshake) -> tuple[Pump, Client]:
         """Do TLS and SASL; return the pump of the connection, which has not run yet, and the client."""
         options, certificate = self._options, None
-        metered = MeteredStream(self.tcp, self._listening.max_handshake_bytes)
+        metered = self.metered
         stream: trio.abc.Stream = self.tcp
         if self._listening.tls is not None:
             handshake.phase = "TLS"

@@ -269,11 +269,30 @@ class NodeConfig:
         for listener in self.places:
             listener.check(Admission(self.users, self.certificate_users))
 
-    @property
-    def fixed(self) -> tuple[object, ...]:
-        """What a node that runs cannot change."""
-        places = [(each.where, each.tls is None, each.options) for each in self.places]
-        return self.node, tuple(self.addresses), places, self.drain_s
+    def fixed_changes(self, before: NodeConfig) -> list[str]:
+        """Return what a node of another description cannot take from this one while it runs, as short texts."""
+        is_now, was = self._fixed(), before._fixed()
+        changes: list[str] = []
+        for what in dict.fromkeys([*was, *is_now]):
+            if what not in is_now:
+                changes.append(f"{what} is gone")
+            elif what not in was:
+                changes.append(f"{what} is new")
+            elif names := sorted(name for name, _ in was[what] ^ is_now[what]):
+                changes.append(f"{', '.join(dict.fromkeys(names))} of {what}")
+        return changes or ([] if [*is_now] == [*was] else ["the order of addresses or listeners"])
+
+    def _fixed(self) -> dict[str, set[tuple[str, str]]]:
+        """Return what a node that runs cannot change: its parts, each with the options that were given."""
+        fixed: dict[str, Mapping[str, Any]] = {"the node": {**self.node, "drain_s": self.drain_s}}
+        for address in self.addresses:
+            fixed[f"{KINDS[address.table].word} {address.name!r}"] = address.options
+        for listener in self.places:
+            what = f"{listener.word} {listener.where}"
+            while what in fixed:  # such as port 0 twice
+                what += " again"
+            fixed[what] = {"tls": listener.tls is not None, **listener.options}
+        return {what: {(name, repr(value)) for name, value in options.items()} for what, options in fixed.items()}
 
     def lines(self) -> list[str]:
         """Return what would run, in lines."""

@@ -232,7 +232,7 @@ class Operations:
 
     async def _delete(self, asked: _Asked, table: str, name: str) -> Answer:
         address = self._known(asked.client, table, name)
-        count = address.left
+        count = address.left + address.kept
         try:
             self._node.remove(name)
         except ConfigError as error:

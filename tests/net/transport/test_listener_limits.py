@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -74,6 +76,33 @@ async def test_who_never_finishes_sasl_is_cut_off(said: bytes, caplog: pytest.Lo
         await until(lambda: listener.handshakes == 0)
     (line,) = refusals(caplog)
     assert "SASL was not over within handshake_timeout_s=5" in line
+
+
+@pytest.mark.parametrize("ends", ["in order", "hard"])
+@pytest.mark.parametrize("options", [{}, {"users": USERS}, {"tls": True}, {"tls": True, "users": USERS}], ids=str)
+async def test_a_probe_that_says_nothing_is_no_warning(
+    options: dict[str, Any], ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    if "tls" in options:
+        options = {**options, "tls": node_context()}
+    async with listening(**options) as (_, listener):
+        for _ in range(3):
+            stream = await dial(listener)
+            await until(lambda: listener.handshakes)
+            if ends == "hard":
+                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            await stream.aclose()
+            await until(lambda: not listener.handshakes)
+        async with await dial(listener) as stream:  # what is less than a word is still told
+            await stream.send_all(b"A")
+        await until(lambda: refusals(caplog))
+        await trio.sleep(2)
+    assert len(refusals(caplog)) == 1
+    told = [each.getMessage() for each in caplog.records if "without a word" in each.getMessage()]
+    assert len(told) == 2
+    assert re.fullmatch(r"a client at 127\.0\.0\.1:\d+ hung up without a word", told[0])
+    assert told[1].startswith("2 more of this kind about 127.0.0.1 within 1 s, the last: a client at ")
 
 
 async def test_who_drips_is_cut_off_as_if_it_were_silent(caplog: pytest.LogCaptureFixture) -> None:
