@@ -419,7 +419,8 @@ async def test_requests_that_are_no_requests_are_answered() -> None:
 
 
 async def test_a_stranger_from_another_machine_may_not_manage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rstreams.net.transport.listener._is_local", lambda _stream: False)
+    there = ("192.0.2.1:4000", "192.0.2.1", False)
+    monkeypatch.setattr("rstreams.net.transport.listener.who_is", lambda _stream: there)
     async with Node() as node:
         node.queue("work")
         async with foreign(await node.listen("127.0.0.1:0")) as client:
