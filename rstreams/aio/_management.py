@@ -63,6 +63,10 @@ class Management:
         """Move the messages of a queue of dead letters back to the queues that they came from."""
         return await self._run(self._management.move_dead_letters, name, to=to, most=most)
 
+    async def forget_group(self, address: str, name: str) -> None:
+        """Forget a consumer group of a log, which must have no members."""
+        await self._run(self._management.forget_group, address, name)
+
     async def subscriptions(self, address: str | None = None) -> list[SubscriptionInfo]:
         """Return the links that clients have attached, to one address or to all."""
         return await self._run(self._management.subscriptions, address)

@@ -62,6 +62,10 @@ class BlockingManagement:
         """Move the messages of a queue of dead letters back to the queues that they came from."""
         return self._run(self._management.move_dead_letters, name, to=to, most=most)
 
+    def forget_group(self, address: str, name: str) -> None:
+        """Forget a consumer group of a log, which must have no members."""
+        self._run(self._management.forget_group, address, name)
+
     def subscriptions(self, address: str | None = None) -> list[SubscriptionInfo]:
         """Return the links that clients have attached, to one address or to all."""
         return self._run(self._management.subscriptions, address)

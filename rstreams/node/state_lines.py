@@ -50,8 +50,11 @@ def multicast_line(name: str, numbers: MulticastStatistics) -> str:
         text += f", {named} ({away} away) with {waiting}"
     if numbers.held:
         text += f", {_number(numbers.held, 'item')} held for the next subscriber"
-    if numbers.overflow == "drop_oldest" or numbers.credit or not numbers.subscribers:
+    if numbers.overflow == "drop_oldest" or numbers.credit:
         return text
+    if not numbers.subscribers:
+        waiting = _waiting(numbers.producers)
+        return f"{text}{waiting} for a subscriber" if waiting else text
     asked = min(each.demand for each in numbers.subscribers)
     return f"{text}; the slowest asks for {_number(asked, 'item')}{_waiting(numbers.producers)}"
 

@@ -139,6 +139,8 @@ async def management(connection: Connection) -> None:
         await node.queue("more")
         await node.purge("more")
         await node.move_dead_letters("letters")
+        with suppress(RStreamsError):
+            await node.forget_group("readings", "nobody")
         await node.named_subscriptions("papers")
         with suppress(RStreamsError):
             await node.unsubscribe("papers", "none", container="none")

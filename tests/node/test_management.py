@@ -254,6 +254,7 @@ async def test_a_user_sees_and_changes_what_it_may_manage() -> None:
     async with Node(users={"alice": "a", "bob": "b"}, permissions=permissions) as node:
         node.queue("shop.orders")
         node.queue("bank")
+        node.log("history", retention_items=10)
         url = (await node.listen("127.0.0.1:0")).url
         async with rstreams.connect(url.replace("//", "//bob:b@")) as bob:
             with pytest.raises(LinkDetached, match="a permission to manage an address is needed") as caught:
@@ -271,6 +272,7 @@ async def test_a_user_sees_and_changes_what_it_may_manage() -> None:
                     management.purge("bank"),
                     management.delete("bank"),
                     management.move_dead_letters("bank"),
+                    management.forget_group("history", "billing"),
                     management.queue("not even there"),
                 ):
                     assert await status_of(call) == 403
@@ -445,6 +447,8 @@ async def test_management_for_threads() -> None:
             assert len(management.addresses()) == 2
             assert management.purge("work") == 2
             assert management.move_dead_letters("work") == MovedLetters(0)
+            with pytest.raises(ManagementRefused):
+                management.forget_group("work", "billing")
             (mine, *_) = management.subscriptions("$management")
             assert mine.does == "publish"
             with pytest.raises(ManagementRefused):
@@ -471,3 +475,26 @@ async def test_durable_queues_and_logs_are_managed_too(tmp_path: Path) -> None:
         await management.delete("events", "logs")
         await management.delete("rooms", "latest")
         assert {each.name for each in await management.addresses()} == {"dead", "orders"}
+
+
+async def test_a_group_is_forgotten_and_begins_anew(tmp_path: Path) -> None:
+    async with Node(store=tmp_path) as node, managed(node) as (connection, management):
+        log = node.log("orders 2")
+        await connection.publish("orders 2", Stream.range(3))
+        billing = connection.stream("orders 2", group="billing", to_end=True)
+        async with billing.open() as orders:
+            assert await anext(orders) == 0
+            assert await anext(orders) == 1
+            assert await anext(orders) == 2
+            assert await status_of(management.forget_group("orders 2", "billing")) == 409
+        assert await billing.to_list() == []
+        await management.forget_group("orders 2", "billing")
+        assert not log.statistics().groups
+        assert await billing.to_list() == [0, 1, 2]
+        for log_name, group in (("orders 2", "nobody"), ("nothing", "billing")):
+            assert await status_of(management.forget_group(log_name, group)) == 404
+    async with Node(store=tmp_path) as node, managed(node) as (_, management):
+        log = node.log("orders 2")
+        await management.forget_group("orders 2", "billing")
+    async with Node(store=tmp_path) as node:
+        assert not node.log("orders 2").statistics().groups

@@ -147,6 +147,15 @@ def test_what_arrives_after_the_last_subscriber_left_waits_for_the_next_one() ->
     assert address.statistics().unrouted == 0
 
 
+def test_producers_that_wait_for_a_first_subscriber_are_told_so() -> None:
+    address = MulticastAddress("m")
+    produced(address)
+    assert address.explain() == "multicast 'm': 0 subscribers, 0 items pending; 1 producer waits for a subscriber"
+    dropping = MulticastAddress("n", overflow="drop_oldest")
+    produced(dropping)
+    assert dropping.explain() == "multicast 'n': 0 subscribers, 0 items pending"
+
+
 def test_a_node_that_is_drained_gives_back_what_nobody_is_there_for() -> None:
     address = MulticastAddress("m")
     link = produced(address)

@@ -195,8 +195,8 @@ class PublishingEnd(LinkSubscriber[T]):
             logger.warning(text, self._where(), _time(self._shut_at), waited_s, self._what_waits(), _LOOK)
         elif self.state is State.ATTACHED:
             text = (
-                "%s has granted no credit for %.0f s: %s. The address may be full, or nobody may consume from it; "
-                "its statistics tell ($statistics, at an rstreams node), and %s"
+                "%s has granted no credit for %.0f s: %s. The address may be full, or nobody may consume from it "
+                "or subscribe to it; its statistics tell ($statistics, at an rstreams node), and %s"
             )
             logger.warning(text, self._where(), waited_s, self._what_waits(), _LOOK)
         else:

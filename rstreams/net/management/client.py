@@ -199,6 +199,16 @@ class Management:
         found = await self._body("POST", f"/queues/{_path('move_dead_letters', name)}/dead-letters", body)
         return MovedLetters(found["moved"], found["no_room"], found["no_address"])
 
+    async def forget_group(self, address: str, name: str) -> None:
+        """Forget a consumer group of a log, which must have no members; a later group of this name begins anew.
+
+        Args:
+            address: The log.
+            name: The name of the group.
+        """
+        group = quoted(require_name("forget_group", "name", name))
+        await self._requests.request("DELETE", f"/logs/{_path('forget_group', address)}/groups/{group}")
+
     async def subscriptions(self, address: str | None = None) -> list[SubscriptionInfo]:
         """Return the links that clients have attached, to one address or to all."""
         query = "" if address is None else "?" + urlencode({"address": address})

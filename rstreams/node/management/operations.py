@@ -10,6 +10,7 @@ look at, purge and delete queues here. The rest is this library's own:
     DELETE  /<kind>/<name>              remove one; its links end
     DELETE  /queues/<name>/messages     purge: delete the messages that are ready
     POST    /queues/<name>/dead-letters move dead letters back; the body may have `to` and `most`
+    DELETE  /logs/<name>/groups/<name>  forget a consumer group that has no members
     GET     /multicasts/<name>/subscriptions
                                         the named subscriptions of a multicast
     DELETE  /multicasts/<name>/subscriptions
@@ -116,6 +117,7 @@ class Operations:
             ("DELETE", ("subscriptions", "<name>"), self._end_subscription),
             ("DELETE", ("queues", "<name>", "messages"), self._purge),
             ("POST", ("queues", "<name>", "dead-letters"), self._move_back),
+            ("DELETE", ("logs", "<name>", "groups", "<name>"), self._forget_group),
             ("GET", ("multicasts", "<name>", "subscriptions"), self._named),
             ("DELETE", ("multicasts", "<name>", "subscriptions"), self._end_named),
             ("GET", ("<kind>",), self._list),
@@ -254,6 +256,17 @@ class Operations:
         emptied: Emptied = queue
         moved = await move_back(emptied, find, to=to, most=most)
         return OK, asdict(moved)
+
+    async def _forget_group(self, asked: _Asked, name: str, group: str) -> Answer:
+        log: Any = self._known(asked.client, "logs", name)
+        try:
+            known = log.forget_group(group)
+        except ConfigError as error:
+            raise Refused(CONFLICT, str(error)) from None
+        if not known:
+            raise Refused(NOT_FOUND, f"the log {name!r:.80} has no group {group!r:.80}")
+        await log.written()
+        return NO_CONTENT, None
 
     # subscriptions
 

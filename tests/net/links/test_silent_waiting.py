@@ -72,7 +72,7 @@ async def test_a_publisher_without_credit_says_so_once(caplog: pytest.LogCapture
     cut = repr("a" * 100)[:80]
     assert warning.startswith(
         f"{cut} at the scripted peer has granted no credit for 5 s: the stream that is published waits. The address "
-        "may be full, or nobody may consume from it; "
+        "may be full, or nobody may consume from it or subscribe to it; "
     )
     assert "connection.explain()" in warning
     assert info == f"{cut} at the scripted peer has granted credit again, after 1004.5 s"
