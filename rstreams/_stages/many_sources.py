@@ -48,7 +48,7 @@ class ManySources(Joined[T]):
         if self.at_once > _MOST_AT_ONCE:
             msg = (
                 f"{kind[0]}(*sources) would subscribe to {self.at_once:,} streams at once; at most {_MOST_AT_ONCE:,} "
-                f"are allowed: a stream that is joined to itself again and again is twice as many each time"
+                f"are allowed; each time that a stream is joined to itself, the number doubles"
             )
             raise ConfigError(msg)
         super().__init__(lambda downstream: start(downstream, open_out(_opened(sources, kind))))

@@ -95,7 +95,7 @@ class Guest:
         """Start an async function of trio, in a task with the context of this one."""
         call = _GuestCall[T](self._calls.discard)
         if self._nursery is None or self.over:
-            msg = "the connection is closed: its `async with` block has ended, or is about to"
+            msg = "the connection is closed: its `async with` block has ended, or is ending"
             raise RStreamsError(msg)
         self._calls.add(call)
         self._nursery.start_soon(call.serve, function, args, name=function)

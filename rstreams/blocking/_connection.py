@@ -47,7 +47,7 @@ K = TypeVar("K")
 R = TypeVar("R")
 P = ParamSpec("P")
 
-_CLOSED = "this connection is closed: its `with` block has ended, or is about to"
+_CLOSED = "this connection is closed: its `with` block has ended, or is ending"
 
 
 @like(network.connect)

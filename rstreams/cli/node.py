@@ -272,7 +272,7 @@ def _multicast(text: str) -> DeclaredAddress:
 def _check_one_colon(option: str, text: str, name: str, form: str, more: str) -> None:
     """Check that the name has no colon: it would become a part of the name by mistake."""
     if ":" in name:
-        msg = f"{option} {text!r}: give NAME or {form}, and no colon in NAME; {more} in Python"
+        msg = f"{option} {text!r}: give NAME or {form}; NAME must have no colon; {more} in Python"
         raise ConfigError(msg)
 
 

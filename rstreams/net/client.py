@@ -102,7 +102,7 @@ async def connect(
         raise ConfigError(msg)
     urls: Sequence[Any] = [url] if isinstance(url, str) else url
     if not urls:
-        msg = f"connect({url!r}): there must be one url or more, such as 'amqp://127.0.0.1:5672'"
+        msg = f"connect({url!r}): give at least one url, such as 'amqp://127.0.0.1:5672'"
         raise ConfigError(msg)
     addresses = [parse_url(each) for each in urls]
     if reconnect is not None and not isinstance(reconnect, Reconnect):

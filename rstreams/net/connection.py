@@ -279,7 +279,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         """
         require_name("", "address", address)
         if isinstance(on_failure, DeadLetters):
-            msg = "streamed_messages(on_failure=DeadLetters(...)): a message that is not kept cannot be sent elsewhere"
+            msg = "streamed_messages(on_failure=DeadLetters(...)): a streamed message cannot be sent a second time"
             raise ConfigError(msg)
         options = StreamedOptions(
             address=address,

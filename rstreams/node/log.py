@@ -244,7 +244,7 @@ class LogAddress(Address):
             return False
         if group.members:
             what = f"{group.members} member{'' if group.members == 1 else 's'}"
-            msg = f"log {self.name!r}: group {name!r} has {what}: it is forgotten when they have left"
+            msg = f"log {self.name!r}: group {name!r} has {what}; it can be forgotten when all members have left"
             raise ConfigError(msg)
         del self._groups[name]
         group.forget()

@@ -45,7 +45,7 @@ class LogOptions:
         partitions = require_count(call, "partitions", self.partitions, 1, MAX_PARTITIONS, unit=" partitions")
         stored = 0 if store.store is None else partitions_in(store.store, name)
         if stored > partitions:
-            msg = f"{call}: partitions={partitions}: the store has {stored} partitions of it"
+            msg = f"{call}: partitions={partitions}: the log in the store has {stored} partitions, and cannot get fewer"
             raise ConfigError(msg)
         sync_s = require_sync(call, self.fsync, self.fsync_interval_s)
         if self.retention_s is not None:

@@ -60,7 +60,7 @@ def make_served(
     if from_offset is not None:
         return ServedFrom(name, from_offset, encode, keep_s=keep_s, incarnation=incarnation)
     if incarnation is not None:
-        msg = f"served stream {name!r:.80}: incarnation={incarnation!r:.80}: only a stream with from_offset has one"
+        msg = f"served stream {name!r:.80}: incarnation={incarnation!r:.80}: allowed only with from_offset"
         raise ConfigError(msg)
     assert publisher is not None, "one of them is given"
     return Served(name, publisher, encode, keep_s=keep_s)

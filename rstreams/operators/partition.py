@@ -90,7 +90,7 @@ class _Partitioning(Routing[T, _Part[T]]):
 
         def subscribe(subscriber: Subscriber[T]) -> _Part[T] | None:
             if self._parts[number] is not None:
-                msg = f"partition: stream {number} has, or had, its one subscriber"
+                msg = f"partition: stream {number} takes one subscriber, and has had it"
                 subscribe_failed(subscriber, RStreamsError(msg))
                 return None
             require_subscriber(subscriber)

@@ -180,7 +180,7 @@ class LinkSubscription(ReceiverState[T]):
         Spec: AMQP 1.0 section 2.6.7 (drain).
         """
         if not self.ledger.answers_drain:
-            msg = f"drain() of {self.label}: this peer does not answer drains, and must not be asked for one"
+            msg = f"drain() of {self.label}: this peer does not answer drains"
             raise ConfigError(msg)
         if not self.ended:
             self.ledger.drain(on_drained)

@@ -35,7 +35,7 @@ class Latest(Watched, Generic[T]):
 
     def __init__(self, *initial: T) -> None:
         if len(initial) > 1:
-            msg = f"Latest() takes the value to start with or none, not {len(initial)} values"
+            msg = f"Latest() takes at most one value, the first one, not {len(initial)} values"
             raise TypeError(msg)
         super().__init__()
         self._run = _LatestRun[T]()

@@ -15,8 +15,8 @@ from rstreams.push.emit_result import EmitResult
 T = TypeVar("T")
 
 _TAKEN: Final = (
-    "Unicast has, or had, its one subscriber. For several, also one after the other as with `retry` or `repeat` behind "
-    "it, use Multicast or Replay; or share the stream: `Stream(unicast).share()`"
+    "Unicast takes one subscriber, and has had it. For several, also one after the other as with `retry` or `repeat` "
+    "behind it, use Multicast or Replay; or share the stream: `Stream(unicast).share()`"
 )
 
 

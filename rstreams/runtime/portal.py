@@ -29,7 +29,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-CLOSED: Final = "the portal is closed: its trio run has ended, or is about to end"
+CLOSED: Final = "the portal is closed: its trio run has ended, or is ending"
 
 
 class Portal:

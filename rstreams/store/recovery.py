@@ -167,7 +167,7 @@ class _Recovery:
 
     def _check_notes(self) -> None:
         for number, position, value, crc in self._execute("SELECT partition, position, value, crc FROM notes"):
-            text = f"what is noted of the message {position} is not readable"
+            text = f"the notes on message {position} are not readable"
             self._require(checksum((number, position), value) == crc, text)
 
     def _records(self, ledgers: dict[str, Ledger]) -> dict[str, dict[str, bytes]]:

@@ -216,7 +216,7 @@ class Store:
     def _open(self) -> StoreState:
         directory = self._directory
         if (directory.path / SKIPPED).exists():
-            msg = f"store {self.path!r}: a skip of what is damaged was interrupted: skip it again"
+            msg = f"store {self.path!r}: `python -m rstreams.store skip` was interrupted: run it again"
             raise StoreError(msg)
         if is_missing(directory.path):
             raise damaged(directory.path, f"the file {TABLES!r} is missing")

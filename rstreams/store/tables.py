@@ -230,7 +230,7 @@ class Tables:
         notes: dict[int, bytes] = {}
         for position, value, crc in rows:
             if checksum((ledger.number, position), value) != crc:
-                msg = f"what is noted of the message {position} of {ledger.name!r} is not readable"
+                msg = f"the notes on message {position} of {ledger.name!r} are not readable"
                 raise self.damaged(msg)
             notes[position] = value
         return notes

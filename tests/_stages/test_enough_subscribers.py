@@ -56,5 +56,5 @@ async def test_an_error_is_the_end_that_comes_again() -> None:
 
 async def test_a_part_refuses_who_comes_second() -> None:
     (part,) = Stream.of(0).partition(lambda x: x, 1)
-    with pytest.raises(RStreamsError, match=r"partition: stream 0 has, or had, its one subscriber"):
+    with pytest.raises(RStreamsError, match=r"partition: stream 0 takes one subscriber, and has had it"):
         await part.repeat(2).to_list()

@@ -171,7 +171,7 @@ def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
         (["--queue", "work:-1"], "--queue 'work:-1': the capacity must be a number"),
         (
             ["--queue", "orders:dead:5"],
-            "--queue 'orders:dead:5': give NAME or NAME:CAPACITY, and no colon in NAME; dead",
+            "--queue 'orders:dead:5': give NAME or NAME:CAPACITY; NAME must have no colon; dead",
         ),
         (["--queue", "::5"], "--queue '::5': give NAME or NAME:CAPACITY"),
         (["--multicast", "a:b:block"], "--multicast 'a:b:block': give NAME or NAME:OVERFLOW"),

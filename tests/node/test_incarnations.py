@@ -212,7 +212,7 @@ async def test_an_id_that_cannot_be_one_is_refused(incarnation: str) -> None:
     async with Node() as node:
         with pytest.raises(ConfigError, match=r"^served stream 'numbers'.*incarnation="):
             node.serve("numbers", from_offset=Stream.range, incarnation=incarnation)
-        with pytest.raises(ConfigError, match=r"incarnation='x': only a stream with from_offset has one"):
+        with pytest.raises(ConfigError, match=r"incarnation='x': allowed only with from_offset"):
             node.serve("numbers", Stream.range(3), incarnation="x")
 
 

@@ -468,7 +468,7 @@ async def test_starts_and_groups_that_cannot_be() -> None:
         for options in wrong:
             with pytest.raises(ConfigError, match=rf"^{next(iter(options))}="):
                 connection.stream("events", **options)
-        with pytest.raises(ConfigError, match="a log is not browsed"):
+        with pytest.raises(ConfigError, match="a log cannot be browsed"):
             connection.stream("events", start="first", browse=True)
 
 

@@ -498,6 +498,9 @@ async def test_fewer_partitions_than_there_are_in_the_store_are_refused(tmp_path
         async with rstreams.connect(listener.url) as connection:
             await connection.publish("events", Stream.range(3))
     async with Node(store=tmp_path / "store") as node:
-        with pytest.raises(ConfigError, match=r"log 'events': partitions=2: the store has 3 partitions of it"):
+        with pytest.raises(
+            ConfigError,
+            match=r"log 'events': partitions=2: the log in the store has 3 partitions, and cannot get fewer",
+        ):
             node.log("events", partitions=2)
         node.log("events", partitions=4)

@@ -206,5 +206,5 @@ async def test_what_is_no_log_refuses(make: str) -> None:
         async with rstreams.connect((await node.listen("127.0.0.1:0")).url) as connection:
             with pytest.raises(LinkDetached, match=r"(to_end=True|start='first'): only for a log"):
                 await connection.stream(make, to_end=True).to_list()
-            with pytest.raises(ConfigError, match=r"=(True|'first'): a log is not browsed"):
+            with pytest.raises(ConfigError, match=r"=(True|'first'): a log cannot be browsed"):
                 connection.stream(make, to_end=True, browse=True)

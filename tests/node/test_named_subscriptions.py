@@ -411,7 +411,7 @@ async def test_bad_options_are_refused_at_the_call() -> None:
         async with rstreams.connect(url, container_id="shop") as shop:
             options: list[dict[str, Any]] = [{"browse": True}, {"start": 0}, {"group": "g"}]
             for option in options:
-                with pytest.raises(ConfigError, match="does not go with it"):
+                with pytest.raises(ConfigError, match="not allowed for a named subscription"):
                     shop.stream("prices", subscription="billing", **option)
             with pytest.raises(ConfigError, match="subscription=''"):
                 shop.stream("prices", subscription="")

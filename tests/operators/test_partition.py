@@ -43,7 +43,7 @@ class TestPartition(FunctionContract):
 
         assert first.items == ITEMS
         assert isinstance(second.error, RStreamsError)
-        assert str(second.error) == "partition: stream 0 has, or had, its one subscriber"
+        assert str(second.error) == "partition: stream 0 takes one subscriber, and has had it"
         assert second.signals == ["on_subscribe", "on_error"]
 
 

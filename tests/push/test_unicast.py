@@ -52,7 +52,7 @@ def test_it_takes_one_subscriber() -> None:
 
     assert first.items == [1]
     assert isinstance(second.error, RStreamsError)
-    assert str(second.error).startswith("Unicast has, or had, its one subscriber. For several, also one after")
+    assert str(second.error).startswith("Unicast takes one subscriber, and has had it. For several, also one after")
     assert second.signals == ["on_subscribe", "on_error"]
 
 

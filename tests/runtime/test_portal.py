@@ -69,7 +69,7 @@ def test_a_call_that_waits_when_the_portal_closes_fails() -> None:
         thread.start()
         assert begun.wait(10)
     thread.join(10)
-    assert [str(error) for error in failures] == ["the portal is closed: its trio run has ended, or is about to end"]
+    assert [str(error) for error in failures] == ["the portal is closed: its trio run has ended, or is ending"]
 
 
 def test_an_interrupt_while_a_call_is_handed_over_leaves_nothing_running(monkeypatch: pytest.MonkeyPatch) -> None:

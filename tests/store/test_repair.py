@@ -172,7 +172,7 @@ def interrupted(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_skip_that_was_interrupted_is_finished_by_the_next_one(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted(copy, monkeypatch)
-    with pytest.raises(StoreError, match="a skip of what is damaged was interrupted"):
+    with pytest.raises(StoreError, match="skip` was interrupted: run it again"):
         Store(copy)
     assert skip(copy) == [Damage("", "an earlier skip was interrupted, and is finished now")]
     assert check(copy) == []

@@ -79,7 +79,7 @@ def test_a_read_that_begins_at_a_message_that_is_gone(read: Read, *, fails: bool
 
 def test_a_read_that_ends_before_it_begins_is_refused(read: Read) -> None:
     given = {"startingTimestamp": f"{AT + timedelta(minutes=90):%Y-%m-%dT%H:%MZ}", "endingOffsets": "earliest"}
-    with pytest.raises(ConfigError, match="the options end a/0 at offset 0, before they begin, at 90"):
+    with pytest.raises(ConfigError, match="the end of a/0, offset 0, is before its begin, offset 90"):
         read(**given)
 
 

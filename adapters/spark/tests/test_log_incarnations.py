@@ -145,7 +145,7 @@ async def test_a_task_reads_no_other_log_than_the_driver_has_seen(
             (there,) = node.statistics().logs["log"].partitions
             assert await ranged(to, there.incarnation, fails=fails) == [2, 3, 4]
             assert await ranged(to, "", fails=fails) == [2, 3, 4]
-            told = "the log was made anew: offsets 2 to 4 are gone; there are offsets 0 to 9"
+            told = "the log was made anew: offsets 2 to 4 are gone; the log has offsets 0 to 9"
             if fails:
                 with pytest.raises(SourceFailed, match=told):
                     await ranged(to, "another", fails=fails)

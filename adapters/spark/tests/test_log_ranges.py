@@ -253,7 +253,7 @@ async def test_messages_that_retention_has_deleted(capsys: pytest.CaptureFixture
             first = node.statistics().logs["log"].partitions[0].first
             assert first > 0
             reader = to.reader(0, 1_000, failOnDataLoss=str(fails).lower())
-            text = f"offsets 0 to {first - 1} are gone; there are offsets {first} to 999"
+            text = f"offsets 0 to {first - 1} are gone; the log has offsets {first} to 999"
             if fails:
                 with pytest.raises(SourceFailed, match=text):
                     await offsets(reader)

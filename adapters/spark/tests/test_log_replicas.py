@@ -173,7 +173,7 @@ def test_messages_deleted_under_a_link_fail_the_task_or_are_passed_over(
 ) -> None:
     stream = PlayedStream(10)
     stream.absent, stream.first = range(begin, 7), 7
-    with pytest.raises(SourceFailed, match=f"offsets {begin} to 6 are gone; there are offsets 7 to 9"):
+    with pytest.raises(SourceFailed, match=f"offsets {begin} to 6 are gone; the log has offsets 7 to 9"):
         read(monkeypatch, stream)
     assert read(monkeypatch, stream, failOnDataLoss="false") == [str(n) for n in range(10) if not begin <= n < 7]
     assert f"offsets {begin} to 6 are gone" in capsys.readouterr().err

@@ -285,12 +285,12 @@ def test_several_urls_are_tried_in_turn() -> None:
             {"minmessagespertrigger": "5", "maxmessagespertrigger": "4"},
             "option minMessagesPerTrigger='5': must be at most",
         ),
-        ({"bodyschema": "a int"}, "option bodySchema: it goes with bodyFormat=json or avro, and not with binary"),
+        ({"bodyschema": "a int"}, "option bodySchema: allowed only with bodyFormat=json or avro, not with binary"),
         ({"bodyformat": "avro"}, "option bodySchema is missing: bodyFormat=avro needs the schema of the body, as JSON"),
-        ({"mode": "FAILFAST"}, "option mode: it goes with bodyFormat=string, json or avro; any body is a"),
+        ({"mode": "FAILFAST"}, "option mode: allowed only with bodyFormat=string, json or avro; every body is a"),
         (
             {"bodyformat": "string", "mode": "failfast", "columnnameofcorruptrecord": "bad"},
-            "option columnNameOfCorruptRecord: it goes with mode=PERMISSIVE, and not with FAILFAST",
+            "option columnNameOfCorruptRecord: allowed only with mode=PERMISSIVE, not with FAILFAST",
         ),
         (
             {"bodyformat": "string", "columnnameofcorruptrecord": "body"},

@@ -114,7 +114,7 @@ def test_a_wrong_column_is_named_with_its_type_and_what_is_allowed(name: str, ki
 def test_a_missing_body_or_address_is_named() -> None:
     with pytest.raises(ConfigError) as caught:
         check_sink_schema(StructType().add("subject", StringType()), address_given=True)
-    assert str(caught.value) == ("column body is missing (there are subject): it must be there, as binary or string")
+    assert str(caught.value) == ("column body is missing (the columns are subject): it must be binary or string")
     with pytest.raises(ConfigError) as caught:
         check_sink_schema(StructType().add("body", StringType()), address_given=False)
     assert str(caught.value) == (

@@ -117,7 +117,7 @@ def failure_of(writer: DataStreamWriter) -> str:
     ("columns", "text"),
     [
         (["n as body"], "ConfigError: column body has type int: must be binary or string"),
-        (["'x' as subject"], "ConfigError: column body is missing (there are subject): it must be there, as binary or"),
+        (["'x' as subject"], "ConfigError: column body is missing (the columns are subject): it must be binary or"),
         (["'x' as body", "n"], "ConfigError: column n: the rstreams sink takes body, address, message_id, subject, "),
         (
             ["'x' as body", "map('a', 1) as properties"],

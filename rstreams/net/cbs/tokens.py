@@ -88,6 +88,6 @@ async def token_for(audience: str, source: TokenSource) -> Token:
         msg = f"there is no token for {audience!r}: cbs must return a Token, not {type(made).__name__}"
         raise ConfigError(msg)
     if made.expires_at <= now():
-        msg = f"there is no token for {audience!r}: the one made for it has expired, at {made.expires_at.isoformat()}"
+        msg = f"there is no token for {audience!r}: the token from cbs expired at {made.expires_at.isoformat()}"
         raise AuthenticationFailed(msg)
     return made

@@ -184,7 +184,7 @@ class Dialect:
 
         Errors: `ConfigError` if this peer keeps no log, or the message does not tell its place in the log.
         """
-        msg = f"after(message): the peer's dialect is {self.name!r}, which keeps no log to go on in"
+        msg = f"after(message): the peer's dialect is {self.name!r}, and this dialect has no offsets"
         raise ConfigError(msg)
 
     def selector(self, expression: str) -> Filters:

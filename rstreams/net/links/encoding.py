@@ -126,7 +126,7 @@ def _encode_with_address(dialect: Dialect, encode: Callable[[Any], bytes], item:
     address = item.address
     place = dialect.target(address)
     if place.capabilities and kind_of(address)[0] and kind_of(place.address)[0] is None:
-        msg = f"address={address!r:.80}: only a link can ask for this kind, not a message; write {place.address!r:.80}"
+        msg = f"address={address!r:.80}: a message cannot ask for this kind of address; write {place.address!r:.80}"
         raise ConfigError(msg)
     return encode(item if place.address == address else replace(item, address=place.address))
 

@@ -56,7 +56,7 @@ def require_subscription(links: Links, name: str | None, **others: object) -> st
         raise ConfigError(msg)
     for option, value in others.items():
         if value is not None and value is not False:
-            msg = f"{call}: {option}={value!r:.80}: a named subscription does not go with it"
+            msg = f"{call}: {option}={value!r:.80}: not allowed for a named subscription"
             raise ConfigError(msg)
     return name
 

@@ -180,7 +180,7 @@ def require_group(group: str | None, *, browse: bool) -> str | None:
 
 def _refuse_browse(option: str, value: object, browse: bool) -> None:  # noqa: FBT001 - the option itself
     if browse:
-        msg = f"{option}={value!r}: a log is not browsed; all its readers get copies"
+        msg = f"{option}={value!r}: a log cannot be browsed; all its readers get copies"
         raise ConfigError(msg)
 
 

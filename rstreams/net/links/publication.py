@@ -28,7 +28,8 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
     if settlement == EFFECTIVELY_ONCE:
         return Stamper(_machine.fresh_uuid().hex if producer_id is None else producer_id, first_sequence)
     if producer_id is not None or first_sequence != 0:
-        msg = f"producer_id and first_sequence go with settlement='effectively_once', not with {settlement!r}"
+        allowed = "settlement='effectively_once'"
+        msg = f"producer_id and first_sequence are allowed only with {allowed}, not with {settlement!r}"
         raise ConfigError(msg)
     return None
 

@@ -40,6 +40,6 @@ def remembered_for(settlement: str, dedup_window: int | None, window: int) -> in
         return require_dedup_window(dedup_window, window)
     if dedup_window is not None:
         allowed = f"settlement={EFFECTIVELY_ONCE!r} or 'manual', not with {settlement!r}"
-        msg = f"dedup_window={dedup_window!r} goes with {allowed}"
+        msg = f"dedup_window={dedup_window!r} is allowed only with {allowed}"
         raise ConfigError(msg)
     return 0

@@ -41,7 +41,7 @@ class BodyReader:
 
     def __aiter__(self) -> BodyReader:
         if self._is_read:
-            msg = "the body of this message has been read to its end: it comes once, and is not kept"
+            msg = "the body of this message has been read to its end: it can be read only once"
             raise RStreamsError(msg)
         return self
 

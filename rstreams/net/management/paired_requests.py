@@ -72,7 +72,7 @@ class ManagementRequests:
         if reply is None:
             self._replies.forget(number)
             told = f"has not answered {method} {path} within {self._limit_s:g} s (answer_timeout_s)"
-            msg = f"{self._peer} {told}; it may still do it"
+            msg = f"{self._peer} {told}; it may still carry out the request"
             raise AnswerTimeout(msg)
         status = int(reply.subject) if reply.subject is not None and reply.subject.isdigit() else 0
         if not 200 <= status < 300:

@@ -458,7 +458,7 @@ async def open_requester(links: Links, options: RequestOptions[T]) -> AsyncItera
                 await requester.opened()
             if scope.cancelled_caught:
                 text = f"requester({options.address!r}): no links within {options.timeout_s:g} s"
-                msg = f"{text}; does the peer make addresses for replies? If not, reply_address= names one"
+                msg = f"{text}. If the peer does not make addresses for replies, name one by reply_address="
                 raise StreamTimeout(msg)
             yield requester
         finally:

@@ -135,7 +135,7 @@ class ListeningPlace:
         if tls is not None:
             require_tls(tls, server=True)
             if self._options.tls is None:
-                msg = f"{self.url} speaks plain {self.speaks}, and cannot change that"
+                msg = f"tls={tls!r}: {self.url} was opened without TLS, and this cannot change while it listens"
                 raise ConfigError(msg)
         options = replace(self._options, tls=tls or self._options.tls)
         for host in self._bound_to:

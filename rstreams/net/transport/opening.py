@@ -91,7 +91,7 @@ class OpeningOptions:
         Errors: `ConfigError` that says what does not go together, without a password.
         """
         if self.tls is not None and not address.tls:
-            msg = f"tls={self.tls!r}: it is given, and the url is {address.url}; AMQP over TLS is amqps://"
+            msg = f"tls={self.tls!r}: not allowed with the url {address.url}; for TLS the url begins with amqps://"
             raise ConfigError(msg)
         self.mechanisms(address)
         if is_loopback(address.host) is False:

@@ -190,5 +190,7 @@ async def test_an_address_is_told_in_the_peers_words(dialect: str) -> None:
 async def test_a_kind_that_only_a_link_can_ask_for_is_refused() -> None:
     async with two_queues() as (_, connection):
         spoken = Connection(Links(connection._links.carrier, "test", DIALECTS["artemis"]))
-        with pytest.raises(ConfigError, match=r"address='queue://one': only a link can ask for this kind.*write 'one'"):
+        with pytest.raises(
+            ConfigError, match=r"address='queue://one': a message cannot ask for this kind of address; write 'one'"
+        ):
             await spoken.publish(None, Stream.of(Message(1, address="queue://one")))

@@ -396,7 +396,7 @@ async def test_bad_options_are_named() -> None:
         receiving: list[tuple[dict[str, Any], str]] = [
             ({**once, "dedup_window": 10}, "dedup_window=10.*not less than the window, which is 256"),
             ({**once, "dedup_window": True}, "dedup_window=True"),
-            ({"dedup_window": 1000}, "dedup_window=1000 goes with"),
+            ({"dedup_window": 1000}, "dedup_window=1000 is allowed only with"),
         ]
         for options, words in receiving:
             with pytest.raises(ConfigError, match=words):

@@ -270,5 +270,5 @@ async def test_a_body_is_read_once() -> None:
         async with connection.streamed_messages("files").open() as messages:
             async for message in messages:
                 await message.body.read()
-                with pytest.raises(RStreamsError, match="has been read to its end: it comes once"):
+                with pytest.raises(RStreamsError, match="has been read to its end: it can be read only once"):
                     await message.body.read()

@@ -195,5 +195,5 @@ async def test_users_and_certificates_change_together(tmp_path: Path) -> None:
 async def test_a_place_without_tls_gets_none(tmp_path: Path) -> None:
     async with Node() as node:
         listener = await node.listen("127.0.0.1:0")
-        with pytest.raises(ConfigError, match="speaks plain AMQP, and cannot change that"):
+        with pytest.raises(ConfigError, match="was opened without TLS, and this cannot change while it listens"):
             listener.renew_tls(tls.server_context(Files(tmp_path).both))

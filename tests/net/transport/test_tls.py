@@ -368,7 +368,7 @@ async def test_an_attempt_that_is_cancelled_leaves_nothing_behind(phase: str) ->
 @pytest.mark.parametrize(
     ("url", "options", "why"),
     [
-        ("amqp://127.0.0.1", {"tls": client_context}, "AMQP over TLS is amqps://"),
+        ("amqp://127.0.0.1", {"tls": client_context}, "for TLS the url begins with amqps://"),
         ("amqps://127.0.0.1", {"tls": lambda: True}, "tls=True: tls must be None or an ssl.SSLContext"),
         ("amqps://127.0.0.1", {"tls": lambda: "ca.pem"}, "tls='ca.pem'"),
         ("amqps://127.0.0.1", {"tls": node_context}, "made for the other side"),

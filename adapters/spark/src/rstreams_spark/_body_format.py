@@ -46,15 +46,15 @@ class BodyFormat:
             corrupt_column=given.optional("columnNameOfCorruptRecord", "the name of a column"),
         )
         if made.schema is not None and made.kind not in {"json", "avro"}:
-            given.refuse(f"option bodySchema: it goes with bodyFormat=json or avro, and not with {made.kind}")
+            given.refuse(f"option bodySchema: allowed only with bodyFormat=json or avro, not with {made.kind}")
         if made.kind == "avro" and made.schema is None:
             given.refuse("option bodySchema is missing: bodyFormat=avro needs the schema of the body, as JSON")
         if made.kind == "binary":
             for name in ("mode", "columnNameOfCorruptRecord"):
                 if given.has(name):
                     given.refuse(
-                        f"option {name}: it goes with bodyFormat=string, json or avro; any body is a binary one"
+                        f"option {name}: allowed only with bodyFormat=string, json or avro; every body is a binary"
                     )
         elif made.corrupt_column is not None and made.mode != "PERMISSIVE":
-            given.refuse(f"option columnNameOfCorruptRecord: it goes with mode=PERMISSIVE, and not with {made.mode}")
+            given.refuse(f"option columnNameOfCorruptRecord: allowed only with mode=PERMISSIVE, not with {made.mode}")
         return made

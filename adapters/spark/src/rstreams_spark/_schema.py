@@ -144,7 +144,7 @@ def check_sink_schema(schema: StructType, *, address_given: bool) -> None:
             raise ConfigError(msg)
     names = schema.fieldNames()
     if "body" not in names:
-        msg = f"column body is missing (there are {', '.join(names)}): it must be there, as binary or string"
+        msg = f"column body is missing (the columns are {', '.join(names)}): it must be binary or string"
         raise ConfigError(msg)
     if "address" not in names and not address_given:
         msg = "neither option address nor column address is given: one of them must say where to send to"

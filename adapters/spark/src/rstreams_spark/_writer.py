@@ -148,7 +148,7 @@ def _numbering(task: TaskContext) -> RowNumbering:
 
     query, batch = task.getLocalProperty(QUERY_ID), task.getLocalProperty(_BATCH_ID)
     if query is None or batch is None:
-        msg = "option effectivelyOnce: Spark does not tell the query and the batch here; leave it out"
+        msg = "option effectivelyOnce: Spark tells no query and no batch here; leave the option out"
         raise ConfigError(msg)
     return RowNumbering(f"{query}-{task.partitionId()}", int(batch) << _ROWS_BITS)
 

@@ -94,7 +94,7 @@ def _require_order(begin: Positions, end: Positions) -> None:
     """
     for key, at in end.items():
         if at < begin[key]:
-            msg = f"the options end {key} at offset {at}, before they begin, at {begin[key]}"
+            msg = f"the end of {key}, offset {at}, is before its begin, offset {begin[key]}"
             raise ConfigError(msg)
 
 

@@ -113,7 +113,7 @@ class _RangeReader:
     ) -> None:
         logs = logs_of(connection.connection, options)
         if logs is None:
-            msg = f"the peer is no longer one with logs: it is {connection.connection.peer_properties.get('product')!r}"
+            msg = f"the peer has no logs any more: it is now {connection.connection.peer_properties.get('product')!r}"
             raise SourceFailed(msg)
         self._connection = connection
         self._logs: Logs = logs
@@ -165,7 +165,7 @@ class _RangeReader:
             return await link.read(self._part.end, drains=False)
         tail = await self._logs.tail(self._tail)
         msg = (
-            f"offsets {self._position} to {self._part.end - 1} did not come within {BEHIND_WAIT_S:g} s; there are "
+            f"offsets {self._position} to {self._part.end - 1} did not come within {BEHIND_WAIT_S:g} s; the log has "
             f"{_shown(tail)}"
         )
         raise SourceFailed(msg)
@@ -211,7 +211,7 @@ class _RangeReader:
 
     def _tell_lost(self, first: int, end: int, tail: Tail | None) -> None:
         anew = "the log was made anew: " if tail is not None and self._is_anew(tail) else ""
-        text = f"{anew}offsets {first} to {end - 1} are gone; there are {_shown(tail)}"
+        text = f"{anew}offsets {first} to {end - 1} are gone; the log has {_shown(tail)}"
         if self._fails:
             msg = f"{text}. With option failOnDataLoss=false the query goes on without them"
             raise SourceFailed(msg)
