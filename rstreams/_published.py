@@ -26,12 +26,12 @@ class RefusedItem:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """What became of the items of a published stream. The numbers add up to the items that the stream gave.
+    """The outcomes of the items of a published stream. The numbers add up to the number of items that the stream gave.
 
     Attributes:
         accepted: Items that the peer accepted; at most once: items sent.
-        refused: Items that the peer did not accept: the place of each in the stream, counted from 0, and why. An item
-            that is larger than the peer takes is one of them.
+        refused: Items that the peer did not accept, each with its place in the stream, counted from 0, and the reason.
+            An item that is too large for the peer counts as refused.
         unknown: Items sent whose outcome never came. They may have arrived or not.
         not_sent: Items that the stream gave and that were not sent.
         complete: Whether the stream ended well and the peer accepted all of its items; False also if `drain_and_close`

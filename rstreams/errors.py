@@ -94,7 +94,7 @@ class RStreamsError(Exception):
     Attributes:
         outcome_unknown: Items sent whose outcome was not known when this error ended their link. They may have arrived
             or not, and never count as success.
-        published: What became of the items, if `publish` has raised this error; else None.
+        published: The outcomes of the items, if `publish` has raised this error; otherwise None.
     """
 
     outcome_unknown: int = 0

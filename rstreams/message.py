@@ -98,16 +98,16 @@ MessageId: TypeAlias = str | int | UUID | bytes
 
 @dataclass(frozen=True, slots=True)
 class ByteStream:
-    """A body of bytes that is not in memory as a whole: it is sent, or received, while it comes.
+    """A body of bytes that is never in memory as a whole: its chunks are sent or received one after another.
 
-    It is sent as one Data section for each chunk. A received one is read by `async for chunk in message.body` while its
-    message is the current one; with `rstreams.blocking` by `for chunk in message.body`.
+    It is sent as one Data section for each chunk. Read a received body by `async for chunk in message.body` before you
+    take the next message; with `rstreams.blocking` by `for chunk in message.body`.
 
     Attributes:
         chunks: The source of the bytes: an object for `async for` or `for`, or a publisher such as a `Stream`; each
-            chunk is bytes of up to 2^32-1. It is iterated over once, when the message's turn has come.
+            chunk is bytes of up to 2^32-1. It is iterated over once, when the message is sent.
 
-    Errors: `ConfigError` for an object without iteration, and for bytes, because their items are not chunks.
+    Errors: `ConfigError` for an object that is not iterable, and for bytes, because their items are numbers.
     Spec: AMQP 1.0 sections 2.6.14 (transfer of large messages) and 3.2.6.
     """
 
@@ -142,28 +142,29 @@ class Message:
     Values are checked when the message is encoded: `ConfigError` names a field with a value that AMQP cannot carry.
 
     Attributes:
-        body: bytes travel as Data, a `ByteStream` in parts as it comes; every other AMQP value (None, bool, int, float,
-            Decimal, str, datetime, UUID, list, mapping, and the other types of this module) as AmqpValue.
+        body: The value of the message. bytes travel as a Data section, a `ByteStream` as several. Every other AMQP
+            value (None, bool, int, float, Decimal, str, datetime, UUID, list, mapping, and the other types of this
+            module) travels as an AmqpValue section.
         id: Identifies the message; unique for its sender.
         subject: The topic of the message, in a few words.
         content_type: The MIME type of the body, such as "application/json".
         creation_time: The time when the message was made, with a time zone, to the millisecond; received in UTC.
-        address: The node the message is meant for (the `to` field).
+        address: The address to which the message is sent (the field `to`).
         reply_to: The address for answers.
-        correlation_id: The id of the message this one answers or belongs to.
+        correlation_id: The id of the message that this message answers, or to which it belongs.
         properties: The application's own properties: names to simple values (no list, mapping or `Described`).
         annotations: Notes for and from the infrastructure, such as "x-opt-..."; a name, or a number, to any AMQP value.
         durable: Whether the message must survive a restart of the peer that stores it.
-        priority: 0 to 255; a higher one goes first; 4 is normal.
+        priority: 0 to 255; messages with a higher priority go first; 4 is normal.
         ttl_s: Seconds (to the millisecond, at most 4,294,967.295) after which the message is too old; None: never.
         first_acquirer: Whether no receiver acquired the message before.
         delivery_count: How many earlier attempts to deliver the message failed.
         user_id: The user that made the message, as the peer authenticated it.
         content_encoding: The encoding of the body besides its content type, such as "gzip".
         expiry_time: When the message expires, as an absolute time.
-        group_id: The group the message belongs to.
+        group_id: The group to which the message belongs.
         group_sequence: Its place in the group, 0 to 2^32-1.
-        reply_to_group_id: The group that answers belong to.
+        reply_to_group_id: The group to which answers belong.
 
     Spec: AMQP 1.0 sections 3.2.1 (header), 3.2.3 (annotations), 3.2.4 (properties), 3.2.5 (application properties),
         3.2.6-3.2.8 (body).

@@ -84,7 +84,7 @@ class Connection:
 
     @property
     def peer_properties(self) -> Mapping[str, Any]:
-        """The properties of the peer's `open`, such as its "product"; that of a node is "rstreams"."""
+        """The properties of the peer's `open`, such as "product"; the product of a node is "rstreams"."""
         return self._connection.peer_properties
 
     @property
@@ -157,7 +157,7 @@ class Connection:
 
     @like_method(TrioConnection.consume)
     async def consume(self, address: str, handler: Callable[[Any], object], **options: Any) -> None:
-        """Call `handler` with each item from `address` until the stream ends; the call's end settles the item.
+        """Call `handler` with each item from `address` until the stream ends; an item is settled when its call ends.
 
         Args:
             address: The peer's name for the source.
@@ -167,7 +167,7 @@ class Connection:
 
         Credit: At most `concurrency` items that have not been handled are asked for.
         Errors: As `rstreams.Connection.consume`.
-        Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
+        Cancels: Items in `handler` are given back as failed. Items that were not handed over are given back unchanged.
         Context: Any asyncio task of the connection's loop; waits. `handler` runs in the scope of this call.
         """
         await self._connection.consume(address, handler, **options)

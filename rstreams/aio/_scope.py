@@ -43,14 +43,14 @@ def require_asyncio() -> asyncio.Task[object]:
 
 
 class Scope:
-    """An async context manager around everything that is subscribed inside it: `async with rstreams.aio.Scope()`.
+    """An async context manager for the tasks of the streams that are run in it: `async with rstreams.aio.Scope()`.
 
     Terminals, `Stream.open`, `rstreams.aio.connect` and `rstreams.aio.Node` have one of their own. Code that subscribes
     otherwise, or waits for a push source, opens one for it.
 
     Inside, stages that need time or tasks find its scheduler. At the end its tasks are cancelled, whether the body
-    returned or failed, and none of them outlives it. The tasks of a run that is shared with subscribers of other scopes
-    are not its tasks: what subscribed to such a run in this scope leaves it, and the run ends with its last subscriber.
+    returned or failed, and none of them outlives it. A run that is shared with subscribers of other scopes has its own
+    tasks: subscribers in this scope leave the run, and the run ends with its last subscriber.
 
     Attributes:
         scheduler: The scheduler over its tasks.

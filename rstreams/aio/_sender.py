@@ -74,8 +74,7 @@ class Receipt:
 class Sender:
     """Sends messages to one address as asyncio tasks come with them; made by `Connection.sender`.
 
-    Nothing is buffered here: `submit` and `send` wait for the peer's credit. Tasks are served in the order in which
-    they came.
+    It buffers nothing: `submit` and `send` wait for the peer's credit. Tasks are served in the order of their calls.
 
     Attributes:
         address: The peer's name for the target; None: each message goes to its own address.

@@ -26,12 +26,12 @@ def run(
 
         rstreams.aio.run(main)
 
-    At the first signal every open connection and node is drained, as by its `drain_and_close`: handlers at work come to
-    their end, and no new work begins. After that, or when `drain_s` is over, `main` is cancelled: items in hand are
+    At the first signal every open connection and node is drained, as by its `drain_and_close`: running handlers
+    finish, and no new work begins. After that, or when `drain_s` is over, `main` is cancelled: items in hand are
     given back and the connections are closed. A second signal cancels `main` at once. A third one ends the process.
 
     Args:
-        main: The function; not a call of it.
+        main: The async function itself, not the result of a call.
         *args: Its arguments.
         drain_s: How long handlers and publishers may take to end, in seconds; 0 cancels `main` at once.
         debug: As for `asyncio.Runner`.

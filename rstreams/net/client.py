@@ -60,10 +60,10 @@ async def connect(
     """Open a connection to an AMQP 1.0 peer for the length of an `async with` block.
 
     Args:
-        url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671. Behind it
-            may stand the name of a virtual host of RabbitMQ 4: `/v2`. Several urls are tried in turn.
-        reconnect: When to open a lost connection again; until then streams and publishers wait, and go on where they
-            were. None: a loss is their error at once.
+        url: `amqp://[user:password@]host[:port]`, or `amqps://` for TLS. The default ports are 5672 and 5671. A url
+            may end with the name of a virtual host of RabbitMQ 4: `/v2`. Several urls are tried in turn.
+        reconnect: When to open a lost connection again. Meanwhile streams and publishers wait; then they go on where
+            they were. None: they fail at once when the connection is lost.
         tls: The context for `amqps`, such as `rstreams.tls.client_context` makes. None: the certificate is verified by
             the system's authorities, and must be for the host in the url.
         sasl: The one mechanism to use: "PLAIN", "EXTERNAL" or "ANONYMOUS". None: PLAIN if the url has a user. Without
@@ -71,17 +71,17 @@ async def connect(
             otherwise ANONYMOUS.
         cbs: For a peer that lets links in by tokens, such as Azure: a `rstreams.net.cbs.SharedAccessKey`, or a function
             that returns a `rstreams.net.cbs.Token` for an audience. The function is async, or does not block. It is
-            called before the first link to an address, and again before the token expires. `connect_timeout_s` is how
-            long each token may take.
-        allow_plain_over_tcp: Whether a password or a token may go over a network that is not encrypted. To loopback
-            addresses of this machine it always may.
+            called before the first link to an address, and again before the token expires. Each token may take
+            `connect_timeout_s`.
+        allow_plain_over_tcp: Whether a password or a token may be sent without encryption. To loopback addresses of
+            this machine it is always allowed.
         idle_timeout_s: Seconds of silence after which the peer counts as dead; at least 0.2.
         connect_timeout_s: Seconds until the connection must be open.
         answer_timeout_s: Seconds until the peer must have answered when a link is attached or detached, or something is
             managed; `math.inf`: no limit. Credit, items and outcomes may take any time.
-        max_frame_bytes: The largest frame this side takes; larger messages come in several.
-        max_message_bytes: The largest message this side takes, in bytes; a link whose peer sends a larger one fails.
-            None: any size.
+        max_frame_bytes: The largest frame that this side takes; larger messages come in several frames.
+        max_message_bytes: The largest message that this side takes, in bytes; if the peer sends a larger message, the
+            link fails. None: any size.
         max_unsettled: The most items that a link of this side may have sent without the peer settling them, however
             much credit the peer grants.
         max_unsettled_bytes: The same in bytes of their messages; a single message may be larger.
@@ -93,7 +93,8 @@ async def connect(
     Errors: `ConfigError` for a bad option, or a password or token that would go over the network in clear text;
         `ConnectFailed` if no peer listens there, it does not speak AMQP 1.0 or TLS, or its certificate is not trusted;
         `AuthenticationFailed` if the peer refuses the credentials or the client certificate;
-        `ConnectionClosed` if the peer opened and closed it at once. An exception leaves the block unwrapped.
+        `ConnectionClosed` if the peer opened the connection and closed it at once. An exception leaves the block
+        unwrapped.
     Cancels: The connection is closed in order, within 3 seconds, and its subscriptions end with it.
     Context: One task enters and leaves the block; any task of the same trio run may use the connection.
     """

@@ -75,7 +75,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
 
     @property
     def peer_properties(self) -> Mapping[str, Any]:
-        """The properties of the peer's `open`, such as its "product"; that of a node is "rstreams"."""
+        """The properties of the peer's `open`, such as "product"; the product of a node is "rstreams"."""
         return self._links.carrier.peer_properties
 
     @property
@@ -84,7 +84,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         return self._links.carrier.status
 
     def explain(self) -> Sight:
-        """Return a line for each link, with what it waits for: `print(connection.explain())`.
+        """Return a line for each link, with the reason why it waits: `print(connection.explain())`.
 
         A sending link may wait for credit, for outcomes, for items or for the peer's attach. A receiving link may wait
         for items, or for the outcomes of the items that fill its window. `Stream.explain` shows one pipeline with its
@@ -150,7 +150,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Args:
             address: The peer's name for the source.
             window: The most items granted, buffered and unsettled together, of one subscription. None: 256, and up to
-                1,024 while 2 MiB hold as many; with `window_bytes` or `dedup_window` always 256.
+                1,024 while that number of messages takes at most 2 MiB; with `window_bytes` or `dedup_window` always
+                256.
             window_bytes: The most bytes of messages granted, buffered and unsettled together; None: any number. See
                 "Bytes" below.
             settlement: "at_least_once": an item is accepted when the pipeline is done with it. "at_most_once": it is
@@ -158,44 +159,51 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
                 a message that comes again after a loss is dropped if it was accepted or is still in hand here.
                 "manual": each item comes in a `Delivery`, and the user decides its outcome. An item at which a stage
                 fails, or that a loop does not reach, is given back.
-            decode: Makes an item of an encoded message; by default its body: bytes for a data section, or the value.
+            decode: A function that makes an item of an encoded message. By default the item is the body: bytes for a
+                data section, or the value.
             on_failure: The outcome of an item that cannot be decoded, or whose processing failed. "fail" and "modify"
                 give it back as failed, "release" gives it back unchanged; it comes again at once. "reject" rejects it,
                 "accept" accepts it, and `DeadLetters(address)` sends it to that address. After an item that cannot be
                 decoded the stream ends with "fail", and goes on otherwise. A failure in the pipeline ends the stream,
                 unless the pipeline handles it. A modified message comes again until the queue's limit of failed
                 attempts, a released one without end.
-            expose_errors: Whether the peer is told the text of an error, for an item that is given back as failed,
-                rejected, or sent to `DeadLetters`; otherwise only its type. A dead letter of a node has it.
-            browse: Whether to get copies of the messages of a queue, in order, and leave them there. The stream goes on
-                with later messages. If the peer does not say that it sends copies, it gets no credit, and the stream
-                ends with `LinkDetached`.
+            expose_errors: Whether the peer gets the text of an error, if an item is given back as failed, rejected, or
+                sent to `DeadLetters`; otherwise only the type of the error. A dead letter of a node has this text.
+            browse: Whether to get copies of the messages of a queue, in order; the messages stay in the queue. The
+                stream goes on with later messages. If the peer does not say that it sends copies, it gets no credit,
+                and the stream ends with `LinkDetached`.
             filters: The filters of the source: values by the filter's name, `Described` where the peer asks for it. If
-                the peer does not put all of them in force, the stream ends before anything comes.
+                the peer does not use all filters, the stream ends before an item comes.
             capabilities: Capabilities that the source must have, such as "queue" or "topic" for some brokers.
-            pack_items: The most items in one delivery, if the peer is of rstreams; at most half of `window`. It is much
-                faster for small items. If less demand is left than a pack has items, a whole pack is drawn.
-            dedup_window: How many accepted messages are remembered, to drop them when they come again; at least
-                `window`. By default 4096, or twice the window if more. Only with "effectively_once" and "manual".
-            start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a loss it goes
-                on behind the last message that was handed over. None: where the peer begins by itself.
-            to_end: Whether the stream of a log completes behind the last message that is there when it begins; without
-                `start` it begins with the first one. A member completes when its group has been handed out all of them.
+            pack_items: The most items in one delivery, if the peer also uses rstreams; at most half of `window`. Packs
+                make small items much faster. If the demand is smaller than a pack, a whole pack is requested.
+            dedup_window: The number of accepted messages that are remembered, to drop them when they come again; at
+                least `window`. By default 4096, or twice the window if this is more. Only with "effectively_once" and
+                "manual".
+            start: Where in a log the stream begins: "first", "last", "next", an offset or a time. After a lost
+                connection it goes on behind the last message that was handed over. None: the peer decides where it
+                begins.
+            to_end: Whether the stream of a log completes behind the message that is the last one when the stream
+                begins; without `start` it begins with the first message. A member of a group completes when all these
+                messages have been handed out to the group.
             group: The consumer group of a log that this stream is a member of. `start` then counts for a new group. If
                 messages were deleted before the group has settled them, the stream ends with `LinkDetached`, unless
                 `start` is "first": then it goes on with the oldest message.
             subscription: The name of a subscription that the peer keeps, with the messages that come while this stream
                 is away, until `unsubscribe`. The connection needs a `container_id` that you have chosen.
-            priority: The priority among the receivers of a queue: the highest ones get all messages while they have
-                credit. None: the peer's usual one. `ConfigError` where the peer's dialect knows no such priorities.
+            priority: The priority among the receivers of a queue: the receivers with the highest priority get all
+                messages while they have credit. None: the default of the peer. `ConfigError` if the peer's dialect has
+                no such priorities.
 
-        Once: A message is known by the number that `publish(settlement="effectively_once")` gives it, or else by its
-            message id, which its senders must not use twice. Each subscription remembers for itself.
+        Once: The number that `publish(settlement="effectively_once")` gives a message identifies it. Without a number,
+            its message id identifies it, which its senders must not use twice. Each subscription remembers its own
+            messages.
         Credit: Granted when there is demand, never beyond it and never beyond `window` (see `protocol/credit.py`).
-        Bytes: With `window_bytes`, credit is granted for as many messages as are expected to fit, by the sizes of the
-            latest ones; at first for one. If messages are larger, the connection stops reading. The link's AMQP session
-            lets in an eighth more than the bound, or two frames if that is more, and the same again may be on its way.
-            A single message may have up to `max_message_bytes` of the connection; it comes alone.
+        Bytes: With `window_bytes`, credit is granted for the number of messages that will probably fit, by the sizes
+            of the latest messages; at first for one message. If messages are larger, the connection stops reading. The
+            link's AMQP session lets in an eighth more than the bound, or two frames if that is more, and the same
+            number of bytes may be on its way. A single message may have up to `max_message_bytes` of the connection;
+            it comes alone.
         Errors: `ConfigError` at the call for a bad option. `on_error` with `ConfigError` for a subscription in another
             thread than the connection's. `on_error` with `LinkDetached` if the peer refuses or ends the link with a
             condition, and with `AnswerTimeout` if it does not answer the attach. `on_error` with the connection's error
@@ -258,11 +266,10 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
     ) -> Stream[Message]:
         """Return the stream of messages from `address`; each message is handed over when its body begins.
 
-        A body of bytes is a `ByteStream`, to be read while it comes: `async for chunk in message.body`. At most 1.5 MiB
-        of it is in memory, whatever its size, and no limit of message sizes applies. Read it while the message is the
-        current one: in the body of an `async for` over the stream, or in `map_async`. When the pipeline is done with
-        the message, the rest of the body is thrown away as it comes. Other bodies come as a whole, as from `messages`,
-        up to 64 MiB.
+        A body of bytes is a `ByteStream`, to be read while it comes: `async for chunk in message.body`. At most 1.5
+        MiB of it is in memory, and no limit of message sizes applies. Read it before you take the next message: in the
+        body of an `async for` over the stream, or in `map_async`. When the pipeline is done with the message, the rest
+        of the body is thrown away. Other bodies come as a whole, as from `messages`, up to 64 MiB.
 
         Args:
             address: The peer's name for the source.
@@ -273,8 +280,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Credit: One message; the next one is asked for when this one is settled.
         Errors: As `stream`. If the link ends before the body does, the reader of the body gets the same error. If the
             sender aborts the message, the reader gets `RStreamsError`.
-        Cancels: As `stream`; a message whose end has not come is released.
-        Settles: Accepted when the pipeline is done with the message and its end has come.
+        Cancels: As `stream`; an incomplete message is released.
+        Settles: A message is accepted when the pipeline is done with it and its last byte has come.
         Spec: AMQP 1.0 section 2.6.14.
         """
         require_name("", "address", address)
@@ -299,27 +306,29 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         decode: Callable[[bytes], Any] = decode_body,
         **options: Unpack[StreamOptions],
     ) -> None:
-        """Call `handler` with each item from `address` until the stream ends; the call's end settles the item.
+        """Call `handler` with each item from `address` until the stream ends; an item is settled when its call ends.
 
-        An item is accepted when `handler` has returned. If `handler` raises, the item has the outcome of `on_failure`,
-        and the others go on. With "fail" it is given back as failed, and ends this call.
+        An item is accepted when `handler` has returned. If `handler` raises, `on_failure` is the outcome of the item,
+        and other items go on. With "fail" the item is given back as failed, and this call ends.
 
         Args:
             address: The peer's name for the source.
-            handler: An async function, or a function. It must not block: nothing else of this trio run would go on,
-                heartbeats included. Run blocking code in a thread: `await trio.to_thread.run_sync(function, item)`.
-            concurrency: The most items in `handler` at a time; at least 1. With more than one they end in any order.
-                `window` is the most items in `handler` or asked for ahead; with `window=concurrency` none is ahead.
+            handler: An async function, or a function. It must not block, because nothing else in this trio run would
+                go on, not even heartbeats. Run blocking code in a thread: `await trio.to_thread.run_sync(function,
+                item)`.
+            concurrency: The most items in `handler` at a time; at least 1. With more than one, items end in any order.
+                `window` is the most items in `handler` or requested ahead; with `window=concurrency` no item is
+                requested ahead.
             settlement: As for `stream`.
             decode: As for `stream`.
             **options: As for `stream`; `on_failure` is also the outcome of an item whose handler raised.
 
-        Credit: For `concurrency` items at first. Quick handlers are given items ahead: as many as they handle in 5 ms,
-            up to `window`. Without one, the limit is the window of the link: 256, up to 1,024 while messages are small.
-            Items that were given ahead and not begun with are released at the end.
-        Errors: As `stream`, when the items that came before are handled. With "fail" that of `handler`, at once.
+        Credit: For `concurrency` items at first. For a quick handler, items are requested ahead: the number that it
+            handles in 5 ms, up to `window`. Without `window`, the limit is the window of the link: 256, up to 1,024
+            while messages are small. Items whose handling has not begun are released at the end.
+        Errors: As `stream`, when the earlier items are handled. With "fail" the exception of `handler`, at once.
             Otherwise each failure is logged.
-        Cancels: Items in `handler` are given back as failed, items that were not handed over unchanged.
+        Cancels: Items in `handler` are given back as failed. Items that were not handed over are given back unchanged.
         Context: Any task of the connection's trio run; waits. `handler` runs in the scope of this call.
         """
         require_function("consume", "handler", handler)
@@ -362,34 +371,40 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
                 the peer must offer that (`ANONYMOUS-RELAY`).
             items: A stream or any publisher. Its items are `Message`s, or values that become a message's body. A body
                 that is a `ByteStream` is sent while it comes, one message at a time; half a megabyte of it and one
-                chunk are in memory. If it raises, the delivery is aborted, and the call ends with the exception. It
-                cannot be sent again: a loss before it is settled ends the call, even if the connection returns.
-            encode: Returns the `Message` for an item, or the value that becomes its body. None: the item is sent as it
-                is. A tuple arrives as a list, because AMQP has only lists; docs/guides/codecs.md has recipes.
+                chunk are in memory. If it raises, the delivery is aborted, and the call ends with the exception. Such
+                a body cannot be sent again: if the connection is lost before the message is settled, the call ends,
+                even if the connection returns.
+            encode: A function that returns the `Message` for an item, or the value that becomes its body. None: the
+                item is sent as it is. A tuple arrives as a list, because AMQP has only lists; docs/guides/codecs.md has
+                recipes.
             encoded: Whether the items are encoded messages, as bytes, which are sent as they are; without `encode`.
             durable: Whether every message is marked as durable: a broker must then keep it over its restart. False:
-                only a `Message` that says it itself. None: True, except at an `rstreams.Node`, whose addresses decide.
+                only a `Message` with `durable=True` is marked. None: True, except at an `rstreams.Node`, whose
+                addresses decide.
             settlement: "at_least_once": each item waits for the peer's outcome. "at_most_once": sent settled.
                 "effectively_once": as at least once, but a queue or multicast of an `rstreams.Node` drops a message
                 that it has stored already when it is sent again after a loss.
             expose_errors: Whether the text of an exception of `items` goes to the peer; otherwise only that it failed.
             capabilities: Capabilities that the target must have, such as "queue" or "topic" for some brokers.
-            pack_items: The most items of a delivery, if the peer takes packs; 1: no packs. It does not wait for items.
+            pack_items: The most items of a delivery, if the peer takes packs; 1: no packs. A pack does not wait for
+                items.
             linger_s: How long a pack may wait for more items, in seconds; 0: not at all.
             producer_id: Effectively once: the producer's id, which the node remembers. None: a new random id for this
                 call. With an id of your own, and items in the same order each time, publish may be called again, after
-                an error or in a new process, from any item: the node stores those that it has not stored. Use an id in
-                one call at a time for each address: of two links of one producer, the node ends the older one.
+                an error or in a new process, from any item: the node stores only the items that it has not stored
+                before. For each address, use an id in one call at a time: if two links have the same id, the node ends
+                the older link.
             first_sequence: The number of the first item; the next items count up from it.
             on_end: Called once with the result, whether the call returns, raises or is cancelled; it must not block.
 
-        Once: Peers other than an `rstreams.Node` ignore the numbers, and may store a message twice. A consumer with
-            "effectively_once" then drops the second one. A node keeps what it knows of producers as it keeps messages.
-        Demand: The peer's credit; no item is requested that could not be sent.
-        Errors: `LinkDetached` if the peer refuses or ends the link, `AnswerTimeout` if it does not answer. The error of
-            a connection that is lost for good. `DeliveryFailed` for the first item that is not accepted. That of
-            `items`. `ConfigError` that names an item that cannot be encoded, behind the items before it. `published` of
-            an error of rstreams has the result.
+        Once: Peers other than an `rstreams.Node` ignore the numbers, and may store a message twice. Then a consumer
+            with "effectively_once" drops the second copy. A node keeps the numbers of producers where it keeps
+            messages: in memory or in its store.
+        Demand: The peer's credit; an item is requested only when it can be sent.
+        Errors: `LinkDetached` if the peer refuses or ends the link, `AnswerTimeout` if it does not answer. The error
+            of the connection, if it is lost for good. `DeliveryFailed` for the first item that is not accepted. The
+            error of `items`. `ConfigError` that names an item that cannot be encoded; the items before it are sent.
+            `published` of an error of rstreams has the result.
         Cancels: The source is cancelled and the link detached; items sent before may have arrived: see `on_end`.
         Context: Any task of the connection's trio run; waits. The tasks of `items` live in the connection's scope.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
@@ -446,8 +461,8 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
             producer_id: As for `publish`.
             first_sequence: The number of the first message sent; the next ones are numbered in the order of sending.
 
-        Errors: `ConfigError` for a bad option. The error of the link, from the calls of the sender, and at the end of
-            the block if a message's outcome never came.
+        Errors: `ConfigError` for a bad option. The error of the link, raised by the calls of the sender, and at the
+            end of the block if the outcome of a message never came.
         Cancels: As an exception in the block: the link is detached at once; messages sent before may arrive.
         Context: One task of the connection's trio run enters and leaves the block, which ends when all is settled.
         """

@@ -39,7 +39,8 @@ class AdministeredNode:
     def statistics(self) -> NodeStatistics:
         """Return the counters of every address, and how many connections are open.
 
-        A client gets the same, as a map, from the address `$statistics`: one snapshot for each item it requests.
+        A client gets the same counters, as a map, from the address `$statistics`: one snapshot for each item that it
+        requests.
         """
         ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(
@@ -54,9 +55,9 @@ class AdministeredNode:
         )
 
     def explain(self) -> Sight:
-        """Return a line for each address, which tells for instance that a queue is full: `print(node.explain())`.
+        """Return a line for each address, for instance about a queue that is full: `print(node.explain())`.
 
-        Producers have no credit if their queue is full, or if the slowest subscriber of their multicast asks for
+        Producers have no credit if their queue is full, or if the slowest subscriber of their multicast requests
         nothing. There is also a line for each link on which nothing goes out because its client has closed the window
         of the session, or does not renew it. A program on another machine reads the numbers from `$statistics`.
         """
@@ -77,7 +78,7 @@ class AdministeredNode:
     def remove(self, name: str) -> None:
         """Remove an address and its messages, also those in the node's store.
 
-        Its links end with `amqp:resource-deleted`; those to a responder when the requests that it has taken are
+        Its links end with `amqp:resource-deleted`. Links to a responder end when the requests that it has taken are
         answered. An address of the same name that is made later begins empty. The store is written soon;
         `await address.written()` waits for that.
 
@@ -110,24 +111,24 @@ class AdministeredNode:
         limits: Mapping[str, UserLimits] | UserLimits | None = None,
         tls: Mapping[ListeningPlace, ssl.SSLContext] | None = None,
     ) -> None:
-        """Have other users, permissions and limits from now on; all are replaced, as in `Node(...)`.
+        """Replace the users, permissions and limits of the node; the values are those of `Node(...)`.
 
-        Connections of users that are not let in any more are closed, and links that are not permitted any more are
-        ended, both with `amqp:unauthorized-access`. Kept subscriptions (`keep_s`) of users that are not let in any
-        more are ended. Limits of connections and links hold for new ones. A link that was attached without a limited
-        rate stays without one.
+        If a user may not come in any more, its connections are closed, and its kept subscriptions (`keep_s`) are
+        ended. If a link is not permitted any more, it is ended. Both get `amqp:unauthorized-access`. Limits of
+        connections and links hold for new connections and links. A link that was attached without a limited rate stays
+        without one.
 
         Args:
             users: As for `Node`.
             certificate_users: As for `Node`.
             permissions: As for `Node`.
             limits: As for `Node`.
-            tls: Other contexts of listeners that speak TLS, for clients that come from now on. Other listeners keep
-                theirs.
+            tls: New contexts for listeners that speak TLS, for clients that come from now on. Other listeners keep
+                their contexts.
 
         Errors: `ConfigError` for a value that is not allowed, or that would let in everyone, or passwords in clear
             text, where a listener does not allow it (see `listen`); then nothing changes.
-        Cancels: The new ones are in force; some connections may still be open.
+        Cancels: The new values are in force; some connections may still be open.
         """
         checked = require_users(users), require_certificate_users(certificate_users)
         require_permissions(permissions)

@@ -84,27 +84,28 @@ class Node(NodeAddresses, AdministeredNode):
         certificate_users: The users of verified client certificates, for SASL EXTERNAL: a mapping of user names by
             certificate subject ("CN=alice,O=Example"), or a function of the `rstreams.tls.ClientCertificate` that
             returns the user, or None to refuse it. If this and `users` are None, every client is let in; see `listen`.
-        permissions: What users may do; all else is refused. None: every client may publish and subscribe, and users and
-            clients on this machine may also manage.
+        permissions: What users may do; everything else is refused. None: every client may publish and subscribe, and
+            users and clients on this machine may also manage.
         limits: The `UserLimits` by user name, with "*" for all others; or one for each user.
         idle_timeout_s: Seconds of silence after which a client counts as dead; at least 0.2.
-        max_frame_bytes: The largest frame taken; larger messages come in several.
-        max_message_bytes: The largest message taken; a producer that sends a larger one loses its link. None: any size
-            that `max_unfinished_bytes` allows.
+        max_frame_bytes: The largest frame that the node takes; larger messages come in several frames.
+        max_message_bytes: The largest message that the node takes; a producer that sends a larger message loses its
+            link. None: any size that `max_unfinished_bytes` allows.
         max_links: The most links of one connection.
-        total_links: The most links of all connections together; a further one is refused.
+        total_links: The most links of all connections together; a further link is refused.
         max_sessions: The most sessions of one connection.
-        window_bytes: The most bytes that one producer may have granted, received and not yet settled; grants are
-            counted by the sizes of its latest messages. None: any number. It bounds the memory of links, not the
-            messages that queues store. While one producer's link is full, the others in its AMQP session also wait.
+        window_bytes: The most bytes of one producer that are granted, or received and not yet settled; granted
+            messages count with the size of the latest messages. None: any number. It bounds the memory of links, not
+            the messages that queues store. While one producer's link is full, the others in its AMQP session also wait.
         max_unsettled: The most items that one consumer may have without settling them, however much credit it grants.
-            At the limit it gets no more before it settles some.
+            At the limit it gets no more items before it settles some.
         max_unsettled_bytes: The same in bytes of their messages; a single message may be larger.
         total_unsettled_bytes: The most that the unsettled deliveries of all consumers may cost together. A delivery
             costs its message and 2,048 bytes. A connection gets a part of the rest, and 131072 bytes in any case.
-        max_unfinished_bytes: The most bytes of messages on one connection whose end has not come. Over it the link with
-            the largest one is ended, with `amqp:resource-limit-exceeded`.
-        total_unfinished_bytes: The same on all connections together. Over it the connection with the most loses a link.
+        max_unfinished_bytes: The most bytes of incomplete messages on one connection. Beyond it, the link with the
+            largest such message is ended, with `amqp:resource-limit-exceeded`.
+        total_unfinished_bytes: The same on all connections together. Beyond it, the connection with the most loses a
+            link.
         total_stored_bytes: The most bytes of messages that queues and multicasts keep in memory together. An address
             gets half of the rest, and 131072 bytes in any case. Its producers wait; a message that is larger than those
             before it, and finds no room at all, is rejected with `amqp:resource-limit-exceeded`.
@@ -114,9 +115,11 @@ class Node(NodeAddresses, AdministeredNode):
             pack ahead of the room at its address; these items wait in its link, unsettled.
         container_id: The node's name for its peers; a random one by default.
         store: The directory of durable addresses, made if it is missing. `StoreError` if it cannot be used.
-        secure_delete: Whether deleted messages are overwritten in the store. It costs a deletion as much as an arrival.
+        secure_delete: Whether deleted messages are overwritten in the store. Then a deletion costs as much as an
+            arrival.
 
-    Errors: An exception leaves the block unwrapped. The failure of a connection is logged, and the others go on.
+    Errors: An exception leaves the block unwrapped. If a connection fails, this is logged, and other connections go
+        on.
     Cancels: At the end of the block every connection is closed in order, within 3 seconds.
     Context: One task enters and leaves the block; the node lives in its trio run.
     """
@@ -269,13 +272,14 @@ class Node(NodeAddresses, AdministeredNode):
             place: The host and port; usual ports are 5672, and 5671 with TLS.
             tls: The context, such as `rstreams.tls.server_context` makes; the listener then speaks only TLS. It asks
                 for client certificates if the context says so.
-            anonymous: Whether clients of other machines are let in without users and without client certificates. At a
-                loopback address, which only this machine can reach, they always are. With users it has no effect.
+            anonymous: Whether clients of other machines may come in although the node has no users and requires no
+                client certificates. Clients of this machine always may, at a loopback address. With users it has no
+                effect.
             allow_plain_over_tcp: Whether passwords may come over a network that is not encrypted. On loopback addresses
                 they always may.
-            max_connections: The most open connections; a further client is refused with that reason.
-            max_handshakes: The most clients whose connection is not open yet; for a further one the oldest of the
-                address with the most is closed.
+            max_connections: The most open connections; a further client is refused, with this limit as the reason.
+            max_handshakes: The most clients whose connection is not open yet. If one more comes, the address with the
+                most such clients loses its oldest one.
             handshake_timeout_s: How long a client may take for TLS, SASL and open together, in seconds.
             max_handshake_bytes: The most bytes that a client may send for TLS and SASL together.
 
@@ -366,10 +370,10 @@ class Node(NodeAddresses, AdministeredNode):
         Clients with a reconnect policy go on at another node, also with served streams.
 
         Args:
-            timeout_s: How long that may take before the connections are closed, in seconds; more than 0.
+            timeout_s: How long this may take before the connections are closed, in seconds; more than 0.
 
-        Returns: The items that were not settled in time, and the messages that are lost. The log has a line that tells
-            at which addresses messages are lost, or kept in the store.
+        Returns: The numbers of items that were not settled in time, and of messages that are lost. The log has a line
+            that tells at which addresses messages are lost, or kept in the store.
 
         Errors: `ConfigError` for a time that is not allowed, or in another thread. `RuntimeError` in a handler of
             `respond`, because it would wait for itself.

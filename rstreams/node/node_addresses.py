@@ -54,11 +54,12 @@ class NodeAddresses:
     ) -> None:
         """Serve a stream: each link that a peer attaches to `address` gets its own subscription.
 
-        With `keep_s`, a subscription outlives its connection. A peer with the same container id that attaches a link of
-        the same name in this time goes on with it: first come the items that were not settled, then the next ones.
-        A client with a `Reconnect` policy does this by itself. With settlement "at_least_once" no item is missing; with
-        "effectively_once" also none comes twice. A client of "effectively_once" that returns too late gets an error,
-        because the stream would begin again; other clients get the stream from its first item.
+        With `keep_s`, a subscription outlives its connection. If a peer with the same container id attaches a link of
+        the same name in this time, it goes on with the subscription: first come the items that were not settled, then
+        the next items.
+        A client with a `Reconnect` policy does this by itself. With settlement "at_least_once" no item is missing;
+        with "effectively_once" also no item comes twice. A client of "effectively_once" that returns too late gets an
+        error, because the stream would begin again; other clients get the stream from its first item.
 
         With `from_offset`, a stream also goes on at a node that was started again: a subscriber that uses
         `Connection.stream(address, start=...)` asks for the item behind the last one that it handed over.
@@ -70,12 +71,13 @@ class NodeAddresses:
             encode: Returns the `Message` or the body for an item, as for `Connection.publish`.
             keep_s: How long a subscription is kept after its connection is lost, in seconds; 0: it is cancelled at
                 once. At most 1,024 subscriptions of a node are kept at a time, and 256 of one user or of one container
-                without a user, within `total_unsettled_bytes`. Beyond, those that have been away longest are ended.
+                without a user, within `total_unsettled_bytes`. Beyond these limits, the subscriptions that have been
+                away longest are ended.
             from_offset: In place of a publisher: a function that gets a position, and returns the stream from there.
-                The first item of all has the position 0. Each item is sent with its position, as in a log. If it
-                raises a `ProtocolError`, the peer gets that one.
-            incarnation: With `from_offset`: the id of the items behind the positions. Give another one when a position
-                means another item than before. A subscriber that goes on from a position of an earlier one gets the
+                The first item of the stream has the position 0. Each item is sent with its position, as in a log. If
+                the function raises a `ProtocolError`, the peer gets this error.
+            incarnation: With `from_offset`: the id of the items behind the positions. Give another id when a position
+                means another item than before. A subscriber that goes on from a position of an earlier id gets the
                 error `rstreams:made-anew`.
 
         Demand: Each link's credit reaches `publisher` as the demand of its subscription.
@@ -114,21 +116,22 @@ class NodeAddresses:
             name: The name that producers and consumers attach to.
             capacity: The most messages stored and granted to producers together; None: any number, if it is durable.
             dead_letters: The name of another queue, made before this one, for messages that are rejected, have failed
-                `max_deliveries` times or are too old; annotations tell the reason. None: they are dropped and counted.
-            max_deliveries: How many attempts to deliver a message may fail; the loss of a link counts as one for each
-                message that its consumer had. None: any number.
+                `max_deliveries` times or are too old; annotations tell the reason. None: such messages are dropped and
+                counted.
+            max_deliveries: How many attempts to deliver a message may fail; the loss of a link counts as a failed
+                attempt for each message that its consumer had. None: any number.
             redelivery_delay_s: How long a message waits after its first failed attempt, in seconds; 0: it is handed
                 over again at once. Other messages may pass it. It keeps its place in the capacity.
             redelivery_delay_factor: The factor by which the wait grows with each further failed attempt; at least 1.
             max_redelivery_delay_s: The longest wait, in seconds.
-            dedup_producers: How many producers of "effectively_once" are remembered. For one more, the one that has
-                been silent longest is forgotten.
+            dedup_producers: The number of producers of "effectively_once" that are remembered. If one more comes, the
+                producer that has been silent longest is forgotten.
             when_full: "block": producers get no credit while the queue is full. "reject": messages are rejected.
                 "drop_oldest": the oldest message that no consumer has is dropped. "drop_newest": the message that comes
                 is accepted and dropped. Dropped messages are counted, and do not become dead letters.
             durable: Whether the messages are in the node's store, and come back when the node starts again.
-            capacity_bytes: The most bytes stored, about; None: any number, if it is durable, and 67108864 in memory. A
-                queue without messages takes one of any size.
+            capacity_bytes: The most bytes stored, approximately; None: any number, if it is durable, and 67108864 in
+                memory. A queue without messages takes a message of any size.
             capacity_in_memory: If it is durable, the most messages that wait in memory, and on their way to the disk.
             fsync: When a message of a durable queue is accepted. "always": when it is synced to the disk. "interval"
                 and "never": when the operating system has it; a loss of power may then lose messages.
@@ -175,16 +178,16 @@ class NodeAddresses:
 
         Args:
             name: The name that publishers and subscribers attach to.
-            overflow: "block": the publishers' credit is the slowest subscriber's, and what comes when the last one has
-                left waits for the next one. "drop_oldest": they always have credit, and a slow subscriber loses its
-                oldest items, which are counted.
+            overflow: "block": publishers get the credit of the slowest subscriber, and items that come after the last
+                subscriber has left wait for the next one. "drop_oldest": publishers always have credit, and a slow
+                subscriber loses its oldest items, which are counted.
             capacity: The most items granted to publishers, or kept for one subscriber without a name.
             capacity_bytes: The most bytes of items kept for one subscriber without a name. One item may be larger.
             durable: Whether named subscriptions and their items are in the node's store, and come back when the node
                 starts again. An item is accepted when it is as safe there as `fsync` says.
             backlog: The most items of one named subscription; None: any number, if it is durable.
-            backlog_bytes: The most bytes of one named subscription, about; None: any number, if it is durable, and
-                67108864 in memory.
+            backlog_bytes: The most bytes of one named subscription, approximately; None: any number, if it is durable,
+                and 67108864 in memory.
             when_full: The items that a named subscription drops when its backlog is full: "drop_oldest" or
                 "drop_newest". Dropped items are counted. With `overflow="block"` nothing is dropped while its
                 subscriber is attached: the publishers wait.
@@ -224,7 +227,7 @@ class NodeAddresses:
         fsync: Fsync = "always",
         fsync_interval_s: float = 1.0,
     ) -> LogAddress:
-        """Add a log: messages stay when they have been read, and are read from any offset, as often as wanted.
+        """Add a log: its messages stay after they were read; a reader can begin at any offset, and read them again.
 
         Producers attach to the log. Readers attach to it with `Connection.stream(name, start=...)`; with several
         partitions to one of them, `name-0`, `name-1` and so on. Members of a group attach to the log with
@@ -233,9 +236,9 @@ class NodeAddresses:
 
         Args:
             name: The name that producers, readers and members attach to.
-            partitions: How many partitions there are. The order of messages holds within each.
-            key: Where the key of a message is, by which its partition is found: the name of a message annotation, or a
-                function of the `Message`. A message without a key goes to the partition whose turn it is.
+            partitions: The number of partitions. The order of messages holds within a partition.
+            key: Where the key of a message is; the key chooses the partition. It is the name of a message annotation,
+                or a function that gets the `Message`. Messages without a key go to the partitions in turn.
             retention_s: How long messages are kept, in seconds; None: for ever.
             retention_bytes: The bytes that each partition keeps; older messages are deleted. None: any number.
             retention_items: The messages that each partition keeps; older ones are deleted. None: any number.
@@ -271,7 +274,7 @@ class NodeAddresses:
         fsync: Fsync = "always",
         fsync_interval_s: float = 1.0,
     ) -> LogAddress:
-        """Add an address for the last value of each key: a reader gets these values, then each change as it comes.
+        """Add an address for the last value of each key: a reader gets these values, and then each change.
 
         It is a compacted log whose links begin with the first message.
 
@@ -327,10 +330,10 @@ class NodeAddresses:
             concurrency: The most requests in the handler at a time, and granted to one requester.
             decode: As for `Connection.respond`.
             encode: As for `Connection.respond`.
-            expose_errors: As for `Connection.respond`; None: as the node's.
+            expose_errors: As for `Connection.respond`; None: the node's `expose_errors`.
 
-        Demand: A requester is granted `concurrency` requests that have not been answered. The demand for a stream of
-            replies is its receiver's.
+        Demand: A requester may have `concurrency` requests without an answer. The demand for a stream of replies is
+            the credit of its receiver.
         Errors: `TypeError` for a handler that is not a function; `ConfigError` for a name that is taken or not allowed,
             or a concurrency below 1.
         """
@@ -339,7 +342,7 @@ class NodeAddresses:
         self.add(RequestAddress(Answering(address, handler, decode, expose, encode, self._at_work), concurrency))
 
     def add(self, address: A) -> A:
-        """Add an address of any kind; the other methods that add one call this. A program may add its own kind.
+        """Add an address of any kind, also of a kind that the program defines; `queue`, `serve` and so on call this.
 
         `docs/extend/address-kind.md` says how a kind is written.
 

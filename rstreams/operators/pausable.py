@@ -21,8 +21,8 @@ class Valve:
 
     One valve may serve any number of streams, and a stream may go through several. It is open at first.
 
-    Context: Any task of the trio run that its streams belong to; no call blocks. A call from another thread raises
-        `SpecViolation`: use a portal there.
+    Context: Any task of the trio run of its streams; no call blocks. A call from another thread raises
+        `SpecViolation`: use a portal in that thread.
     """
 
     def __init__(self) -> None:

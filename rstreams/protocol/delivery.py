@@ -179,9 +179,8 @@ class Delivery(Generic[T]):
     """An item together with its delivery, whose outcome the user decides (manual settlement).
 
     Until one of the methods below is called, the delivery is unsettled and counts against the window of its link. Only
-    the first call counts. A call after the loss of the link sends nothing to the peer, which has the delivery back
-    already. As a context manager it returns its item, accepts it at the end of the block, and fails it if the block
-    raises.
+    the first call counts. If the link is lost, a later call sends nothing: the peer has taken the delivery back. As a
+    context manager it returns its item, accepts it at the end of the block, and fails it if the block raises.
 
     Attributes:
         item: The item.
@@ -229,7 +228,7 @@ class Delivery(Generic[T]):
         self._fail(DeliveryFailed("rejected", condition, description))
 
     def release(self) -> None:
-        """Give the item back unchanged: another consumer may have it, or this one again."""
+        """Give the item back unchanged: another consumer may get it, or this one again."""
         if self._settles("release"):
             self._hold.release()
 
@@ -245,8 +244,9 @@ class Delivery(Generic[T]):
         Args:
             delivery_failed: Whether this was a failed attempt, which increases the message's delivery-count.
             undeliverable_here: Whether it must not come to this consumer again.
-            annotations: Notes on the message for its next consumer, by name; AMQP wants names that begin with "x-opt-".
-                If they do not fit into one frame of the peer, 64 KiB with most peers, the message goes back without.
+            annotations: Notes on the message for its next consumer, by name; AMQP wants names that begin with
+                "x-opt-". If the notes do not fit into one frame of the peer, 64 KiB with most peers, the message goes
+                back without them.
 
         Errors: `ConfigError` for a mark that is not True or False, and for annotations that AMQP cannot carry.
         """

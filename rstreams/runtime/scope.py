@@ -53,18 +53,18 @@ host_scheduler: ContextVar[Scheduler | None] = ContextVar("rstreams_host_schedul
 
 
 class Scope:
-    """An async context manager around everything that is subscribed inside it: `async with rstreams.Scope()`.
+    """An async context manager for the tasks of the streams that are run inside it: `async with rstreams.Scope()`.
 
     Terminals, `Stream.open`, `rstreams.connect` and `rstreams.Node` have a scope of their own. Open one to subscribe in
     another way, or to wait for a push source.
 
     Inside, stages that need time or tasks find its scheduler. At the end its tasks are cancelled, whether the body
-    returned or failed. No task outlives the scope. The tasks of a run that is shared with subscribers of other scopes
-    are not its tasks: what subscribed to such a run in this scope leaves it, and the run ends with its last subscriber.
+    returned or failed. No task outlives the scope. A run that is shared with subscribers of other scopes has its own
+    tasks: subscribers in this scope leave the run, and the run ends with its last subscriber.
 
     Attributes:
-        nursery: The nursery the tasks live in.
-        scheduler: The scheduler over it.
+        nursery: The nursery in which the tasks run.
+        scheduler: The scheduler that gives stages time and tasks.
 
     Errors: A single failure in the scope leaves it unwrapped, with its own traceback. Several distinct failures leave
         it as an exception group. A cancellation from outside leaves it as one `trio.Cancelled`, unless there is a

@@ -72,12 +72,12 @@ _RX: Final = "; operators of reactivex are for rx: `stream.rx(operator)`, `strea
 
 
 class Stream(NotIterable, Fluent, Generic[T_co]):
-    """A publisher with methods to build on it and to run it.
+    """A publisher with methods that make further streams of it, and methods that run it.
 
     A stream is a description: nothing happens before something subscribes to it, and each subscriber gets a run of its
-    own. Terminals and `open` run it in a scope of their own, which ends with them. They raise a failure of the stream
-    unchanged, never in an exception group. Their task is one of trio, or of asyncio in a program that imports
-    `rstreams.aio`. Async functions given to operators run in the same kind of task.
+    own. Terminal methods and `open` run it in a scope of their own, which ends with them. They raise a failure of the
+    stream unchanged, never in an exception group. They are called in a task of trio, or of asyncio in a program that
+    imports `rstreams.aio`. Async functions given to operators run in the same kind of task.
 
     Args:
         publisher: The source of the items: any object with `subscribe`.

@@ -219,7 +219,7 @@ class Links:
         producer = None if stamper is None or address is None else (address, stamper.producer_id)
         if stamper is not None and producer is not None:
             if producer in self._producers:
-                msg = f"{call}: producer_id={stamper.producer_id!r}: another producer of this address has it"
+                msg = f"{call}: producer_id={stamper.producer_id!r}: a producer with it is sending here already"
                 raise ConfigError(msg)
             self._producers.add(producer)
             options = replace(options, encode=stamper.stamping(options.encode), numbered=True)

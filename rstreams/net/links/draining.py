@@ -78,15 +78,17 @@ class DrainingMethods:
 
         1. Subscriptions: their credit is withdrawn, items on their way are handed over, and they complete. New
            subscriptions fail.
-        2. When these are settled, or half of the time is over: `publish` takes no more from its source, waits for the
-           outcomes and returns a result that is not `complete`. Senders take no more messages. New publishers fail.
+        2. When these items are settled, or half of the time is over: `publish` takes no more items from its source,
+           waits for the outcomes and returns a result that is not `complete`. Senders take no more messages. New
+           publishers fail.
         3. The connection is closed.
 
         Args:
-            timeout_s: How long all of it may take, in seconds; more than 0.
+            timeout_s: How long the whole call may take, in seconds; more than 0.
 
-        Returns: The items that were not settled in time; none, if it is `complete`. Items that were not begun are
-            given back unchanged, items in hand as failed. Calls that still wait fail with `ConnectionLost`.
+        Returns: The numbers of items that were not settled in time; if it is `complete`, all were settled. Items that
+            were not begun are given back unchanged, and items in hand as failed. Calls that still wait fail with
+            `ConnectionLost`.
 
         Errors: `ConfigError` for a time that is not allowed, or in another thread. `RuntimeError` in a handler of
             `consume` or `respond`, because it would wait for itself.

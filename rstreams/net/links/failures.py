@@ -41,12 +41,12 @@ logger = logging.getLogger("rstreams.net")
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The failure strategy that sends the message on to another address, and accepts it when it has arrived there.
+    """The failure strategy that sends the message to another address, and accepts it when it has arrived there.
 
     The dead letter is the message with two more annotations: "x-opt-rstreams-failure", the error's type and text, and
-    "x-opt-rstreams-failed-at", the address it came from. If it cannot be sent there, the message is given back as
-    failed. If the peer refuses the link, because there is no such address or it is not allowed, the stream ends with
-    that error.
+    "x-opt-rstreams-failed-at", the address from which it came. If the dead letter cannot be sent, the message is given
+    back as failed. If the peer refuses the link, because the address does not exist or is not allowed, the stream ends
+    with that error.
 
     Attributes:
         address: The peer's name for the target of dead letters.

@@ -241,14 +241,15 @@ class SubscriptionMethods:
     _links: Links
 
     async def unsubscribe(self, address: str, name: str) -> None:
-        """End a named subscription: the peer deletes its messages, and keeps no more of them.
+        """End a named subscription: the peer deletes its messages, and keeps no later messages for it.
 
         Args:
             address: The address of `stream(address, subscription=name)`.
             name: The name of the subscription.
 
         Errors: `LinkDetached` with `amqp:not-found` if the peer has no such subscription of this container id and user.
-            `LinkDetached` with `amqp:internal-error` if a node has ended it, and cannot write that now.
+            `LinkDetached` with `amqp:internal-error` if a node has ended it, and cannot write this end to its store
+            now.
             `ConfigError` if a stream of this connection has it: end the stream first. The connection's error if it is
             lost.
         Cancels: The subscription may have been ended.

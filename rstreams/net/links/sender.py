@@ -152,10 +152,9 @@ class _WaitingTask(Waiter):
 
 
 class Sender(ABC):
-    """Sends messages to one address as tasks come with them; made by `Connection.sender`.
+    """Sends messages of any tasks to one address; made by `Connection.sender`.
 
-    Nothing is buffered here: `submit` and `send` wait for the peer's credit. Tasks are served in the order in which
-    they came.
+    It buffers nothing: `submit` and `send` wait for the peer's credit. Tasks are served in the order of their calls.
 
     Attributes:
         address: The peer's name for the target; None: each message goes to its own address.
@@ -179,8 +178,9 @@ class Sender(ABC):
 
         Errors: `ConfigError` if it cannot be encoded, or in another thread. `DeliveryFailed` if the peer rejects,
             releases or modifies it. The error of the link if the link ends before.
-        Cancels: A message that has not left is not sent any more, also while the connection is away. One that has left
-            may arrive; if the connection is lost before its outcome comes, and returns, it may be sent again.
+        Cancels: If the message has not left, it is not sent any more, also while the connection is away. If it has
+            left, it may arrive. If then the connection is lost before the outcome comes, and returns, the message may
+            be sent again.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
 

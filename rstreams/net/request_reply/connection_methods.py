@@ -66,8 +66,8 @@ class RequestReply:
     ) -> AbstractAsyncContextManager[Requester[Any]]:
         """Open a requester for an `async with` block: requests to `address`, each with its reply.
 
-        There is one link for the requests and one for the replies to all of them, to an address that the peer makes for
-        it. A connection that is lost and returns gets new ones.
+        The requester has one link for all requests, and one link for all replies, from an address that the peer makes.
+        If the connection is lost and returns, it gets new links.
 
         Args:
             address: The peer's name for the target of requests.
@@ -80,8 +80,9 @@ class RequestReply:
             capabilities: Capabilities that the target must have, such as "queue" for some brokers.
 
         Credit: For requests the peer's; for replies up to `max_in_flight`.
-        Errors: `ConfigError` for a bad option; `LinkDetached` or `SessionEnded` if the peer takes no requests there, or
-            makes no address; `StreamTimeout` if it has not answered within `timeout_s`. Calls of the requester raise
+        Errors: `ConfigError` for a bad option; `LinkDetached` or `SessionEnded` if the address takes no requests, or
+            if the peer makes no address for replies; `StreamTimeout` if the peer has not answered within
+            `timeout_s`. Calls of the requester raise
             the error that ended its links.
         Cancels: The links are detached; requests that wait fail.
         Context: One task of the connection's trio run enters and leaves the block.
@@ -120,24 +121,25 @@ class RequestReply:
 
         The reply goes to the address that the request names, with the request's correlation id, or else its id. A
         request is accepted when its replies are settled, or when they cannot be sent because the requester has gone. A
-        request that names no address is only handled. One that has expired is accepted and not handled.
+        request without an address for its reply is handled, but not answered. A request that has expired is accepted
+        and not handled.
 
         Args:
             address: The peer's name for the source.
             handler: A function, which must not block, or an async function, that returns the reply: a `Message` or a
                 value; or a stream, another publisher or an async iterable of several.
-            concurrency: The most requests worked on at a time. A stream of replies counts until its end.
+            concurrency: The most requests that are handled at a time. A stream of replies counts until its end.
             decode: Returns the argument of the handler for an encoded request; the default gives its body, and
                 `rstreams.message.decode_message` the whole `Message`.
             encode: Returns the value to send for a reply, as for `publish`. Its errors are treated like those of
                 `handler`.
             expose_errors: Whether the text of the handler's error goes to the requester; otherwise only that it failed.
                 A `RequestFailed` is always sent with its text.
-            on_failure: The outcome of a request that is not a message, or whose handler raised and that names no
-                address for a reply: as for `stream`; with "fail" it ends the call.
+            on_failure: The outcome of a request that cannot be answered: it is not a message, or its handler raised
+                and it names no address for a reply. The values are those of `stream`; "fail" ends the call.
             capabilities: Capabilities that the source must have, such as "queue" for some brokers.
 
-        Credit: As `consume`. A stream of replies is asked for as much as its receiver grants.
+        Credit: As `consume`. The demand for a stream of replies is the credit of its receiver.
         Errors: As `consume`; `TypeError` for a generator function that is not async. An error of a handler is sent to
             the requester, and logged.
         Cancels: Requests in `handler` are given back as failed.

@@ -75,23 +75,25 @@ class Reconnect:
         min(first_delay_s * factor ** (n - 1), max_delay_s) * (1 - jitter * random), with random from 0 to 1
 
     Because of the random part, clients that were cut off together do not come back together. An attempt tries each url
-    once. It has also failed if its connection is lost before the next delay would be over, or within 0.1 seconds.
+    once. An attempt counts as failed, too, if its connection is lost before the next delay would be over, or within
+    0.1 seconds.
 
     Attributes:
-        first_delay_s: Seconds before the first attempt; 0 or more. With 0 the second one is made after 0.1 seconds.
-        factor: How much longer each delay is than the one before; at least 1.
-        max_delay_s: The longest delay, in seconds. With 0 it tries without a pause, which is for tests.
+        first_delay_s: Seconds before the first attempt; 0 or more. With 0 the second attempt is made after 0.1
+            seconds.
+        factor: The factor by which each delay is longer than the last one; at least 1.
+        max_delay_s: The longest delay, in seconds. 0 is for tests: it tries without a pause.
         jitter: The part of a delay that is random, 0 to 1.
         max_attempts: Failed attempts in a row after which it gives up; None: never.
         start_jitter_s: The longest random time to wait before the very first connection, in seconds.
         at_start: Whether the first connection is also tried again; otherwise `connect` raises its failure at once.
-        links_s: For how many seconds a link that was attached before is attached again and again, although there is a
-            connection. None: 60 seconds, if a peer that has come back refuses the link, or does not answer in
-            `answer_timeout_s`: a broker may let clients in before its queues are ready. If the peer detaches the link
-            because it is about to close the connection, there is no limit. A number: so many seconds in these cases,
-            and also if the peer detaches the link for another reason: its queue may be deleted and declared again.
-            0: the first such detach, refusal or missing answer is the end.
-        on_detached: Called with the error of the peer, or with `AnswerTimeout`, when a link is to be attached again; as
+        links_s: How many seconds a link that was attached before is tried again on an open connection. None: 60
+            seconds, if a peer that has come back refuses the link, or does not answer in `answer_timeout_s`: a broker
+            may let clients in before its queues are ready. If the peer detaches the link because it is about to close
+            the connection, there is no limit. A number: this time in these cases, and also if the peer detaches the
+            link for another reason: its queue may be deleted and declared again. 0: the first such detach, refusal or
+            missing answer ends the link.
+        on_detached: Called with the error of the peer, or with `AnswerTimeout`, before a link is attached again; as
             `on_status`.
         on_status: Called with each `ConnectionStatus`, in the connection's trio run; it must not block. An exception
             that it raises is logged.
@@ -153,7 +155,7 @@ class Reconnect:
         return longest * (1.0 - self.jitter * random)
 
     def lasting_s(self, failed: int) -> float:
-        """Return how long a connection has to last so that it does not count as failed, after `failed` failures."""
+        """Return the seconds that a connection must last, after `failed` failures, not to count as failed."""
         return max(self.delay_s(failed + 1, 0.0), min(_LEAST_S, self.max_delay_s))
 
 
