@@ -423,7 +423,7 @@ class _Route(Generic[T]):
         if self.reply_to:
             self._on_attached(frame)
         else:
-            text = "the peer has made no address for replies; reply_address= names one"
+            text = "the peer has made no address for replies; name one by reply_address="
             self.end(LinkDetached(Condition.NOT_IMPLEMENTED.value, text), returns=False)
 
     def _on_attached(self, _frame: Attach) -> None:
