@@ -250,7 +250,9 @@ class Requester(Generic[T]):
             raise self._refused(error) from error
 
     def _too_late(self, timeout_s: float) -> StreamTimeout:
-        return StreamTimeout(f"the request to {self.address!r} has had no reply within {timeout_s:g} s")
+        return StreamTimeout(
+            f"the request to {self.address!r} has had no reply within {timeout_s:g} s: nobody may answer there"
+        )
 
     def _refused(self, error: ConfigError) -> ConfigError:
         return ConfigError(f"a request to {self.address!r}: {error}")
