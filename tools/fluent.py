@@ -96,11 +96,17 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
 def package_list(kind: str, docstring: str) -> str:
     """Return the `__init__` of a package with one public function a file."""
     names = [function.name for function in functions(kind)]
-    lines = [f'"""{docstring}"""', ""]
+    lines = [
+        f'"""{docstring}"""',
+        "",
+        "from rstreams._checks.other_names import answer_names as _answer_names",
+        "from rstreams._checks.publishers import require_source_in as _require_source_in",
+    ]
     for name in names:
         reason = "  # noqa: A004 - the field's name" if hasattr(builtins, name) else ""
         lines.append(f"from rstreams.{kind}.{name} import {name}{reason}")
-    return "\n".join([*lines, "", f"__all__ = {names!r}"])
+    calls = ["_answer_names(__name__)", "_require_source_in(__name__)"]
+    return "\n".join([*lines, "", f"__all__ = {names!r}", "", *calls])
 
 
 # ---------------------------------------------------------------------------------------------------------- the methods

@@ -18,6 +18,7 @@ RULES = [
     (r"\bTimeoutError\b", "trio.TooSlowError"),
     (r"\basyncio\.to_thread\b", "trio.to_thread.run_sync"),
     (r"\basyncio\.(sleep|Event)\b", r"trio.\1"),
+    (r"\basyncio\.get_running_loop\(\)\.time\(\)", "trio.current_time()"),
 ]
 """What stands otherwise under trio: patterns for what is written for asyncio, and what replaces it."""
 

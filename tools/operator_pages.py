@@ -98,9 +98,11 @@ def _entry(kind: str, function: Function) -> Iterator[str]:
         if name == "Args":
             yield "\n".join(_arguments(text))
         elif name == "Example":
-            yield "\n".join(["```pycon", inspect.cleandoc("\n" + text), "```"])
+            kind = "pycon asyncio" if "asyncio." in text else "pycon"
+            yield "\n".join([f"```{kind}", inspect.cleandoc("\n" + text), "```"])
         else:
-            yield f"**{name}.** {' '.join(line.strip() for line in text.splitlines())}"
+            shown = f"[{name}](index.md#how-to-read-an-entry)" if name == "Holds" else name
+            yield f"**{shown}.** {' '.join(line.strip() for line in text.splitlines())}"
 
 
 def _arguments(text: str) -> Iterator[str]:
@@ -132,6 +134,20 @@ _LOOK = (
 )
 
 
+_READ = """## How to read an entry
+
+| word | what it says |
+|---|---|
+| **Demand** | how many items the operator requests of its source, and how many it keeps |
+| **Holds** | when an item counts as processed. An item of a link that a stage holds is not accepted yet. \
+At the end of the hold it is *done* (accepted), *failed* (`on_failure` decides), or *released* (given back untouched). \
+Without a link a hold has no effect. See [Delivery](../guides/delivery.md) |
+| **Errors** | which errors the call raises, which ones come as the stream's error, and what comes before them |
+| **Cancels** | what a cancel of the subscriber does, and when the operator cancels its source |
+| **Context** | in which task, thread or scope it works |
+| **Spec** | the rules of Reactive Streams that the operator's tests name |"""
+
+
 def _index(known: dict[str, tuple[str, Function]]) -> str:
     blocks = [
         "# Which operator do I need?",
@@ -150,7 +166,7 @@ def _index(known: dict[str, tuple[str, Function]]) -> str:
         lines = [f"## {table['title']}", "", table["about"].strip(), "", "| I want | use |", "|---|---|"]
         lines += [f"| {need} | [`{name}`]({link}) |" for name, (need, link) in table["needs"].items()]
         blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join([*blocks, _READ]) + "\n"
 
 
 def files() -> dict[Path, str]:

@@ -4,7 +4,8 @@ In the reference the search finds names alone: the thousands of its docstrings w
 
     python tools/site_texts.py
 
-`guides/node.md` is beside `guides/node.html`. Links lead from one file to the other, as in the repository.
+`guides/node.md` is beside `guides/node.html`. Links lead from one file to the other, as in the repository. The pages of
+the reference have the signatures and docstrings that the site shows.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import re
 import shutil
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import griffe  # comes with the part "docs" of tools/setup.sh
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -52,6 +56,45 @@ def llms() -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_docstrings(page: str) -> str:
+    """Return a page of the reference with the whole descriptions, where the site has them."""
+    return re.sub(
+        r"^::: (\S+)$", lambda found: "\n".join(_described(found[1], _loaded()[found[1]], 2)), page, flags=re.MULTILINE
+    )
+
+
+@cache
+def _loaded() -> Any:  # noqa: ANN401 - of a class of griffe
+    loader = griffe.GriffeLoader(search_paths=[ROOT])
+    loader.load("rstreams")
+    return loader.modules_collection
+
+
+def _described(path: str, thing: Any, level: int) -> Iterator[str]:  # noqa: ANN401 - likewise
+    """Yield the lines about a module, a class, a function or an attribute, and then those about its public members."""
+    if not thing.is_module:
+        yield f"{'#' * level} `{path}`\n"
+        yield from _signature(thing)
+    if thing.docstring is not None:
+        yield f"{thing.docstring.value}\n"
+    if thing.is_module or thing.is_class:
+        for name, member in thing.members.items():
+            if name in (thing.exports or ()) or (name[0] != "_" and not member.is_alias and thing.exports is None):
+                target = member.final_target if member.is_alias else member
+                if target.is_module:  # a function and its file have one name
+                    target = target.members.get(name)
+                if target is not None:
+                    yield from _described(f"{path}.{name}", target, level + (not thing.is_module))
+
+
+def _signature(thing: Any) -> Iterator[str]:  # noqa: ANN401 - likewise
+    if thing.is_class:
+        thing = thing.members.get("__init__")
+    if thing is not None and thing.is_function:
+        lines = [each.signature() for each in thing.overloads or [thing]]
+        yield "\n".join(["```python", *lines, "```", ""])
+
+
 def bring_examples() -> None:
     """Copy the examples into the site, and let the links of its pages lead there."""
     shutil.copytree(
@@ -79,7 +122,8 @@ def main() -> None:
     for page in DOCS.rglob("*.md"):
         there = SITE / page.relative_to(DOCS)
         there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(page, there)
+        text = page.read_text(encoding="utf-8")
+        there.write_text(with_docstrings(text) if page.parent.name == "reference" else text, encoding="utf-8")
     bring_examples()
     find_names_alone()
     (SITE / "llms.txt").write_text(llms(), encoding="utf-8")

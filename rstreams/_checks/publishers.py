@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from functools import lru_cache, wraps
 from typing import Any, Final, TypeGuard, TypeVar
@@ -33,8 +34,15 @@ def require_sources(call: str, sources: Sequence[Publisher[R]]) -> Sequence[Publ
     return sources
 
 
-def with_required_source(function: F) -> F:
-    """Return an operator that raises `TypeError` if its first argument, `source`, is not a publisher."""
+def require_source_in(package: str) -> None:
+    """Let each function of a package raise `TypeError` if its first argument, `source`, is not a publisher."""
+    names = vars(sys.modules[package])
+    for name in names["__all__"]:
+        if names[name].__code__.co_varnames[:1] == ("source",):
+            names[name] = _with_required_source(names[name])
+
+
+def _with_required_source(function: F) -> F:
     name = function.__name__
 
     @wraps(function)

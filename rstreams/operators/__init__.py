@@ -1,9 +1,7 @@
 """Operators, one a file: functions from publisher to publisher that take part in demand and holds."""
 
-from inspect import signature as _signature
-
 from rstreams._checks.other_names import answer_names as _answer_names
-from rstreams._checks.publishers import with_required_source as _with_required_source
+from rstreams._checks.publishers import require_source_in as _require_source_in
 from rstreams.operators.all import all  # noqa: A004 - the field's name
 from rstreams.operators.any import any  # noqa: A004 - the field's name
 from rstreams.operators.average import average
@@ -221,6 +219,4 @@ __all__ = [
 ]
 
 _answer_names(__name__)
-for _name in __all__:
-    if _signature(globals()[_name]).parameters.keys() >= {"source"}:
-        globals()[_name] = _with_required_source(globals()[_name])
+_require_source_in(__name__)

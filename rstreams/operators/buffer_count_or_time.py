@@ -44,7 +44,7 @@ def buffer_count_or_time(source: Publisher[T], count: int, span_s: float) -> Pub
 
     Example:
         >>> async def slowly(x):
-        ...     await trio.sleep(x)
+        ...     await asyncio.sleep(x)
         ...     return x
         >>> await Stream.of(1, 1, 1, 5, 1).map_async(slowly).buffer_count_or_time(2, 2.5).to_list()
         [[1, 1], [1], [], [5, 1]]

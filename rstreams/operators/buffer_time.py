@@ -43,7 +43,7 @@ def buffer_time(source: Publisher[T], span_s: float, *, max_items: int = 1024) -
 
     Example:
         >>> async def slowly(x):
-        ...     await trio.sleep(1)
+        ...     await asyncio.sleep(1)
         ...     return x
         >>> await Stream.range(5).map_async(slowly).buffer_time(2.2).to_list()
         [[0, 1], [2, 3], [4]]

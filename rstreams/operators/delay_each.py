@@ -39,8 +39,8 @@ def delay_each(source: Publisher[T], delay_s: float) -> Publisher[T]:
     Spec: Reactive Streams 1.1, 3.3.
 
     Example:
-        >>> began = trio.current_time()
-        >>> await Stream.of(1, 2, 3).delay_each(4.0).to_list(), round(trio.current_time() - began, 3)
+        >>> began = asyncio.get_running_loop().time()
+        >>> await Stream.of(1, 2, 3).delay_each(4.0).to_list(), round(asyncio.get_running_loop().time() - began, 3)
         ([1, 2, 3], 12.0)
     """
     require_seconds("delay_each", "delay_s", delay_s)

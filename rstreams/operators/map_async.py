@@ -56,7 +56,7 @@ def map_async(
 
     Example:
         >>> async def fetch(number):
-        ...     await trio.sleep(1 / number)
+        ...     await asyncio.sleep(1 / number)
         ...     return f"page {number}"
         >>> await Stream.of(1, 2, 3).map_async(fetch, concurrency=3).to_list()
         ['page 1', 'page 2', 'page 3']

@@ -55,7 +55,7 @@ def parallel(
 
     Example:
         >>> async def slow(x: int) -> int:
-        ...     await trio.sleep(1.0)
+        ...     await asyncio.sleep(1.0)
         ...     return x * 10
         >>> sorted(await Stream.range(4).parallel(2, lambda items: items.map_async(slow)).to_list())
         [0, 10, 20, 30]

@@ -46,15 +46,10 @@ def publish(source: Publisher[T], *, window: int = 256) -> Connectable[T]:
 
     Example:
         >>> numbers = Stream.range(4).publish()
-        >>> async def total() -> None:
-        ...     print(await numbers.sum().to_list())
-        >>> async with trio.open_nursery() as nursery:
-        ...     nursery.start_soon(total)
-        ...     nursery.start_soon(total)
-        ...     await trio.testing.wait_all_tasks_blocked()
+        >>> async with numbers.sum().merge(numbers.max()).open() as results:  # two subscribers
         ...     connection = numbers.connect()
-        [6]
-        [6]
+        ...     print([result async for result in results])
+        [6, 3]
     """
     require_count("publish", "window", window, 1)
     return Connectable(source, lambda: Log("publish", window))

@@ -33,7 +33,8 @@ def replay(source: Publisher[T], count: int, *, window: int = 256) -> Connectabl
 
     Demand: The source is asked for the highest demand of all subscribers, but for at most `window` items that the
         slowest one has not got. Each subscriber goes at its own pace until one is that far behind; then the slowest one
-        sets the pace. At most `count + window` items are kept.
+        sets the pace. At most `count + window` items are kept. While there are no
+        subscribers, nothing is requested.
     Holds: An item is done when all subscribers that were there when it came have handled it, and failed if one of them
         failed. Items kept for later subscribers are not held.
     Errors: `ConfigError` at the call if `count` or `window` is less than 1. An error of the source comes after the kept

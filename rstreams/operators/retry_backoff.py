@@ -53,9 +53,9 @@ def retry_backoff(
     Spec: Reactive Streams 1.1, 1.4, 3.17.
 
     Example:
-        >>> began = trio.current_time()
+        >>> began = asyncio.get_running_loop().time()
         >>> failing = Stream.fail(ConnectionError("gone")).retry_backoff(3, first_s=1.0, jitter=0)
-        >>> await failing.on_error_return("gone").to_list(), round(trio.current_time() - began, 3)
+        >>> await failing.on_error_return("gone").to_list(), round(asyncio.get_running_loop().time() - began, 3)
         (['gone'], 7.0)
     """
     if predicate is not None:

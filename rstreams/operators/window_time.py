@@ -46,7 +46,7 @@ def window_time(source: Publisher[T], span_s: float, *, prefetch: int = 256) -> 
 
     Example:
         >>> async def slowly(x):
-        ...     await trio.sleep(1)
+        ...     await asyncio.sleep(1)
         ...     return x
         >>> windows = Stream.range(5).map_async(slowly).window_time(2.2)
         >>> await windows.flat_map(lambda window: window.reduce(lambda a, x: a + x, 0)).to_list()

@@ -1,6 +1,7 @@
 """Sources, one in each file: functions that return a publisher without an upstream."""
 
 from rstreams._checks.other_names import answer_names as _answer_names
+from rstreams._checks.publishers import require_source_in as _require_source_in
 from rstreams.sources.defer import defer
 from rstreams.sources.empty import empty
 from rstreams.sources.fail import fail
@@ -36,3 +37,4 @@ __all__ = [
 ]
 
 _answer_names(__name__)
+_require_source_in(__name__)

@@ -44,7 +44,7 @@ def from_async_iterable(iterable: AsyncIterable[T]) -> Publisher[T]:
     Example:
         >>> async def readings():
         ...     for reading in (20.5, 21.0):
-        ...         await trio.sleep(60)
+        ...         await asyncio.sleep(60)
         ...         yield reading
         >>> await Stream.from_async_iterable(readings()).to_list()
         [20.5, 21.0]

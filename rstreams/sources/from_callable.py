@@ -41,7 +41,7 @@ def from_callable(function: Callable[[], Any]) -> Publisher[Any]:
         >>> await Stream.from_callable(lambda: 7).to_list()
         [7]
         >>> async def answer():
-        ...     await trio.sleep(60)
+        ...     await asyncio.sleep(60)
         ...     return 42
         >>> await Stream.from_callable(answer).to_list()
         [42]

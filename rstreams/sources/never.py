@@ -19,9 +19,7 @@ def never() -> Publisher[Never]:
     Spec: Reactive Streams 3.9, 3.13.
 
     Example:
-        >>> with trio.move_on_after(3600) as waiting:
-        ...     await Stream.never().to_list()
-        >>> waiting.cancelled_caught
-        True
+        >>> await Stream.never().timeout(3600).on_error_return("an hour without an item").to_list()
+        ['an hour without an item']
     """
     return ItemlessPublisher(None)

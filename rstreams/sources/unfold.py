@@ -42,7 +42,7 @@ def unfold(initial: Any, step: Callable[[Any], Any]) -> Publisher[Any]:
     Example:
         >>> pages = {0: ("first", 1), 1: ("second", 2)}
         >>> async def fetch(number):
-        ...     await trio.sleep(1)
+        ...     await asyncio.sleep(1)
         ...     return pages.get(number)
         >>> await Stream.unfold(0, fetch).to_list()
         ['first', 'second']

@@ -1,12 +1,15 @@
-"""The example in every operator's docstring is run as it stands, and shows what it says it shows."""
+"""The example in every operator's docstring shows what it says it shows, in asyncio as it stands, and in trio."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import doctest
 import inspect
 import io
 import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from types import CodeType
 from typing import Any
@@ -16,7 +19,10 @@ import trio
 import trio.testing
 
 import rstreams
+import rstreams.aio
 from rstreams import Stream, operators, sources
+from rstreams.testing import VirtualTimeLoop
+from tests.docs.examples import for_trio
 
 FUNCTIONS = {
     f"{package.__name__.rpartition('.')[2]}.{name}": getattr(package, name)
@@ -44,16 +50,32 @@ def test_every_operator_has_an_example(name: str) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 async def test_an_example_shows_what_it_says(name: str, autojump_clock: trio.testing.MockClock) -> None:
     del autojump_clock  # the times in the examples are virtual
-    names: dict[str, Any] = {"Stream": Stream, "rstreams": rstreams, "trio": trio}
+    await _show(name, {"Stream": Stream, "rstreams": rstreams, "trio": trio}, for_trio)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_example_shows_it_in_asyncio(name: str) -> None:
+    names = {"Stream": Stream, "rstreams": rstreams.aio, "asyncio": asyncio}
+
+    def main() -> None:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(_show(name, names, str))
+
+    with ThreadPoolExecutor(1) as thread:  # a runner leaves its thread without an event loop
+        thread.submit(main).result()
+
+
+async def _show(name: str, names: dict[str, Any], written: Callable[[str], str]) -> None:
     for example in _examples(FUNCTIONS[name]):
         printed = io.StringIO()
-        code = compile(example.source, f"<{name}>", "single", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        source = written(example.source)
+        code = compile(source, f"<{name}>", "single", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         failure = None
         try:
             with redirect_stdout(printed):
                 await _run(code, names)
         except Exception as error:
             failure = "".join(traceback.format_exception_only(error))
-        assert failure == example.exc_msg, example.source
+        assert failure == example.exc_msg, source
         if failure is None:
-            assert CHECKER.check_output(example.want, printed.getvalue(), 0), f"{example.source}{printed.getvalue()}"
+            assert CHECKER.check_output(example.want, printed.getvalue(), 0), f"{source}{printed.getvalue()}"
