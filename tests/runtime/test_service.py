@@ -216,6 +216,37 @@ def test_a_drain_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @over_both
+@pytest.mark.slow  # it takes its time
+def test_a_handler_sends_over_another_connection_until_it_has_ended(loop: str) -> None:
+    """That connection receives nothing, and waits for the handlers of the others."""
+    names, sleep = NAMES[loop], SLEEP[loop]
+    counted: list[tuple[int, int]] = []
+
+    async def main() -> None:
+        async with names.Node() as node:
+            orders, bills = node.queue("orders"), node.queue("bills")
+            listener = await node.listen("127.0.0.1:0")
+            try:
+                async with names.connect(listener.url) as receives, names.connect(listener.url) as sends:
+                    await sends.publish("orders", names.Stream.of(1, 2))
+                    async with sends.sender("bills") as sender:
+
+                        async def handle(order: int) -> None:
+                            signal.raise_signal(signal.SIGTERM)
+                            await sleep(0.3)
+                            await sender.send(order)
+
+                        await receives.consume("orders", handle)
+            finally:
+                counted.append((orders.statistics().accepted, bills.statistics().enqueued))
+
+    with pytest.raises(SystemExit) as ended:
+        RUN[loop](main, drain_s=0.5)
+    assert ended.value.code == 0
+    assert counted == [(1, 1)]
+
+
+@over_both
 def test_what_the_function_raises_is_raised(loop: str) -> None:
     async def fail() -> None:
         raise KeyError(1)

@@ -46,13 +46,13 @@ class Sending:
         self,
         end: PublishingEnd[Any],
         on_finished: Callable[[BaseException | None], None] | None,
-        on_leave: Callable[[], None] | None,
+        on_leave: Callable[[RStreamsError], None] | None,
     ) -> None:
         """Send through `end`; see `Links.send`."""
         self.end = end
         self.finished = trio.Event()
         self.error: BaseException | None = None
-        self._on_leave = on_leave or end.leave
+        self._on_leave = on_leave
         self._on_finished = on_finished
 
     async def ended(self) -> None:
@@ -61,9 +61,12 @@ class Sending:
         if self.error is not None:
             raise self.error
 
-    def leave(self) -> None:
+    def leave(self, why: RStreamsError) -> None:
         """Take no more from the publisher, and end when the items that it has sent are settled."""
-        self._on_leave()
+        if self._on_leave is None:
+            self.end.leave()
+        else:
+            self._on_leave(why)
 
     def finish(self, error: BaseException | None) -> None:
         """Note the end, and tell the tasks that wait for it."""
@@ -188,7 +191,7 @@ class Links:
         stamper: Stamper | None = None,
         place: Place | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
-        on_leave: Callable[[], None] | None = None,
+        on_leave: Callable[[RStreamsError], None] | None = None,
     ) -> Sending:
         """Attach a link that sends the items of `items`.
 
@@ -201,7 +204,8 @@ class Links:
             stamper: Stamps the messages, so that the peer can drop repetitions.
             place: The target as the peer names it; None: as its dialect names `address`.
             on_finished: Called when the link has ended, with the error or None.
-            on_leave: Called instead of `PublishingEnd.leave` when the connection is drained.
+            on_leave: Called instead of `PublishingEnd.leave` when the connection is drained, with the error for what
+                would be sent later.
 
         Errors: `ConfigError` in another thread or trio run than the connection's, or for a producer that sends to the
             address already: if two number their messages at the same time, messages of one are lost. Without an
@@ -273,7 +277,7 @@ class Links:
         """Have every publisher end in order, and take no new ones."""
         self._sends = False
         for sending in list(self._sendings):
-            sending.leave()
+            sending.leave(self._draining)
 
     def give_up(self) -> None:
         """End every subscription that is not through, and release the items that were not handed over."""
@@ -302,7 +306,7 @@ class Links:
 
     @property
     def _draining(self) -> ConnectionLost:
-        return ConnectionLost(f"the connection to {self.peer} has been drained, and is closed from this side")
+        return ConnectionLost(f"the connection to {self.peer} is drained and closed from this side")
 
     def explain(self) -> Sight:
         """Return a line for each link, which tells what it waits for."""

@@ -6,7 +6,8 @@ costs the hot path nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,13 @@ from rstreams._checks.numbers import require_seconds
 from rstreams.net.links.connection_links import Links
 
 LOOK_EVERY_S: Final = 0.005
+
+_MOST_FOR_OUTCOMES_S: Final = 1.0
+_PART_FOR_OUTCOMES: Final = 10
+"""The part of the time, and the most of it in seconds, that is left at the end for the outcomes of what was sent."""
+
+_draining: trio.lowlevel.RunVar[dict[Links, None]] = trio.lowlevel.RunVar("rstreams.draining")
+"""The connections of this trio run whose handlers may still be at work while they are drained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,27 @@ async def wait_until(through: Callable[[], bool], deadline: float) -> None:
             await trio.sleep(LOOK_EVERY_S)
 
 
+@contextmanager
+def _among_draining(links: Links) -> Iterator[dict[Links, None]]:
+    """Be one of the connections that are drained during the block; yield all of them."""
+    others = _draining.get({})
+    _draining.set(others)
+    others[links] = None
+    try:
+        yield others
+    finally:
+        del others[links]
+
+
 async def drain(links: Links, timeout_s: float) -> Drained:
     """Bring all links of a connection to their end: first those that receive, then those that send.
 
+    A handler may send over another connection. Therefore connections that are drained at the same time wait for each
+    other before they send no more.
+
     Args:
         links: The links.
-        timeout_s: How long all of it may take, in seconds; the receiving links have half of it.
+        timeout_s: How long all of it may take, in seconds. A part of it is left for the outcomes of what was sent.
 
     Returns: The items that were not through.
 
@@ -60,7 +83,10 @@ async def drain(links: Links, timeout_s: float) -> Drained:
     links.at_work.refuse("drain_and_close()", "this connection")
     deadline = trio.current_time() + timeout_s
     links.stop_receiving()
-    await wait_until(lambda: links.received, deadline - timeout_s / 2)
+    with _among_draining(links) as together:
+        await trio.lowlevel.checkpoint()  # the others begin
+        enough = deadline - min(timeout_s / _PART_FOR_OUTCOMES, _MOST_FOR_OUTCOMES_S)
+        await wait_until(lambda: all(each.received for each in together), enough)
     links.stop_sending()
     await wait_until(lambda: links.received and links.sent, deadline)
     drained = Drained(given_back=links.unsettled, outcome_unknown=links.outcome_unknown)
@@ -77,11 +103,13 @@ class DrainingMethods:
         """End all links of the connection in order, then close it: for deployments.
 
         1. Subscriptions: their credit is withdrawn, items on their way are handed over, and they complete. New
-           subscriptions fail.
-        2. When these items are settled, or half of the time is over: `publish` takes no more items from its source,
-           waits for the outcomes and returns a result that is not `complete`. Senders take no more messages. New
-           publishers fail.
+           subscriptions fail. Handlers may still send, publish and request.
+        2. When these items are settled, or a tenth of the time is left (at most 1 s): `publish` takes no more from its
+           source, waits for the outcomes and returns a result that is not `complete`. Senders take no more messages.
+           New publishers fail.
         3. The connection is closed.
+
+        Connections that are drained at the same time go on to the second step together.
 
         Args:
             timeout_s: How long the whole call may take, in seconds; more than 0.

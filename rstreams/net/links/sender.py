@@ -386,10 +386,14 @@ class SenderPublisher(Sender, Settles):
         """Have `tell` called whenever a message begins to wait."""
         self._on_wait = tell
 
-    def complete(self) -> None:
-        """Take no more messages; the link is detached when all are settled."""
+    def complete(self, why: RStreamsError | None = None) -> None:
+        """Take no more messages; the link is detached when all are settled.
+
+        Args:
+            why: The error for messages that come later; None: one which says that the sender is closed.
+        """
         if self._closed is None:
-            self._close(RStreamsError(f"the sender to {self._to} is closed"))
+            self._close(why or RStreamsError(f"the sender to {self._to} is closed"))
             if self._subscriber is not None:
                 self._subscriber.on_complete()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,6 +81,128 @@ async def test_handlers_finish_what_they_have_and_may_send_meanwhile(on: Loop) -
         assert drained == [Drained()]
         assert answers.statistics().enqueued == queue.statistics().accepted == inside
         assert (queue.statistics().modified, queue.statistics().released) == (0, 0)
+
+
+async def by_sender_before(connection: Any, item: int, sender: Any, _requester: Any) -> None:  # noqa: ANN401 - of any loop
+    assert connection is not None
+    await sender.send(item)
+
+
+async def by_sender(connection: Any, item: int, _sender: Any, _requester: Any) -> None:  # noqa: ANN401 - likewise
+    async with connection.sender("answers") as sender:
+        await sender.send(item)
+
+
+async def by_publish(connection: Any, item: int, _sender: Any, _requester: Any) -> None:  # noqa: ANN401 - likewise
+    assert (await connection.publish("answers", Stream.of(item))).complete
+
+
+async def by_request_before(connection: Any, item: int, _sender: Any, requester: Any) -> None:  # noqa: ANN401 - likewise
+    assert connection is not None
+    await requester.request(item)
+
+
+async def by_request(connection: Any, item: int, _sender: Any, _requester: Any) -> None:  # noqa: ANN401 - likewise
+    async with connection.requester("double") as requester:
+        await requester.request(item)
+
+
+SENDS = [by_sender_before, by_sender, by_publish, by_request_before, by_request]
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["over this connection", "over another one"])
+@pytest.mark.parametrize("receives", ["consume", "loop"])
+@pytest.mark.parametrize("send", SENDS)
+@over_both_loops
+async def test_a_handler_may_send_until_it_has_ended(
+    on: Loop,
+    send: Callable[[Any, int, Any, Any], Awaitable[None]],
+    receives: str,
+    same: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """It takes most of the time; another connection through which it sends is drained at the same time."""
+    handled: list[int] = []
+    drained: list[Drained] = []
+    begun = on.Event()
+    async with on.Node() as node:
+        queue, answers = node.queue("work"), node.queue("answers")
+
+        def double(item: int) -> int:
+            return 2 * item
+
+        node.respond("double", double)
+        listener = await node.listen("127.0.0.1:0")
+        async with on.connect(listener.url) as first, on.connect(listener.url) as second, on.open_nursery() as nursery:
+            sends = first if same else second
+            await first.publish("work", on.Stream.range(5))
+
+            async def receive() -> None:
+                async with sends.sender("answers") as sender, sends.requester("double") as requester:
+
+                    async def handle(item: int) -> None:
+                        begun.set()
+                        await on.sleep(8)
+                        await send(sends, item, sender, requester)
+                        handled.append(item)
+
+                    if receives == "consume":
+                        await first.consume("work", handle)
+                    else:
+                        async with first.stream("work", window=1).open() as items:
+                            async for item in items:
+                                await handle(item)
+
+            async def close(connection: Any) -> None:  # noqa: ANN401 - of any loop
+                drained.append(await connection.drain_and_close(timeout_s=10))
+
+            nursery.start_soon(receive)
+            await begun.wait()
+            for connection in [second, first]:
+                nursery.start_soon(partial(close, connection))
+            await on.until(lambda: len(drained) == 2)
+        assert drained == [Drained(), Drained()]
+        assert handled == [0]
+        assert queue.statistics().accepted == 1
+        assert answers.statistics().enqueued == (0 if "request" in send.__name__ else 1)
+
+
+@pytest.mark.parametrize("send", SENDS[:3])
+@over_both_loops
+async def test_a_handler_that_sends_when_the_time_is_over_hears_of_the_drain(
+    on: Loop, send: Callable[[Any, int, Any, Any], Awaitable[None]]
+) -> None:
+    async with on.connected() as (node, connection), on.open_nursery() as nursery:
+        queue = node.queue("work")
+        node.queue("answers")
+        await connection.publish("work", on.Stream.of(1))
+        errors: list[BaseException] = []
+        begun = on.Event()
+
+        async def consume() -> None:
+            async with connection.sender("answers") as sender:
+
+                async def handle(item: int) -> None:
+                    begun.set()
+                    await on.sleep(9.5)
+                    try:
+                        await send(connection, item, sender, None)
+                    except ConnectionLost as error:
+                        errors.append(error)
+                        raise
+
+                await connection.consume("work", handle, on_failure="modify")
+
+        async def close() -> None:
+            await connection.drain_and_close(timeout_s=10)
+
+        nursery.start_soon(consume)
+        await begun.wait()
+        nursery.start_soon(close)
+        await on.until(lambda: errors)
+        [error] = errors
+        assert re.search("the connection to .* is drained and closed from this side", str(error))
+        await on.until(lambda: queue.statistics().modified)
+        await on.until(lambda: connection.status.state == "closed")
 
 
 @over_both_loops
