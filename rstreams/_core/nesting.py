@@ -9,15 +9,10 @@ from typing import Final
 from rstreams.errors import ConfigError
 
 
-def too_deep(before: str, many: object) -> ConfigError:
-    """Return the error for a chain of operators that is too long for Python's stack.
-
-    Args:
-        before: The beginning of the sentence.
-        many: How many operators there are.
-    """
+def too_deep(operator: str = "") -> ConfigError:
+    """Return the error for a chain of operators that is too long for Python's stack, with the one that noticed it."""
     return ConfigError(
-        f"{before} {many} operators one behind the other, and their calls stand inside of each other, deeper than "
+        f"{operator and f'{operator}: '}too many operators stand one behind the other: their calls go deeper than "
         f"sys.getrecursionlimit() allows ({sys.getrecursionlimit()}): join many streams in one call, such as "
         f"concat(*streams), do several things to an item in one map, or call sys.setrecursionlimit"
     )

@@ -103,7 +103,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
             if not self.members:
                 self._open_tasks()
             if is_deep(_CONNECT):  # a `RecursionError` later, in a signal, would look like one of a subscriber
-                self.on_error(too_deep(f"{self.label}: the stream has", "too many"))
+                self.on_error(too_deep(self.label))
                 return
             self._call(call_in, self._tasks.scheduler, source.subscribe, self)
 

@@ -19,7 +19,6 @@ from rstreams._checks.functions import refuse_unrun
 from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.nesting import too_deep
-from rstreams._core.sight import Fluent
 from rstreams._stages.stage import GatherAck
 from rstreams.abc import Event, Publisher
 from rstreams.runtime.ground import Ground, ground_here
@@ -121,16 +120,7 @@ def _subscribe(source: Publisher[T], sink: Sink[T]) -> None:
     try:
         source.subscribe(sink)
     except RecursionError as error:
-        refusal = too_deep("the stream has", _chained(source))
-        raise refusal from error
-
-
-def _chained(publisher: object) -> int:
-    """Return how many publishers stand one behind the other, as far as they tell."""
-    count = 0
-    while (publisher := getattr(publisher, "_source", None)) is not None:
-        count += not isinstance(publisher, Fluent)
-    return count
+        raise too_deep() from error
 
 
 @asynccontextmanager

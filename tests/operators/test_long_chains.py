@@ -145,9 +145,7 @@ async def test_a_chain_that_is_too_long_says_so(operator: str) -> None:
     for _ in range(400):
         stream = LONG[operator](stream)
 
-    with pytest.raises(
-        ConfigError, match=r"the stream has \d+ operators one behind the other, .* sys.setrecursionlimit"
-    ):
+    with pytest.raises(ConfigError, match=r"too many operators stand one behind the other: .* sys.setrecursionlimit"):
         await stream.to_list()
     with pytest.raises(ConfigError, match="one behind the other"):
         async with stream.open():
@@ -187,7 +185,7 @@ async def test_a_chain_of_shared_runs_works_or_says_that_it_is_too_long(operator
             with trio.fail_after(5):
                 assert await PLACES[place](partial(chain, many=many)).to_list() == [1, 2]
         except ConfigError as error:
-            assert "operators one behind the other" in str(error)  # noqa: PT017 - it may also succeed
+            assert "operators stand one behind the other" in str(error)  # noqa: PT017 - it may also succeed
             refused.append(many)
     assert refused[-2:] == [240, 400]
     assert refused[0] > 20
