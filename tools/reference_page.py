@@ -121,6 +121,9 @@ MODULES: dict[str, Module] = {
         "The store of a node, for kinds of address that remember. [Guide](../guides/store.md)",
         ("rstreams.store.repair",),
     ),
+    "rstreams.cloudevents": Module(
+        "CloudEvents in messages. [Guide](../guides/codecs.md#cloudevents)", ("rstreams.cloudevents",)
+    ),
     "rstreams.web": Module("The counters of a node for Prometheus. [Guide](../guides/metrics.md)", ("rstreams.web",)),
     "rstreams.tls": Module("Contexts for TLS. [Guide](../guides/security.md)", ("rstreams.tls",)),
     "rstreams.aio": Module(
