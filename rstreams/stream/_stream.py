@@ -316,8 +316,8 @@ class Stream(NotIterable, Fluent, Generic[T_co]):
             function: A plain function must not block: it runs in the task that delivers the item, and no other task
                 runs during that time. An async function gets the items one after the other, as in a loop over `open()`.
 
-        Demand: Up to 1,024 items ahead of a plain function; of an async one as many as `open()` requests. For fewer, loop
-            over `open(window=1)`.
+        Demand: Up to 1,024 items ahead of a plain function; of an async one as many as `open()` requests. For fewer,
+            loop over `open(window=1)`.
         Errors: Raises the stream's error. An exception that `function` raises fails the item, cancels the subscription
             and leaves this call. A `function` that returns a generator, or a coroutine that is not awaited, is a
             `TypeError`.
