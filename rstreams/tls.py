@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
+from rstreams._checks.certificates import remember_dates
 from rstreams.errors import ConfigError
 
 __all__ = ["ClientCertificate", "client_context", "server_context"]
@@ -64,6 +65,8 @@ def client_context(
         context = _safe(ssl.create_default_context(cafile=ca_file))
     except (ssl.SSLError, OSError) as error:
         _no_certificates("ca_file", ca_file, error)
+    if ca_file is not None:
+        remember_dates(context, "ca_file", ca_file)
     if certificate is not None:
         _load(context, certificate, key, password)
     return context
@@ -100,6 +103,7 @@ def server_context(
             context.load_verify_locations(client_ca)
         except (ssl.SSLError, OSError) as error:
             _no_certificates("client_ca", client_ca, error)
+        remember_dates(context, "client_ca", client_ca)
         context.verify_mode = ssl.CERT_REQUIRED if require_client_certificate else ssl.CERT_OPTIONAL
     return context
 
@@ -188,6 +192,7 @@ def _load(context: ssl.SSLContext, certificate: FileName, key: FileName | None, 
         why = "the password of the key is wrong" if asked else _what_is_wrong(error, os.fspath(certificate))
         msg = f"{where}={os.fspath(shown)!r}: {why}"
         raise ConfigError(msg) from None
+    remember_dates(context, "certificate", certificate)
 
 
 def _what_is_wrong(error: Exception, certificate: str) -> str:

@@ -184,6 +184,8 @@ def run(arguments: argparse.Namespace) -> int:
                 config.check()
                 config.make(store=None)
             print("\n".join(config.lines()))
+            for text in config.warnings():
+                print(f"WARNING {text}", file=sys.stderr)
             return 0
     except BrokenConfig as error:
         if not arguments.check:

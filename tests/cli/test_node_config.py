@@ -28,6 +28,7 @@ from rstreams.errors import AuthenticationFailed, ConfigError, ConnectionClosed,
 from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.node.config import NodeConfig, read_config
 from tests.net.certificates import Files, alice, certificate
+from tests.net.dated_certificates import Dated, dates
 
 
 def hash_of(password: str) -> str:
@@ -444,7 +445,39 @@ tls = { certificate = "both.pem" }
         await node.tells("is not used")
 
 
+@pytest.mark.slow
+async def test_certificates_that_end_are_told_at_the_start_and_at_sighup(tmp_path: Path) -> None:
+    Dated("node", *dates("ending")).write(tmp_path / "node.pem")
+    text = """
+[[listen]]
+place = "127.0.0.1:0"
+tls = { certificate = "node.pem" }
+"""
+    async with running(config(tmp_path, text)) as node:
+        await node.tells(" WARNING amqps://127.0.0.1:")
+        await node.tells("node.pem' expires soon, at ")
+        Dated("node", *dates("expired")).write(tmp_path / "node.pem")
+        node.process.send_signal(signal.SIGHUP)
+        await node.tells("node.pem' has expired, at ")
+        await node.tells("has been read again")
+
+
 # commands
+
+
+@pytest.mark.parametrize("state", ["good", "ending", "expired", "early"])
+def test_check_warns_of_certificates(tmp_path: Path, state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Dated("node", *dates(state)).write(tmp_path / "node.pem")
+    written = config(tmp_path, '[[listen]]\nplace = "127.0.0.1:0"\ntls = { certificate = "node.pem" }\n')
+    words = {"good": "", "ending": "expires soon, at", "expired": "has expired, at", "early": "is not valid before"}
+    for options in (["--config", str(written)], ["--listen", "127.0.0.1:0", "--tls-cert", str(file)]):
+        assert main(["node", *options, "--check"]) == 0, "it would run"
+        out, err = capsys.readouterr()
+        assert "listener 127.0.0.1:0: TLS with" in out
+        if state == "good":
+            assert err == ""
+        else:
+            assert err.startswith(f"WARNING listener 127.0.0.1:0: certificate={str(file)!r} {words[state]} 2")
 
 
 def test_check_prints_what_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import ClassVar, Final, TypeVar
 
 import trio
 
+from rstreams._checks.certificates import warnings_about
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
@@ -17,6 +19,8 @@ from rstreams.net.options.limits import MAX_COUNT, require_time_limit, require_t
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.password_line import origin_of
 from rstreams.net.transport.security import Admission
+
+logger = logging.getLogger("rstreams.net")
 
 L = TypeVar("L", bound="ListeningPlace")
 
@@ -150,6 +154,13 @@ class ListeningPlace:
             refuse_value("renew_tls", "tls", tls, "an ssl.SSLContext, such as rstreams.tls.server_context(...) makes")
         self.check(self._admission, tls)
         self._options = replace(self._options, tls=tls)
+        self.tell_dates()
+
+    def tell_dates(self) -> None:
+        """Log a warning for each certificate that is not valid now, or will not be soon."""
+        if self._options.tls is not None:
+            for text in warnings_about(self._options.tls):
+                logger.warning("%s: %s", self.url, text)
 
 
 async def open_place(kind: type[L], place: str, options: ListeningOptions, admission: Admission) -> L:
@@ -171,6 +182,7 @@ async def open_place(kind: type[L], place: str, options: ListeningOptions, admis
         for each in sockets:
             each.socket.close()
         raise
+    listener.tell_dates()
     return listener
 
 

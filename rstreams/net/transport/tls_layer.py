@@ -19,6 +19,7 @@ class TlsLayer:
         server_hostname: The name that the certificate of the server must have; None on the server's side.
 
     Attributes:
+        context: The context.
         is_server: Which side this is.
         ended: Whether the peer sends nothing more.
 
@@ -30,6 +31,7 @@ class TlsLayer:
         self._tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=server_hostname is None, server_hostname=server_hostname
         )
+        self.context = context
         self.is_server = server_hostname is None
         self.ended = False
         self._failure: ssl.SSLError | None = None

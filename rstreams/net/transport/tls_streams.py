@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from rstreams._checks.certificates import out_of_date
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -26,6 +27,7 @@ from rstreams.tls import ClientCertificate
 
 # OpenSSL's codes for refused certificates (`man verify`).
 _EXPIRED, _NOT_YET_VALID = 10, 9
+_OF_DATES: Final = frozenset({_EXPIRED, _NOT_YET_VALID})
 _NOT_TRUSTED: Final = frozenset({2, 18, 19, 20, 21})
 _OTHER_NAME: Final = frozenset({62, 63, 64})
 
@@ -67,7 +69,7 @@ class TlsStream(trio.abc.Stream):
 
     def refusal(self, address: PeerAddress) -> TransportError | None:
         """Return the meaning of the peer's alert, if TLS failed."""
-        return None if self.failure is None else _client_error(address, self.failure)
+        return None if self.failure is None else _client_error(address, self.failure, self.layer.context)
 
     async def do_handshake(self) -> None:
         """Do the handshake.
@@ -140,7 +142,7 @@ async def start_tls(stream: trio.abc.Stream, address: PeerAddress, context: ssl.
     try:
         await tls.do_handshake()
     except (ssl.SSLError, trio.BrokenResourceError) as error:
-        raise _client_error(address, error) from error
+        raise _client_error(address, error, context) from error
     return tls
 
 
@@ -154,25 +156,24 @@ async def accept_tls(stream: trio.abc.Stream, context: ssl.SSLContext) -> tuple[
     try:
         await tls.do_handshake()
     except (ssl.SSLError, trio.BrokenResourceError) as error:
-        raise _server_error(error) from error
+        raise _server_error(error, context) from error
     found = tls.layer.peer_certificate()
     return tls, ClientCertificate.from_peer(found) if found else None
 
 
-def _client_error(address: PeerAddress, cause: BaseException) -> TransportError:
+def _client_error(address: PeerAddress, cause: BaseException, context: ssl.SSLContext) -> TransportError:
     """Return a client's error for a failure of TLS."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return ConnectFailed(f"the certificate of {address} is not to be trusted: {_why_not(address, cause)}")
+        return ConnectFailed(f"the certificate of {address} is not to be trusted: {_why_not(address, cause, context)}")
     if any(each in reason for each in _NO_TLS):
         return ConnectFailed(f"{address} does not speak TLS: plain AMQP is amqp://, and TLS has a port of its own")
     if "ALERT" in reason:
         text = f"({reason.lower().replace('_', ' ')})"
         if any(each in reason for each in _ALERTS_ON_CERTIFICATES):
-            return AuthenticationFailed(
-                f"{address} refused this side's certificate, or wants one {text}: "
-                "give it with tls=rstreams.tls.client_context(certificate=..., key=...)"
-            )
+            give = "give it with tls=rstreams.tls.client_context(certificate=..., key=...)"
+            why = out_of_date(context, "certificate") or give
+            return AuthenticationFailed(f"{address} refused this side's certificate, or wants one {text}: {why}")
         hint = "; perhaps it wants a client certificate" if "HANDSHAKE_FAILURE" in reason else ""
         return ConnectFailed(f"{address} refused the TLS of this side {text}{hint}")
     if reason:
@@ -180,8 +181,10 @@ def _client_error(address: PeerAddress, cause: BaseException) -> TransportError:
     return ConnectFailed(f"{address} hung up during the TLS handshake; plain AMQP is amqp://")
 
 
-def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError) -> str:
+def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError, context: ssl.SSLContext) -> str:
     code, told = error.verify_code, error.verify_message.rstrip(".")
+    if code in _OF_DATES and (authority := out_of_date(context, "ca_file")):
+        return f"{told}; {authority}"
     if code == _EXPIRED:
         return "it has expired; its owner has to renew it"
     if code == _NOT_YET_VALID:
@@ -194,18 +197,21 @@ def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError) -> str:
     return told
 
 
-def _server_error(cause: BaseException) -> AuthenticationFailed | RemoteProtocolError:
+def _server_error(cause: BaseException, context: ssl.SSLContext) -> AuthenticationFailed | RemoteProtocolError:
     """Return a server's error for a failure of TLS."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return AuthenticationFailed(f"its certificate was refused: {cause.verify_message.rstrip('.')}")
+        authority = out_of_date(context, "client_ca") if cause.verify_code in _OF_DATES else ""
+        told = cause.verify_message.rstrip(".")
+        return AuthenticationFailed(f"its certificate was refused: {told}{authority and '; '}{authority}")
     if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
         return AuthenticationFailed("it has shown no client certificate, and this listener wants one")
     if any(each in reason for each in _ALERTS_ON_CERTIFICATES) and "ALERT" in reason:
-        text = (
-            f"it refused this side's certificate ({reason.lower().replace('_', ' ')}): "
-            "it must trust the authority that has signed it, and connect by a name that the certificate has"
-        )
+        why = "it must trust the authority that has signed it, and connect by a name that the certificate has"
+        if "EXPIRED" in reason:
+            why = "it has expired, unless one of the two clocks is wrong"
+        why = out_of_date(context, "certificate") or why
+        text = f"it refused this side's certificate ({reason.lower().replace('_', ' ')}): {why}"
     elif "ALERT" in reason:
         text = f"it refused the TLS of this side ({reason.lower().replace('_', ' ')})"
     elif any(each in reason for each in _NO_TLS):

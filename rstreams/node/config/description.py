@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rstreams._checks.certificates import warnings_about
 from rstreams.errors import ConfigError
 from rstreams.net.transport.accounts import UserLimits
 from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT, parse_place
@@ -268,6 +269,15 @@ class NodeConfig:
         """
         for listener in self.places:
             listener.check(Admission(self.users, self.certificate_users))
+
+    def warnings(self) -> list[str]:
+        """Return what is worth a warning: the certificates that are not valid now, or will not be soon.
+
+        Errors: `ConfigError` for a file that cannot be used.
+        Context: Any thread; reads the files.
+        """
+        contexts = [(each, each.context) for each in self.places]
+        return [f"{each.word} {each.where}: {text}" for each, tls in contexts if tls for text in warnings_about(tls)]
 
     def fixed_changes(self, before: NodeConfig) -> list[str]:
         """Return what a node of another description cannot take from this one while it runs, as short texts."""
