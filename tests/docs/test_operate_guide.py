@@ -37,7 +37,9 @@ def test_each_command_of_a_service_is_one_of_the_command_line(tmp_path: Path) ->
     file = tmp_path / "node.toml"
     file.write_text("[node]\n", encoding="utf-8")
     for command in commands:
-        options = command.replace("/etc/rstreams/node.toml", str(file)).replace(" --check", "").removesuffix(" > /dev/null")
+        options = (
+            command.replace("/etc/rstreams/node.toml", str(file)).replace(" --check", "").removesuffix(" > /dev/null")
+        )
         assert main([*options.split(), "--check"]) == 0
 
 
