@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from rstreams import _machine
-
 SOON: Final = timedelta(days=14)
 """How long before its end a certificate is worth a warning."""
 
@@ -45,9 +43,8 @@ class CertificateDates:
     begin: datetime
     end: datetime
 
-    def trouble(self, soon: timedelta = timedelta()) -> str:
+    def trouble(self, now: datetime, soon: timedelta = timedelta()) -> str:
         """Return what is wrong with the dates now, or will be `soon`; "" for nothing."""
-        now = _machine.today_utc()
         if now < self.begin:
             return f"{self.place} is not valid before {_shown(self.begin)}"
         if now > self.end:
@@ -75,14 +72,14 @@ def remember_dates(context: ssl.SSLContext, option: str, file: str | os.PathLike
         _known.setdefault(context, []).append(CertificateDates(option, place, begin, end))
 
 
-def warnings_about(context: ssl.SSLContext) -> list[str]:
+def warnings_about(context: ssl.SSLContext, now: datetime) -> list[str]:
     """Return a text for each certificate of a context that is not valid now, or will not be soon."""
-    return [text for each in _known.get(context, ()) if (text := each.trouble(SOON))]
+    return [text for each in _known.get(context, ()) if (text := each.trouble(now, SOON))]
 
 
-def out_of_date(context: ssl.SSLContext, option: str) -> str:
+def out_of_date(context: ssl.SSLContext, option: str, now: datetime) -> str:
     """Return a text about the first certificate of an option that is not valid now; "" if there is none."""
-    texts = (each.trouble() for each in _known.get(context, ()) if each.option == option)
+    texts = (each.trouble(now) for each in _known.get(context, ()) if each.option == option)
     return next(filter(None, texts), "")
 
 

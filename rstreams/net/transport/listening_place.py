@@ -10,6 +10,7 @@ from typing import ClassVar, Final, TypeVar
 
 import trio
 
+from rstreams import _machine
 from rstreams._checks.certificates import warnings_about
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
@@ -159,7 +160,7 @@ class ListeningPlace:
     def tell_dates(self) -> None:
         """Log a warning for each certificate that is not valid now, or will not be soon."""
         if self._options.tls is not None:
-            for text in warnings_about(self._options.tls):
+            for text in warnings_about(self._options.tls, _machine.today_utc()):
                 logger.warning("%s: %s", self.url, text)
 
 

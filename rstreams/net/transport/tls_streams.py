@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from rstreams import _machine
 from rstreams._checks.certificates import out_of_date
 from rstreams.errors import (
     AuthenticationFailed,
@@ -172,7 +173,7 @@ def _client_error(address: PeerAddress, cause: BaseException, context: ssl.SSLCo
         text = f"({reason.lower().replace('_', ' ')})"
         if any(each in reason for each in _ALERTS_ON_CERTIFICATES):
             give = "give it with tls=rstreams.tls.client_context(certificate=..., key=...)"
-            why = out_of_date(context, "certificate") or give
+            why = out_of_date(context, "certificate", _machine.today_utc()) or give
             return AuthenticationFailed(f"{address} refused this side's certificate, or wants one {text}: {why}")
         hint = "; perhaps it wants a client certificate" if "HANDSHAKE_FAILURE" in reason else ""
         return ConnectFailed(f"{address} refused the TLS of this side {text}{hint}")
@@ -183,7 +184,7 @@ def _client_error(address: PeerAddress, cause: BaseException, context: ssl.SSLCo
 
 def _why_not(address: PeerAddress, error: ssl.SSLCertVerificationError, context: ssl.SSLContext) -> str:
     code, told = error.verify_code, error.verify_message.rstrip(".")
-    if code in _OF_DATES and (authority := out_of_date(context, "ca_file")):
+    if code in _OF_DATES and (authority := out_of_date(context, "ca_file", _machine.today_utc())):
         return f"{told}; {authority}"
     if code == _EXPIRED:
         return "it has expired; its owner has to renew it"
@@ -201,7 +202,7 @@ def _server_error(cause: BaseException, context: ssl.SSLContext) -> Authenticati
     """Return a server's error for a failure of TLS."""
     reason = _reason(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        authority = out_of_date(context, "client_ca") if cause.verify_code in _OF_DATES else ""
+        authority = out_of_date(context, "client_ca", _machine.today_utc()) if cause.verify_code in _OF_DATES else ""
         told = cause.verify_message.rstrip(".")
         return AuthenticationFailed(f"its certificate was refused: {told}{authority and '; '}{authority}")
     if "PEER_DID_NOT_RETURN_A_CERTIFICATE" in reason:
@@ -210,7 +211,7 @@ def _server_error(cause: BaseException, context: ssl.SSLContext) -> Authenticati
         why = "it must trust the authority that has signed it, and connect by a name that the certificate has"
         if "EXPIRED" in reason:
             why = "it has expired, unless one of the two clocks is wrong"
-        why = out_of_date(context, "certificate") or why
+        why = out_of_date(context, "certificate", _machine.today_utc()) or why
         text = f"it refused this side's certificate ({reason.lower().replace('_', ' ')}): {why}"
     elif "ALERT" in reason:
         text = f"it refused the TLS of this side ({reason.lower().replace('_', ' ')})"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rstreams import _machine
 from rstreams._checks.certificates import warnings_about
 from rstreams.errors import ConfigError
 from rstreams.net.transport.accounts import UserLimits
@@ -276,8 +277,12 @@ class NodeConfig:
         Errors: `ConfigError` for a file that cannot be used.
         Context: Any thread; reads the files.
         """
-        contexts = [(each, each.context) for each in self.places]
-        return [f"{each.word} {each.where}: {text}" for each, tls in contexts if tls for text in warnings_about(tls)]
+        now, told = _machine.today_utc(), []
+        for each in self.places:
+            context = each.context
+            if context is not None:
+                told += [f"{each.word} {each.where}: {text}" for text in warnings_about(context, now)]
+        return told
 
     def fixed_changes(self, before: NodeConfig) -> list[str]:
         """Return what a node of another description cannot take from this one while it runs, as short texts."""

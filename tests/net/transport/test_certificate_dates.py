@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rstreams
-from rstreams import Node, _machine
+from rstreams import Node
 from rstreams._checks.certificates import _dates, remember_dates, warnings_about
 from rstreams.errors import RStreamsError
 from rstreams.tls import client_context, server_context
@@ -56,7 +56,7 @@ def test_a_file_that_has_gone_or_has_no_certificates_has_no_dates(tmp_path: Path
     remember_dates(context, "certificate", tmp_path / "gone")
     (tmp_path / "broken").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     remember_dates(context, "certificate", tmp_path / "broken")
-    assert warnings_about(context) == []
+    assert warnings_about(context, today()) == []
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -68,21 +68,22 @@ def test_a_warning_names_the_file_the_place_in_it_and_the_moment(tmp_path: Path,
     ca = authority.write(tmp_path / "ca.pem", with_key=False)
     moment = dates(state)[state != "early"]
     told = [f"{STATES[state]}{moment:%Y-%m-%d}"] if STATES[state] else []
-    assert warnings_about(server_context(file)) == []
+    assert warnings_about(server_context(file), today()) == []
     for context, place in (
         (server_context(chain), f"certificate={str(chain)!r}, certificate 2 of 2 in it, "),
         (server_context(file, client_ca=ca), f"client_ca={str(ca)!r} "),
         (client_context(ca_file=ca), f"ca_file={str(ca)!r} "),
     ):
-        assert [text[: len(place + told[0])] for text in warnings_about(context)] == [place + each for each in told]
+        assert [text[: len(place + told[0])] for text in warnings_about(context, today())] == [
+            place + each for each in told
+        ]
 
 
-def test_a_warning_comes_two_weeks_before_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_comes_two_weeks_before_the_end(tmp_path: Path) -> None:
     end = today() + 100 * DAY
     context = server_context(Dated("node", today(), end).write(tmp_path / "node.pem"))
     for day, count in ((-101, 1), (-99, 0), (-15, 0), (-13, 1), (1, 1)):
-        monkeypatch.setattr(_machine, "today_utc", lambda day=day: end + day * DAY)
-        assert len(warnings_about(context)) == count, day
+        assert len(warnings_about(context, end + day * DAY)) == count, day
 
 
 # handshakes
