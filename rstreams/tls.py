@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
-from rstreams._checks.certificates import remember_dates
+from rstreams._certificate_dates import remember_dates
 from rstreams.errors import ConfigError
 
 __all__ = ["ClientCertificate", "client_context", "server_context"]

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeVar
 import trio
 
 from rstreams import _machine
-from rstreams._checks.certificates import warnings_about
+from rstreams._certificate_dates import warnings_about
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from rstreams import _machine
-from rstreams._checks.certificates import out_of_date
+from rstreams._certificate_dates import out_of_date
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,

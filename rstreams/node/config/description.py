@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from rstreams import _machine
-from rstreams._checks.certificates import warnings_about
+from rstreams._certificate_dates import warnings_about
 from rstreams.errors import ConfigError
 from rstreams.net.transport.accounts import UserLimits
 from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT, parse_place

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import rstreams
 from rstreams import Node
-from rstreams._checks.certificates import _dates, remember_dates, warnings_about
+from rstreams._certificate_dates import _dates, remember_dates, warnings_about
 from rstreams.errors import RStreamsError
 from rstreams.tls import client_context, server_context
 from tests.net.certificates import certificate as certificate_of_trustme
