@@ -114,12 +114,14 @@ def open_frame(
     max_frame: int = 65536,
     properties: dict[str, Any] | None = None,
     offers: str = "",
+    host: str | None = None,
 ) -> bytes:
     short = struct.pack(">BH", 0x60, channel_max)
+    asked_for = NULL if host is None else encode_string(host)
     idle = NULL if idle_ms is None else encode_uint(idle_ms)
     offered = encode_value(Symbol(offers) if offers else None)
     said = [NULL, NULL, offered, NULL, encode_value(None if properties is None else _symbols(properties))]
-    return frame(described(0x10, encode_string("scripted"), NULL, encode_uint(max_frame), short, idle, *said))
+    return frame(described(0x10, encode_string("scripted"), asked_for, encode_uint(max_frame), short, idle, *said))
 
 
 def begin_frame(remote_channel: int | None, *, channel: int = 0, incoming_window: int = 2**31 - 1) -> bytes:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import cproton
 from cproton_ffi import lib
 
-from rstreams.net._proton.conditions import write_condition
+from rstreams.net._proton.conditions import read_text, write_condition
 from rstreams.net._proton.data import read_map, read_symbols, write_map, write_symbols
 from rstreams.net._proton.engine_events import EngineEvents
 from rstreams.net._proton.host_connection import HostConnection
@@ -150,6 +150,11 @@ class Engine:
     def peer_capabilities(self) -> Sequence[str]:
         """The capabilities that the peer's `open` offers."""
         return read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))
+
+    @property
+    def host_asked_for(self) -> str:
+        """The host that the peer's `open` asks for."""
+        return read_text(lib.pn_connection_remote_hostname(self._connection))
 
     @property
     def peer_properties(self) -> Mapping[str, Any]:

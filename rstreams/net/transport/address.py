@@ -12,6 +12,9 @@ from rstreams.errors import ConfigError
 DEFAULT_PORT: Final = 5672
 DEFAULT_TLS_PORT: Final = 5671
 
+VIRTUAL_HOST: Final = "vhost:"
+"""What a virtual host of RabbitMQ begins with in the `hostname` of `open`."""
+
 _PORT_OF: Final = {"amqp": DEFAULT_PORT, "amqps": DEFAULT_TLS_PORT}
 _PORTS: Final = "a number from 1 to 65535"
 
@@ -39,7 +42,7 @@ class PeerAddress:
     @property
     def asked_for(self) -> str:
         """The `hostname` of the `open` frame; RabbitMQ 4 finds its virtual host there."""
-        return self.host if self.virtual_host is None else f"vhost:{self.virtual_host}"
+        return self.host if self.virtual_host is None else f"{VIRTUAL_HOST}{self.virtual_host}"
 
     @property
     def url(self) -> str:

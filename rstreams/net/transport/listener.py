@@ -30,7 +30,7 @@ from rstreams.errors import (
 from rstreams.net._proton import LinkDriver, Unfinished, UnfinishedTotal
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.accounts import Account, Accounts, Client
-from rstreams.net.transport.address import PeerAddress
+from rstreams.net.transport.address import VIRTUAL_HOST, PeerAddress
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
 from rstreams.net.transport.listening_place import ListeningOptions, ListeningPlace, who_is
 from rstreams.net.transport.pump import Pump
@@ -38,6 +38,7 @@ from rstreams.net.transport.run_share import share_of_run
 from rstreams.net.transport.security import Admission, authenticate
 from rstreams.net.transport.tls_streams import TlsStream, accept_tls
 from rstreams.protocol.frames import Attach
+from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import Budget, Share
 from rstreams.runtime.scope import open_nursery
 from rstreams.runtime.seldom import log_seldom
@@ -177,7 +178,7 @@ class Listener(ListeningPlace):
                 text = "a client at %s hung up without a word"
                 log_seldom(logger, logging.DEBUG, text, arrival.peer, peer=arrival.origin)
             return
-        why = client.account.why_no_connection()
+        why, condition = client.account.why_no_connection(), Condition.RESOURCE_LIMIT_EXCEEDED
         self._connections[pump] = client
         if why is None:
             client.account.connections += 1
@@ -187,13 +188,15 @@ class Listener(ListeningPlace):
             await pump.opened.wait()
         if why is None and len(self._opened) >= self._options.max_connections:
             why = f"this listener has its max_connections={self._options.max_connections}"
+        if why is None and (why := _why_not_there(pump)) is not None:
+            condition = Condition.UNAUTHORIZED_ACCESS
         if why is None:
             self._opened.add(pump)
         else:
-            await self._refuse(arrival, why)
+            await self._refuse(arrival, why, condition)
 
     @staticmethod
-    async def _refuse(arrival: _Arriving, why: str) -> None:
+    async def _refuse(arrival: _Arriving, why: str, condition: Condition = Condition.RESOURCE_LIMIT_EXCEEDED) -> None:
         """Log once why a client is refused, tell the client as far as possible, and wait for it only a moment."""
         if arrival.refused:
             return
@@ -204,7 +207,7 @@ class Listener(ListeningPlace):
             if arrival.pump is None:
                 await _hang_up(arrival.tcp)
             else:  # the engine sends this when the client has opened the connection
-                await arrival.pump.close(Condition.RESOURCE_LIMIT_EXCEEDED.value, why)
+                await arrival.pump.close(condition.value, why)
 
 
 class _Arriving:
@@ -249,11 +252,29 @@ class _Arriving:
             limits=options.limits,
             unfinished=Unfinished(options.limits.max_unfinished_bytes, options.unfinished),
             share=Share(options.budget),
-            on_attach=partial(self._on_attach, client),
+            on_attach=partial(self._attach, client),
         )
         pump.engine.accept()
         pump.engine.feed(first)
         return pump, client
+
+    def _attach(self, client: Client, driver: LinkDriver, frame: Attach) -> None:
+        """Have a link attached; it may come together with an `open` for which the connection is about to be closed."""
+        assert self.pump is not None, "the link came over it"
+        why = _why_not_there(self.pump)
+        if why is None:
+            self._on_attach(client, driver, frame)
+        else:
+            driver.bind(refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS.value, why))
+
+
+def _why_not_there(pump: Pump) -> str | None:
+    """Return why a client does not get the host that it has asked for: it must not take this node for another one."""
+    asked = pump.engine.host_asked_for
+    if not asked.startswith(VIRTUAL_HOST):
+        return None
+    name = asked.removeprefix(VIRTUAL_HOST)
+    return f"this node has no virtual hosts, and {name!r:.80} is one: use a url without it; another tenant needs a node"
 
 
 async def _hang_up(stream: trio.SocketStream) -> None:

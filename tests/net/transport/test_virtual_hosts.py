@@ -10,9 +10,11 @@ import pytest
 import trio
 
 import rstreams
-from rstreams.errors import ConfigError, ConnectFailed
+from rstreams import Node, Reconnect, Stream
+from rstreams.errors import ConfigError, ConnectFailed, ConnectionClosed
 from rstreams.net.transport.address import parse_url
-from tests.net.wire import Peer
+from tests.net.foreign import Foreign, attach_of
+from tests.net.wire import AMQP_HEADER, SASL_HEADER, SASL_INIT, Peer, begin_frame, close_frame, flow_frame, open_frame
 
 
 @asynccontextmanager
@@ -62,3 +64,59 @@ async def test_a_broker_that_hangs_up_when_it_is_opened_gets_a_hint_at_virtual_h
         with pytest.raises(ConnectFailed, match="RabbitMQ does that if it has no virtual host 'v2', or its user"):
             async with rstreams.connect(f"{url}/v2"):
                 pass
+
+
+@pytest.mark.parametrize("reconnect", [None, Reconnect(first_delay_s=0.01)], ids=["once", "again"])
+@pytest.mark.parametrize("path", ["/v2", "/%2F"])
+async def test_a_node_has_none_and_says_so(
+    path: str, reconnect: Reconnect | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Node() as node:
+        queue = node.queue("jobs")
+        listener = await node.listen("127.0.0.1:0")
+        with pytest.raises(ConnectionClosed, match=r"this node has no virtual hosts, and '.*' is one") as raised:
+            async with rstreams.connect(listener.url + path, reconnect=reconnect) as connection:
+                await connection.publish("jobs", Stream.of("of another tenant"))
+        assert raised.value.condition == "amqp:unauthorized-access"
+        assert queue.statistics().enqueued == 0
+        async with rstreams.connect(listener.url) as connection:
+            assert (await connection.publish("jobs", Stream.of("ours"))).complete
+    assert [record.levelname for record in caplog.records if "no virtual hosts" in record.message] == ["WARNING"]
+
+
+@pytest.mark.parametrize("host", ["vhost:v2", "vhost:/", "vhost:"])
+async def test_a_client_of_another_make_gets_nothing_that_it_asks_for_together_with_one(host: str) -> None:
+    async with Node() as node:
+        queue = node.queue("jobs")
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            await connection.publish("jobs", Stream.of("ours"))
+        async with await trio.open_tcp_stream("127.0.0.1", listener.port) as stream:
+            client = Foreign(stream)
+            asks = attach_of("l", "receiver", address="jobs", snd=1), flow_frame(credit=10)
+            await client.send(SASL_HEADER, SASL_INIT, AMQP_HEADER, open_frame(host=host), begin_frame(None), *asks)
+            came = b""
+            with trio.fail_after(10):
+                while b"amqp:unauthorized-access" not in came or b"no virtual hosts" not in came:
+                    came += await stream.receive_some()
+                await client.send(close_frame())
+                while more := await stream.receive_some():
+                    came += more
+        assert b"ours" not in came
+        assert queue.statistics().ready == 1
+
+
+@pytest.mark.parametrize("host", [None, "mq.example.com", "vhosts.example.com"])
+async def test_the_name_of_a_host_is_no_virtual_host(host: str | None) -> None:
+    async with Node() as node:
+        node.queue("jobs")
+        listener = await node.listen("127.0.0.1:0")
+        async with await trio.open_tcp_stream("127.0.0.1", listener.port) as stream:
+            client = Foreign(stream)
+            await client.send(SASL_HEADER, SASL_INIT, AMQP_HEADER, open_frame(host=host), begin_frame(None))
+            came = b""
+            await client.send(attach_of("l", "receiver", address="jobs", snd=1))
+            with trio.fail_after(10):
+                while b"jobs" not in came:
+                    came += await stream.receive_some()
+            assert b"unauthorized" not in came
