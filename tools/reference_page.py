@@ -65,6 +65,11 @@ MODULES: dict[str, Module] = {
         "An open connection, and the results of its methods. [Guide](../guides/delivery.md)",
         (
             "rstreams.net.connection.Connection",
+            "rstreams.net.request_reply.connection_methods.RequestReply",
+            "rstreams.net.management.client.ManagementMethods",
+            "rstreams.net.links.named_subscriptions.SubscriptionMethods",
+            "rstreams.net.links.draining.DrainingMethods",
+            "rstreams.protocol.delivery.Delivery",
             "rstreams._published",
             "rstreams.net.links.sender",
             "rstreams.net.transport.carrier.ConnectionStatus",
@@ -94,6 +99,11 @@ MODULES: dict[str, Module] = {
     "rstreams.net.management": Module(
         "Management over a connection. [Guide](../guides/management.md#manage-it-while-it-runs)",
         ("rstreams.net.management",),
+    ),
+    "rstreams.net.rabbitmq_management": Module(
+        "Queues, exchanges and bindings of RabbitMQ 4; for asyncio it is `rstreams.aio.rabbitmq_management`. "
+        "[Guide](../guides/rabbitmq.md)",
+        ("rstreams.net.rabbitmq_management",),
     ),
     "rstreams.node": Module(
         "A node in your program, its addresses, users and statistics. [Guide](../guides/addresses.md)",

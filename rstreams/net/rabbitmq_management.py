@@ -8,11 +8,15 @@ from typing import Any, Literal, cast
 
 from rstreams.message import Message
 from rstreams.net.connection import Connection
-from rstreams.net.management.paired_requests import ManagementRefused as ManagementRefused  # noqa: PLC0414 - exported
-from rstreams.net.management.paired_requests import ManagementRequests, paired_requests, quoted
+from rstreams.net.management.paired_requests import ManagementRefused, ManagementRequests, paired_requests, quoted
+
+__all__ = ["ExchangeType", "ManagementRefused", "QueueType", "RabbitMQManagement", "rabbitmq_management"]
 
 QueueType = Literal["classic", "quorum", "stream"]
+"""The types of a queue of RabbitMQ."""
+
 ExchangeType = Literal["direct", "fanout", "topic", "headers"]
+"""The types of an exchange of RabbitMQ."""
 
 
 class RabbitMQManagement:
@@ -130,3 +134,7 @@ async def rabbitmq_management(connection: Connection) -> AsyncIterator[RabbitMQM
     """
     async with paired_requests(connection._links, "rabbitmq_management()", "/management") as requests:
         yield RabbitMQManagement(requests)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,7 +20,7 @@ PAGES = [
         "guides/management.md",
     ),
     *("guides/monitoring.md", "guides/multicasts.md", "guides/publish.md", "guides/queues.md", "guides/reconnect.md"),
-    *("guides/request-reply.md", "guides/sharing.md", "guides/store.md", "guides/users.md"),
+    *("guides/rabbitmq-messages.md", "guides/request-reply.md", "guides/sharing.md", "guides/store.md", "guides/users.md"),
     *("coming-from/celery.md", "coming-from/kafka.md", "coming-from/nats.md", "coming-from/rabbitmq.md"),
     "coming-from/reactivex.md",
 ]
