@@ -50,7 +50,7 @@ def test_the_signatures_are_found() -> None:
 @pytest.mark.parametrize(("path", "wrong"), CASES)
 async def test_a_function_refuses_it(path: str, wrong: str) -> None:
     package, _, name = path.partition(".")
-    function = getattr(rstreams.operators if package == "operators" else rstreams.sources, name)
+    function = getattr(operators if package == "operators" else sources, name)
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for option in inspect.signature(function).parameters.values():
