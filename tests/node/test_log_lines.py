@@ -224,15 +224,15 @@ KINDS: dict[str, tuple[Callable[[Node], object], Work, str, int | None]] = {
 
 def _words(line: str) -> str:
     """Return a line without its names and numbers."""
-    return re.sub(r"'[^']*'", "'…'", re.sub(r"\d[\d.:]*", "1", line)).replace("durable queue", "queue")
+    return re.sub(r"'[^']*'", "'…'", re.sub(r"\d[\d.:]*", "1", line))
 
 
-def _lines_in_the_guide() -> list[str]:
+def _lines_in_the_guide() -> list[tuple[str, str]]:
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "monitoring.md").read_text("utf-8")
     lines = re.findall(
-        r"^\| `([^`]*)` \|", guide.partition("## Lines of the log\n")[2].partition("\n## ")[0], re.MULTILINE
+        r"^\| (\w+) \| `([^`]*)` \|", guide.partition("## Lines of the log\n")[2].partition("\n## ")[0], re.MULTILINE
     )
-    return [_words(line) for line in lines]
+    return [(level, _words(line)) for level, line in lines]
 
 
 IN_THE_GUIDE = _lines_in_the_guide()
@@ -260,7 +260,8 @@ async def test_one_line_a_second_and_the_count(
     assert times
     first, *others = [each for each in told if re.search(text, each)]
     assert re.match(text, first)
-    assert any(_words(first).startswith(row) for row in IN_THE_GUIDE), "docs/guides/monitoring.md tells what to do"
+    rows = [row for level, row in IN_THE_GUIDE if level == "WARNING"]
+    assert any(_words(first).startswith(row) for row in rows), "docs/guides/monitoring.md tells what to do"
     counted = [re.match(r"(\d+) more of this kind about \S+ within 1 s, the last: " + text, each) for each in others]
     assert 1 + sum(int(each[1]) for each in counted if each) == times or "#" in pattern, told
     if "#" in pattern:
