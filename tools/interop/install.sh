@@ -90,7 +90,7 @@ activemq() {
     debian trixie "${trixie[@]}" && tools/interop/activemq.sh "$build/trixie"
 }
 
-bookworm=(rabbitmq-server gcc libc6-dev libqpid-proton11-dev libqpid-proton11-dev-examples python3-qpid-proton)
+bookworm=(prometheus rabbitmq-server gcc libc6-dev libqpid-proton11-dev libqpid-proton11-dev-examples python3-qpid-proton)
 trixie=(rabbitmq-server libactivemq-java libapache-qpid-proton-j-java default-jdk-headless xz-utils)
 forky=(rabbitmq-server golang-go golang-github-azure-go-amqp-dev)
 
@@ -98,6 +98,7 @@ have rhea rhea
 have rabbitmq-3.10 debian bookworm "${bookworm[@]}"
 have rabbitmq-4.0 debian trixie "${trixie[@]}"
 have rabbitmq-4.3 debian forky "${forky[@]}"
+have prometheus debian bookworm "${bookworm[@]}"
 have proton-broker proton_broker
 have proton-python debian bookworm "${bookworm[@]}"
 have go-amqp go_amqp
