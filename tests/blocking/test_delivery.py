@@ -122,7 +122,7 @@ def test_operators_may_settle_deliveries_too(node: tuple[Portal, Node], jobs: tu
     assert connection.drain_and_close(timeout_s=5).complete
     assert portal.run(there.drain_and_close).complete
     assert (queue.statistics().accepted, queue.statistics().unsettled) == (3, 0)
-    with pytest.raises(RStreamsError, match=r"the connection to .* has been drained"):
+    with pytest.raises(RStreamsError, match=r"the connection to .* is drained and closed"):
         connection.stream("jobs").to_list()
 
 
