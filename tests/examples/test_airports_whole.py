@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks._processes import wait_until
+
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "RSTREAMS_DEMO_TEST"
 
@@ -63,7 +65,7 @@ class Run:
 
     def signal(self, what: str, number: signal.Signals) -> None:
         """Send a signal to the process that has `what` in its command line."""
-        pids = [pid for pid, command in self.processes().items() if what in command]
+        pids = wait_until(lambda: [pid for pid, line in self.processes().items() if what in line], what, 60)
         os.kill(min(pids), number)  # a child that it has just forked has the same command line until it calls exec
 
     def left_behind(self) -> list[str]:
@@ -111,16 +113,19 @@ def test_interrupted_it_leaves_nothing_behind(run: Run) -> None:
     assert run.left_behind() == []
 
 
+FIRST, QUERY = "Spark: starts Java", "Spark: works on its first micro-batch"
+
+
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("since", "what", "told"),
     [
-        ("rstreams.cli node", "the node was ended by SIGKILL"),
-        ("--station JFK", "the publisher JFK was ended by SIGKILL"),
-        ("bin/java", "the Spark job ended early: Spark's Java process has ended"),
+        (FIRST, "rstreams.cli node", "the node was ended by SIGKILL"),
+        (FIRST, "--station JFK", "the publisher JFK was ended by SIGKILL"),
+        (QUERY, "bin/java", "the Spark job ended early: Spark's Java process has ended"),
     ],
 )
-def test_a_process_that_is_killed_ends_the_demo(run: Run, what: str, told: str) -> None:
-    run.until("Spark: works on its first micro-batch")
+def test_a_process_that_is_killed_ends_the_demo(run: Run, since: str, what: str, told: str) -> None:
+    run.until(since)
     run.signal(what, signal.SIGKILL)
     code, lines = run.end()
     assert code == 1
@@ -131,7 +136,7 @@ def test_a_process_that_is_killed_ends_the_demo(run: Run, what: str, told: str) 
 
 @pytest.mark.parametrize("run", [("--patience", "20")], indirect=True)
 def test_a_job_that_stands_still_is_a_time_out_with_the_true_counts(run: Run) -> None:
-    run.until("Spark: starts Java")
+    run.until(FIRST)
     run.signal("examples.airports.job", signal.SIGSTOP)
     code, lines = run.end()
     assert code == 1
@@ -141,7 +146,7 @@ def test_a_job_that_stands_still_is_a_time_out_with_the_true_counts(run: Run) ->
 
 
 def test_killed_itself_it_leaves_no_process_behind(run: Run) -> None:
-    run.until("micro-batch 0")
+    run.until(QUERY)
     descriptors = []
     for pid in run.processes():
         with suppress(ProcessLookupError):  # one that was just starting another has ended meanwhile

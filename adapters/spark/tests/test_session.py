@@ -132,7 +132,7 @@ def test_a_job_runs_without_an_activated_environment(node: NodeProcess, tmp_path
     node.publish("in", [b"1"])
     job = tmp_path / "job.py"
     job.write_text(JOB)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK_HOME"))}
     environment["PATH"] = os.pathsep.join([str(Path(bare_python).parent), environment["PATH"]])
     command = [sys.executable, str(job), node.url, str(tmp_path / "checkpoint")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -195,12 +195,6 @@ def failure_of(frame: DataFrame, checkpoint: Path, **trigger: bool) -> str:
     return str(caught.value)
 
 
-def test_an_unknown_address_is_named(node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path) -> None:
-    text = failure_of(source(address="nowhere"), tmp_path / "checkpoint")
-    assert f"rstreams_spark.errors.SourceFailed: rstreams source, address 'nowhere' at 127.0.0.1:{node.port}: " in text
-    assert "no address 'nowhere' here (amqp:not-found)" in text
-
-
 def test_wrong_credentials_are_refused_and_not_shown(
     spark: SparkSession, guarded_node: NodeProcess, tmp_path: Path
 ) -> None:
@@ -245,12 +239,6 @@ def test_a_batch_read_is_refused_with_what_to_use(spark: SparkSession, node: Nod
     frame = spark.read.format("rstreams").option("url", node.url).option("address", "in").load()
     with pytest.raises(AnalysisException, match=r"a queue has no spark\.read, and 'in' is a queue"):
         frame.collect()
-
-
-def test_trigger_once_is_refused_with_what_to_use(source: Callable[..., DataFrame], tmp_path: Path) -> None:
-    text = failure_of(source(), tmp_path / "checkpoint", once=True)
-    assert "ConfigError: trigger(once=True) cannot work: " in text
-    assert "Use trigger(availableNow=True)" in text
 
 
 def test_an_unparsable_message_fails_the_query_behind_the_rows_before_it_and_stays(
@@ -370,12 +358,3 @@ def test_a_wrong_schema_or_option_beside_a_schema_is_told_in_one_line(
     told = failure_of(reader.load(), tmp_path / "checkpoint")
     assert text in told
     assert "local variable" not in told
-
-
-def test_the_checkpoint_of_another_address_is_refused(
-    node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path
-) -> None:
-    node.publish("in", numbered(0, 3))
-    run_now(source(), tmp_path / "checkpoint", tmp_path / "table")
-    told = failure_of(source(address="out"), tmp_path / "checkpoint")
-    assert "ConfigError: the checkpoint belongs to a query that reads address 'in', and option address='out':" in told
