@@ -22,6 +22,19 @@ RETRY_S: Final = 1.0
 logger = logging.getLogger("rstreams.node")
 
 
+def lost_at_a_restart(queue: str, letters: str) -> str:
+    """Return the warning for a durable queue whose dead letters are in memory."""
+    text = (
+        f"queue {queue!r:.80} is durable, and its dead letters are not: those in {letters!r:.80} are lost at a restart"
+    )
+    return f"{text}; make that queue durable, too"
+
+
+async def warn_of_loss(queue: str, letters: str) -> None:
+    """Log that warning; a task of the node does it, so that a node which is only tried does not."""
+    logger.warning("%s", lost_at_a_restart(queue, letters))
+
+
 class TakesDeadLetters(Protocol):
     """An address that takes dead letters."""
 

@@ -12,7 +12,7 @@ from rstreams.errors import Condition, ProtocolError
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.competing import Competing
 from rstreams.node.consumer import Consumer, Subscribing
-from rstreams.node.dead_letters import Unaccepted
+from rstreams.node.dead_letters import Unaccepted, warn_of_loss
 from rstreams.node.emptying import purge
 from rstreams.node.intake import QueueIntake
 from rstreams.node.lifetime import QueueClock
@@ -116,6 +116,10 @@ class Queue(Address):
         """Take the time from the node."""
         self.clock.now, self.clock.wake_at = services.now, services.wake_at
         self.storage.begin(services)
+        if self.storage.durable:
+            for letters in self.sends_to:
+                if isinstance(letters, Queue) and not letters.storage.durable:
+                    services.start_soon(warn_of_loss, self.name, letters.name)
 
     def forget(self) -> None:
         """Delete the messages, and count no more for the node's memory."""

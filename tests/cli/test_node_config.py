@@ -480,6 +480,50 @@ def test_check_warns_of_certificates(tmp_path: Path, state: str, capsys: pytest.
             assert err.startswith(f"WARNING listener 127.0.0.1:0: certificate={str(file)!r} {words[state]} 2")
 
 
+LETTERS = """
+[node]
+store = "{store}"
+[queues.dead]
+{dead}
+[queues.orders]
+dead_letters = "dead"
+{orders}
+"""
+
+
+@pytest.mark.parametrize("dead", ["", "durable = true"])
+@pytest.mark.parametrize("orders", ["", "durable = true"])
+async def test_dead_letters_that_are_lost_at_a_restart_are_told_by_check_and_at_the_start(
+    tmp_path: Path, dead: str, orders: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    text = LETTERS.format(store=tmp_path / "s", dead=dead, orders=orders)
+    said = (
+        "queue 'orders' is durable, and its dead letters are not: those in 'dead' are lost at a restart; "
+        "make that queue durable, too"
+    )
+    file = config(tmp_path, text)
+    with caplog.at_level("WARNING"):
+        assert main(["node", "--config", str(file), "--check"]) == 0
+        assert caplog.messages == []
+        _, err = capsys.readouterr()
+        assert err == (f"WARNING {said}\n" if orders and not dead else "")
+        async with read_config(file).make():
+            await trio.testing.wait_all_tasks_blocked()
+    assert caplog.messages == ([said] if orders and not dead else [])
+
+
+@pytest.mark.parametrize(
+    ("options", "who"),
+    [
+        ("", "listener 127.0.0.1:5672 lets in every client of this machine"),
+        ("--listen 0.0.0.0:5672 --anonymous", "listener 0.0.0.0:5672 lets in every client of any machine"),
+    ],
+)
+def test_check_says_who_is_let_in_without_users(options: str, who: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "--check", *options.split()]) == 0
+    assert f"users: none; {who}\n" in capsys.readouterr().out
+
+
 def test_check_prints_what_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["node", "--config", str(config(tmp_path, shop())), "--check"]) == 0
     out, err = capsys.readouterr()

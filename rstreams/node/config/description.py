@@ -21,9 +21,11 @@ from rstreams.net.transport.listening_place import ListeningOptions, ListeningPl
 from rstreams.net.transport.passwords import PasswordHash
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import Permission
+from rstreams.node.dead_letters import lost_at_a_restart
 from rstreams.node.kinds import KINDS
 from rstreams.node.node import Node
 from rstreams.node.plain_options import options_of, shown_options
+from rstreams.node.queue import Queue
 from rstreams.tls import server_context
 
 DEFAULT_HTTP_PLACE: Final = "127.0.0.1:15692"
@@ -162,6 +164,15 @@ class DeclaredListener(DeclaredPlace):
         """The place, or the default one."""
         return self.place or f"127.0.0.1:{DEFAULT_PORT if self.tls is None else DEFAULT_TLS_PORT}"
 
+    @property
+    def lets_in(self) -> str:
+        """The clients that it lets in, if there are no users, as a sentence."""
+        if self.tls is not None and self.tls.client_ca is not None and self.tls.require_client_certificate:
+            who = f"every client with a certificate that {self.tls.client_ca} has signed"
+        else:
+            who = f"every client of {'any' if self.options.get('anonymous') else 'this'} machine"
+        return f"{self.word} {self.where} lets in {who}"
+
     async def open(self, node: Node) -> Listener:
         """Have the node listen.
 
@@ -272,7 +283,7 @@ class NodeConfig:
             listener.check(Admission(self.users, self.certificate_users))
 
     def warnings(self) -> list[str]:
-        """Return what is worth a warning: the certificates that are not valid now, or will not be soon.
+        """Return what is worth a warning: certificates that are not valid now, or will not be soon; lost dead letters.
 
         Errors: `ConfigError` for a file that cannot be used.
         Context: Any thread; reads the files.
@@ -282,6 +293,11 @@ class NodeConfig:
             context = each.context
             if context is not None:
                 told += [f"{each.word} {each.where}: {text}" for text in warnings_about(context, now)]
+        queues = {each.name: each.options for each in self.addresses if each.table == Queue.table}
+        for name, options in queues.items():
+            letters = options.get("dead_letters")
+            if letters is not None and options.get("durable") and not queues[letters].get("durable"):
+                told.append(lost_at_a_restart(name, letters))
         return told
 
     def fixed_changes(self, before: NodeConfig) -> list[str]:
@@ -319,7 +335,7 @@ class NodeConfig:
             ways += [f"the certificate {subject}" for subject, owner in certificates.items() if owner == user]
             lines.append(f"user {user!r}: with {' or '.join(ways)}")
         if self.users is None and self.certificate_users is None:
-            lines.append("users: none, every client is let in")
+            lines.append("users: none; " + "; ".join(each.lets_in for each in self.listeners))
         lines += [f"limits of {user!r}: {_shown_limits(each)}" for user, each in (self.limits or {}).items()]
         for each in self.permissions or ():
             who, what, where = (", ".join(words) for words in (each.users, each.allow, each.addresses))
