@@ -87,8 +87,9 @@ class Unaccepted:
         """Let go of a message for good, for a reason: to the dead letters, if there are any."""
         outlet, number = self._outlet, self.rejected + self.exhausted + self.expired
         where = "is dropped, because there are no dead letters" if outlet is None else "goes to the dead letters"
-        text = "queue %r: a message %s (%d so far): %.300r"
-        log_seldom(logger, logging.WARNING, text, self._name, where, number, reason, peer=self._name)
+        text = "%s: a message %s (%d so far): %.300r"
+        name = f"{self._storage.kind} {self._name!r:.80}"
+        log_seldom(logger, logging.WARNING, text, name, where, number, reason, peer=self._name)
         if outlet is None:
             self._storage.let_go((message,))
             return
@@ -133,7 +134,7 @@ class Unaccepted:
         self._refused.append(letter)
         if not self._told:
             self._told = True
-            text = "queue %r: its dead letters are not taken (%s); they are sent again"
+            text = "%s: its dead letters are not taken (%s); they are sent again"
             logger.error(text, self._name, how if isinstance(how, BaseException) else DeliveryFailed("released"))
         if self.due == math.inf:
             self.due = self._clock.now() + RETRY_S

@@ -39,6 +39,7 @@ class QueueIntake:
         explain: Callable[[], str],
     ) -> None:
         self.name = name
+        self.title = f"{storage.kind} {name!r:.80}"  # for the log
         self.explain = explain
         self.refused = 0
         self._dropped = 0  # how many were dropped, because the queue was full when they came
@@ -95,13 +96,13 @@ class QueueIntake:
             self._storage.append(producer, run, stamps, repeated)
         elif when_full == "reject":
             fits = limits.fitting(run, room.stored, room.size)
-            self._store_or_refuse(producer, run, stamps, repeated, fits=fits, text=f"queue {self.name!r:.80} is full")
+            self._store_or_refuse(producer, run, stamps, repeated, fits=fits, text=f"{self.title} is full")
         else:
             kept = list(compress(run, limits.fitting(run, room.stored, room.size)))
             dropped = len(run) - len(kept)
             self._dropped += dropped
-            text = "queue %r is full: a message that came is dropped (%d so far)"
-            log_seldom(logger, logging.WARNING, text, self.name, self._dropped, peer=self.name)
+            text = "%s is full: a message that came is dropped (%d so far)"
+            log_seldom(logger, logging.WARNING, text, self.title, self._dropped, peer=self.name)
             room.take_back(producer, dropped)
             self._storage.append(producer, kept, stamps, repeated, dropped)
         room.top_up(producer)
@@ -152,6 +153,6 @@ class QueueIntake:
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
         self.refused += messages
-        text = "queue %r refuses a message (%d so far): %s"
-        log_seldom(logger, logging.WARNING, text, self.name, self.refused, error.description, peer=self.name)
+        text = "%s refuses a message (%d so far): %s"
+        log_seldom(logger, logging.WARNING, text, self.title, self.refused, error.description, peer=self.name)
         self._storage.refuse_in_turn(producer, messages, error)

@@ -94,8 +94,11 @@ class Filling(Protocol):
 class SubscriptionQueue(Queue):
     """The messages of one named subscription that its subscriber has not settled; its links empty it by turns."""
 
-    kind = "subscription of a multicast"
     told_as = "a subscription of multicast"
+
+    def __init__(self, name: str, storage: Storage, when_full: WhenFull, owner: SubscriptionOwner) -> None:
+        self.kind = f"subscription {owner.name!r:.80} of container {owner.container!r:.80} at multicast"
+        super().__init__(name, storage, when_full, policy=OneAfterTheOther)
 
 
 class NamedSubscription(Producer):
@@ -136,7 +139,7 @@ class NamedSubscription(Producer):
         else:
             limits = Limits(options.items, options.size)
             self._storage = DiskStorage(partition, limits, sync_s=options.sync_s, on_room=self._on_room)
-        self.backlog = SubscriptionQueue(multicast.name, self._storage, options.when_full, policy=OneAfterTheOther)
+        self.backlog = SubscriptionQueue(multicast.name, self._storage, options.when_full, owner)
         self._drops: WhenFull = options.when_full
         self._multicast = multicast
         self._end_for_good = end

@@ -205,10 +205,16 @@ class Storage(ABC):
                     self.let_go((message,))
                     self.dropped += 1
         if self.dropped > before:
-            text, name = "queue %r is full: the oldest message is dropped (%d so far)", self._queue.name
-            log_seldom(logger, logging.WARNING, text, name, self.dropped, peer=name)
+            name = f"{self.kind} {self._queue.name!r:.80}"
+            text = "%s is full: the oldest message is dropped (%d so far)"
+            log_seldom(logger, logging.WARNING, text, name, self.dropped, peer=self._queue.name)
 
     # sight
+
+    @property
+    def kind(self) -> str:
+        """The kind of its queue, for the log."""
+        return self._queue.kind.removeprefix("durable ")
 
     def browse(self, subscriber: Subscriber[bytes]) -> Browser:
         """Return the subscription of a new browser."""

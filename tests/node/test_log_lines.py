@@ -49,6 +49,12 @@ async def drop_named(node: Node, connection: Connection) -> None:
     await connection.publish("m", Stream.range(10))
 
 
+async def reject_named(node: Node, connection: Connection) -> None:
+    await drop_named(node, connection)
+    with trio.move_on_after(60):
+        await connection.consume("m", divide_by_zero, subscription="mine", on_failure="reject")
+
+
 async def reject(node: Node, connection: Connection) -> None:
     del node
     await connection.publish("q", Stream.range(3))
@@ -166,8 +172,14 @@ KINDS: dict[str, tuple[Callable[[Node], object], Work, str, int | None]] = {
     "named": (
         lambda n: n.multicast("m", overflow="drop_oldest", backlog=2),
         drop_named,
-        "queue 'm' is full: the oldest message is dropped \\(# so far\\)",
+        "subscription 'mine' of container '.*' at multicast 'm' is full: the oldest message is dropped \\(# so far\\)",
         8,
+    ),
+    "rejected by a named one": (
+        lambda n: n.multicast("m"),
+        reject_named,
+        "subscription 'mine' of container '.*' at multicast 'm': a message is dropped, because .* \\(# so far\\): .*",
+        10,
     ),
     "rejected": (
         lambda n: (n.queue("dead"), n.queue("q", dead_letters="dead")),
