@@ -139,21 +139,21 @@ def test_the_limit_is_the_most_the_sender_ever_sees_unsettled(
     spark: SparkSession, node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path, eventually: Eventually
 ) -> None:
     table = tmp_path / "table"
-    frame = source(address="counted", maxMessagesPerTrigger=50)
+    frame = source(address="counted", maxMessagesPerTrigger=125)
     query = into(frame, tmp_path / "checkpoint", table).start()
     eventually(lambda: received(spark, table).total() >= 500 if table.exists() else False, "all received", 180)
     query.stop()
     assert received(spark, table) == Counter(f"c-{n}" for n in range(1, 501))
-    assert node.first("counted/most") == 50
+    assert node.first("counted/most") == 125
 
 
 def test_a_query_that_is_stopped_and_started_again_misses_nothing(
     spark: SparkSession, node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path, eventually: Eventually
 ) -> None:
     checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
-    node.publish("in", numbered(0, 400))
+    node.publish("in", numbered(0, 160))
     frame = source(maxMessagesPerTrigger=20, maxTriggerDelay="10ms")
-    for accepted in (40, 120, 200):
+    for accepted in (40, 80):
         query = into(frame, checkpoint, table).start()
         eventually(lambda accepted=accepted: node.queue("in")["accepted"] >= accepted, "some batches committed", 180)
         query.stop()
@@ -163,10 +163,10 @@ def test_a_query_that_is_stopped_and_started_again_misses_nothing(
 
     counts = received(spark, table)
     counters = node.queue("in")
-    assert set(counts) == ids(0, 400)
-    assert counters["accepted"] == 400
-    assert counters["modified"] <= 3 * 20, "a stop has 0.9 s to give back in order; then its batch counts as failed"
-    assert counts.total() - 400 <= 3 * 20, "twice came at most the batch that was under way at each stop"
+    assert set(counts) == ids(0, 160)
+    assert counters["accepted"] == 160
+    assert counters["modified"] <= 2 * 20, "a stop has 0.9 s to give back in order; then its batch counts as failed"
+    assert counts.total() - 160 <= 2 * 20, "twice came at most the batch that was under way at each stop"
 
 
 def test_a_served_stream_that_ends_leaves_the_query_idle(
@@ -312,31 +312,31 @@ def test_a_clean_stop_repeats_no_committed_batch_and_nothing_waits_for_the_next_
     spark: SparkSession, node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path, eventually: Eventually
 ) -> None:
     checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
-    node.publish("in", numbered(0, 600))
-    for start in range(3):
+    node.publish("in", numbered(0, 400))
+    for start in range(2):
         frame = source(maxMessagesPerTrigger=200, checkpointLocation=str(checkpoint))
         query = into(frame, checkpoint, table).trigger(processingTime="1 hour").start()
         accepted = 200 * (start + 1)
         eventually(lambda accepted=accepted: node.queue("in")["accepted"] == accepted, "the batch is accepted", 180)
         query.stop()
         counters = eventually(lambda: (now := node.queue("in"))["consumers"] == 0 and now, "the link is gone", 3)
-        assert (counters["accepted"], counters["ready"]) == (accepted, 600 - accepted)
-    assert received(spark, table) == Counter(ids(0, 600))
+        assert (counters["accepted"], counters["ready"]) == (accepted, 400 - accepted)
+    assert received(spark, table) == Counter(ids(0, 400))
 
 
 def test_a_stop_right_after_the_commit_repeats_nothing(
     spark: SparkSession, node: NodeProcess, source: Callable[..., DataFrame], tmp_path: Path, eventually: Eventually
 ) -> None:
     checkpoint, table = tmp_path / "checkpoint", tmp_path / "table"
-    node.publish("in", numbered(0, 50))
+    node.publish("in", numbered(0, 30))
     frame = source(maxMessagesPerTrigger=10, checkpointLocation=f"file://{checkpoint}")
-    for batch in range(5):
+    for batch in range(3):
         query = into(frame, checkpoint, table).trigger(processingTime="1 hour").start()
         commit = checkpoint / "commits" / str(batch)
         eventually(commit.exists, "the commit", 180)
         query.stop()
-    eventually(lambda: node.queue("in")["accepted"] == 50, "all are accepted")
-    assert received(spark, table) == Counter(ids(0, 50))
+    eventually(lambda: node.queue("in")["accepted"] == 30, "all are accepted")
+    assert received(spark, table) == Counter(ids(0, 30))
 
 
 @pytest.mark.parametrize(
