@@ -14,6 +14,7 @@ from rstreams.node.failure import Failure
 from rstreams.node.lifetime import QueueClock
 from rstreams.node.raising_subscriber import hand_over
 from rstreams.node.redelivery import Attempts
+from rstreams.node.spell import Spell
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Lasting, Stored
 from rstreams.node.takers import MANY, Takers
@@ -36,6 +37,7 @@ class Competing:
         accepted: How many were accepted.
         released: How many came back unchanged.
         modified: How many came back with a mark.
+        unserved: While messages are ready and no consumer asks for one.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Competing:
         self._unaccepted = unaccepted
         self._clock = clock
         self._dispatching = False
+        self.unserved = Spell(clock)
 
     # consumers call these
 
@@ -149,6 +152,8 @@ class Competing:
         if storage.on_disk:
             storage.read_on()
         self._room.serve()
+        if bool(self._returned or self._fresh) is not self.unserved.lasts:
+            self.unserved.note(lasts=not self.unserved.lasts)
         if self._room.is_short:
             self.ask_for_room()
 

@@ -20,6 +20,7 @@ from rstreams.node.limits import WhenFull
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Attempts
+from rstreams.node.spell import Spell
 from rstreams.node.state_lines import queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.storage import Storage
@@ -106,6 +107,7 @@ class Queue(Address):
         }
         self.storage.join(self, when_full)
         self._room = self.storage.room
+        self._room.full = Spell(self.clock)
         self._unaccepted = Unaccepted(name, self.storage, self.clock, dead_letters)
         checked = (attempts or Attempts()).check(name)
         self._consumers = policy(name, self.storage, checked, self._unaccepted, self.clock)
@@ -231,6 +233,8 @@ class Queue(Address):
             on_disk=storage.on_disk,
             unsafe=room.unsafe,
             size_bytes=room.size,
+            full_s=room.full.total_s,
+            unserved_s=consumers.unserved.total_s,
         )
 
     def explain(self) -> str:
@@ -240,6 +244,8 @@ class Queue(Address):
             return f"{self.kind} {self.name!r:.80}: {storage.error}"
         full, full_bytes = storage.is_full(waits=waits), self._room.full_bytes
         line = queue_line(self.kind, self.name, self.statistics(), full=full, full_bytes=full_bytes, waits=waits)
+        if waits and self._room.full.present_s >= 1:
+            line = f"{line} for {self._room.full.present_s:.0f} s"
         return line if storage.trouble is None else f"{line}; {storage.trouble}"
 
     @property

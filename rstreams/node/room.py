@@ -27,7 +27,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from rstreams.node.lifetime import QueueClock
 from rstreams.node.producer import Producer
+from rstreams.node.spell import Spell
 from rstreams.node.stored_bytes import StoredBytes
 
 _FIRST_PART = 128
@@ -41,9 +43,10 @@ class Room:
         stored: Places taken by messages.
         outstanding: Places promised to producers.
         producers: How many there are.
+        full: While producers wait for a place.
     """
 
-    __slots__ = ("_serving", "_waiting", "capacity", "outstanding", "producers", "stored")
+    __slots__ = ("_serving", "_waiting", "capacity", "full", "outstanding", "producers", "stored")
 
     size: int = 0  # the bytes of the stored messages, in rooms that count them
     unsafe: int = 0  # stored messages that are on their way to the disk, and their bytes
@@ -56,6 +59,7 @@ class Room:
         self.stored = 0
         self.outstanding = 0
         self.producers = 0
+        self.full = Spell(QueueClock())
         self._waiting: deque[Producer] = deque()
         self._serving = False
 
@@ -149,6 +153,8 @@ class Room:
                 self._grant(self._waiting.popleft(), most)
         finally:
             self._serving = False
+        if bool(self._waiting) is not self.full.lasts:
+            self.full.note(lasts=not self.full.lasts)
 
     @property
     def is_short(self) -> bool:

@@ -50,7 +50,7 @@ def _as_dict(numbers: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
     if kind not in _NAMES:
         _NAMES[kind] = tuple(each.name for each in fields(kind))
     return {
-        name: value if type(value := getattr(numbers, name)) in {int, str, bool} else _as_plain(value)
+        name: value if type(value := getattr(numbers, name)) in {int, str, bool, float} else _as_plain(value)
         for name in _NAMES[kind]
     }
 
@@ -99,6 +99,8 @@ class QueueStatistics(AddressStatistics):
         producers: Producers attached.
         credit: Messages that the producers may send now.
         demand: Messages that the consumers have asked for and not received.
+        full_s: How long producers have waited for a place, in seconds since the queue was made.
+        unserved_s: How long messages were ready and no consumer asked for one, in seconds since then.
     """
 
     group: ClassVar[str] = "queues"
@@ -129,6 +131,8 @@ class QueueStatistics(AddressStatistics):
     on_disk: int = 0
     unsafe: int = 0
     size_bytes: int = 0
+    full_s: float = 0.0
+    unserved_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

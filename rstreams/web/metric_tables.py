@@ -86,6 +86,8 @@ QUEUES: Final = _table(
     ("dropped", "messages_dropped_total", "Messages dropped because the queue was full."),
     ("refused", "messages_refused_total", "Messages refused because the queue was full, or could not store them."),
     ("size_bytes", "stored_bytes", "Bytes of the messages stored, about."),
+    ("full_s", "full_seconds_total", "Seconds in which producers waited for a place."),
+    ("unserved_s", "unserved_seconds_total", "Seconds in which messages were ready and no consumer asked for one."),
     ("consumers", "consumers", "Consumers subscribed."),
     ("browsers", "browsers", "Browsers subscribed."),
     ("producers", "producers", "Producers attached."),
