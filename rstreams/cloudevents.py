@@ -86,3 +86,7 @@ def decode_event(message: bytes | Message) -> BaseCloudEvent:
     except (AttributeError, BaseCloudEventException, KeyError, TypeError, ValueError) as error:
         msg = f"the message has a CloudEvent that is not whole: {error}"
         raise ConfigError(msg) from error
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -152,7 +152,8 @@ class Competing:
         if storage.on_disk:
             storage.read_on()
         self._room.serve()
-        if bool(self._returned or self._fresh) is not self.unserved.lasts:
+        ready = backlog.ready if self._returned or self._fresh else 0  # some may be too old, and gone
+        if (ready > 0 or bool(storage.on_disk and not takers)) is not self.unserved.lasts:
             self.unserved.note(lasts=not self.unserved.lasts)
         if self._room.is_short:
             self.ask_for_room()

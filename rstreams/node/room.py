@@ -90,6 +90,8 @@ class Room:
         self.outstanding -= producer.outstanding
         if not producer.outstanding and producer in self._waiting:
             self._waiting.remove(producer)
+            if self.full.lasts and not self._waiting:
+                self.full.note(lasts=False)
         producer.outstanding = 0
         self.serve()
 

@@ -43,7 +43,7 @@ ELSEWHERE = {"queues", "multicasts", "served", "logs", "others", "partitions", "
 """Fields that hold what other tables are about, or what is told of single links."""
 
 SAMPLE = re.compile(
-    r'(rstreams_[a-z_]+)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? (\d+)'
+    r'(rstreams_[a-z_]+)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? (\d+(?:\.\d+)?)'
 )
 
 
