@@ -25,6 +25,7 @@ import trio
 from rstreams.errors import RStreamsError
 from rstreams.net.transport.accounts import Client
 from rstreams.net.transport.address import PeerAddress, is_loopback
+from rstreams.net.transport.handshakes import MeteredStream
 from rstreams.net.transport.listening_place import ListeningOptions, ListeningPlace, who_is
 from rstreams.net.transport.password_line import CheckLater
 from rstreams.net.transport.passwords import Passwords
@@ -69,27 +70,30 @@ class HttpListener(ListeningPlace):
 
     async def _serve(self, pages: Pages, tcp: trio.SocketStream) -> None:
         peer, origin, _ = came_from = who_is(tcp)
+        metered = MeteredStream(tcp, self._options.max_handshake_bytes)
         self._connections += 1
         try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                await self._talk(pages, tcp, came_from)
+                await self._talk(pages, metered, came_from)
         except RStreamsError as error:
-            log_seldom(logger, logging.WARNING, "refused an HTTP client, %s: %s", peer, error, peer=origin)
+            level = logging.WARNING if metered.came else logging.DEBUG  # a probe may hang up without a word
+            log_seldom(logger, level, "refused an HTTP client, %s: %s", peer, error, peer=origin)
         except Exception as error:  # a defect that one client has found must not end the others' connections
             log_seldom(logger, logging.ERROR, "the HTTP client %s failed", peer, peer=origin, exc_info=error)
         finally:
             self._connections -= 1
             await trio.aclose_forcefully(tcp)
 
-    async def _talk(self, pages: Pages, tcp: trio.SocketStream, came_from: tuple[str, str, bool]) -> None:
+    async def _talk(self, pages: Pages, metered: MeteredStream, came_from: tuple[str, str, bool]) -> None:
         options, certificate = self._options, None
-        stream: trio.abc.Stream = tcp
+        stream: trio.abc.Stream = metered
         is_full = self._connections > options.max_connections
         if options.tls is not None:
             with trio.move_on_after(options.handshake_timeout_s) as patience:
-                stream, certificate = await accept_tls(tcp, options.tls)
+                stream, certificate = await accept_tls(metered, options.tls)
             if patience.cancelled_caught:
                 return
+        metered.trust()  # what comes next is bounded by each request
         visitor = _Visitor(self._admission, certificate, came_from)
 
         async def answer(request: Request) -> Response:

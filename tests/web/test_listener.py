@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from contextlib import suppress
 
 import pytest
 import trio
@@ -96,6 +97,22 @@ async def test_new_users_and_certificates_are_used_from_now_on() -> None:
         theirs = client_context(trusts="theirs")
         assert (await get(listener, user="alice:new", tls=theirs)).status == 200
         assert (await get(listener, user="alice:sesame", tls=theirs)).status == 401
+
+
+@pytest.mark.parametrize(("said", "levels"), [(b"", []), (b"GET / HTTP/1.1\r\n\r\n", ["WARNING"])])
+async def test_a_probe_that_says_nothing_is_no_warning(
+    said: bytes, levels: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Node() as node:
+        listener = await node.listen_http("127.0.0.1:0", tls=node_context())
+        async with await trio.open_tcp_stream("127.0.0.1", listener.port) as stream:
+            await stream.send_all(said)
+            await stream.send_eof()
+            with suppress(trio.BrokenResourceError):
+                while await stream.receive_some():
+                    pass
+    found = [each for each in caplog.records if each.name == "rstreams.web"]
+    assert [each.levelname for each in found if each.levelno > logging.DEBUG] == levels
 
 
 @pytest.mark.parametrize(
