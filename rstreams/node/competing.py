@@ -35,6 +35,7 @@ class Competing:
         takers: The consumers.
         delivered: How many messages were handed over; a message counts each time.
         accepted: How many were accepted.
+        purged: How many were deleted by a purge; they count neither as handed over nor as accepted.
         released: How many came back unchanged.
         modified: How many came back with a mark.
         unserved: While messages are ready and no consumer asks for one.
@@ -46,7 +47,7 @@ class Competing:
         self.name = name
         self.takers = Takers()
         self._turns = self.takers.waiting  # those who get messages now
-        self.delivered = self.accepted = self.released = self.modified = 0
+        self.delivered = self.accepted = self.purged = self.released = self.modified = 0
         self._storage = storage
         self._room = storage.room
         self._backlog = storage.backlog
@@ -91,7 +92,11 @@ class Competing:
     def accept(self, consumer: Consumer, messages: Sequence[bytes | Stored]) -> None:
         """Let go of messages that a consumer has held and accepted."""
         consumer.asked = False
-        self.accepted += len(messages)
+        if consumer.purges:
+            self.purged += len(messages)
+            self.delivered -= len(messages)
+        else:
+            self.accepted += len(messages)
         self._storage.let_go(messages)
         self._room.serve()
 

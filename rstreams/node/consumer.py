@@ -90,6 +90,7 @@ class Consumer(AddressSubscription, Settles):
         ended_with: How this claim has ended, if that was while the message was handed over; it counts behind that.
         run: The messages that are being handed over to it, if they are many.
         on_run: The subscriber's function that takes many messages; None if it takes them one by one.
+        purges: Whether it takes messages only to delete them; they count as purged, and not as accepted.
     """
 
     __slots__ = (
@@ -100,6 +101,7 @@ class Consumer(AddressSubscription, Settles):
         "message",
         "on_run",
         "origin",
+        "purges",
         "queue",
         "run",
         "suspended",
@@ -112,6 +114,7 @@ class Consumer(AddressSubscription, Settles):
         self.queue = queue
         self.on_run = runs_of(subscriber)
         self.origin = origin
+        self.purges = getattr(subscriber, "purges", False) is True
         self.demand = 0
         self.suspended = False
         self.asked = False

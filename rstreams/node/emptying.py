@@ -52,8 +52,8 @@ class Emptied(Protocol):
 
 
 async def purge(queue: Emptied) -> int:
-    """Accept all messages that are ready; return how many."""
-    return await _Taking(lambda _message, taken: taken.hold().done()).take(queue, queue.statistics().ready)
+    """Delete all messages that are ready; return how many."""
+    return await _Purging(lambda _message, taken: taken.hold().done()).take(queue, queue.statistics().ready)
 
 
 async def move_back(
@@ -125,6 +125,12 @@ class _Taking:
 
     def on_complete(self) -> None:
         """Do nothing, as `on_error`."""
+
+
+class _Purging(_Taking):
+    """Takes messages to delete them."""
+
+    purges = True
 
 
 class _Moving:

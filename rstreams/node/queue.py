@@ -228,6 +228,7 @@ class Queue(Address):
             delayed=storage.backlog.delayed.count,
             browsers=len(storage.browsers),
             dropped=storage.dropped + storage.dropped_newest,
+            purged=consumers.purged,
             refused=storage.refused + self.intake.refused,
             durable=storage.durable,
             on_disk=storage.on_disk,

@@ -67,7 +67,7 @@ def _as_plain(value: Any) -> Any:  # noqa: ANN401 - a part of a dataclass
 class QueueStatistics(AddressStatistics):
     """A queue at one moment.
 
-    `enqueued = ready + delayed + unsettled + unsafe + accepted + rejected + exhausted + expired + dropped`,
+    `enqueued = ready + delayed + unsettled + unsafe + accepted + rejected + exhausted + expired + dropped + purged`,
     `delivered = unsettled + accepted + rejected + released + modified`, and `ready + delayed + unsettled + unsafe +
     leaving + credit <= capacity`, unless the queue drops or rejects messages when it is full.
 
@@ -90,6 +90,7 @@ class QueueStatistics(AddressStatistics):
         consumers: Consumers subscribed.
         browsers: Browsers subscribed.
         dropped: Messages dropped because the queue was full. Of a queue that drops the newest, they were not enqueued.
+        purged: Messages deleted by a purge.
         refused: Messages rejected because the queue was full or they could not be stored, and numbered ones of the
             same producer behind these; they were not enqueued.
         durable: Whether its messages are in the node's store.
@@ -126,6 +127,7 @@ class QueueStatistics(AddressStatistics):
     delayed: int = 0
     browsers: int = 0
     dropped: int = 0
+    purged: int = 0
     refused: int = 0
     durable: bool = False
     on_disk: int = 0

@@ -84,6 +84,7 @@ QUEUES: Final = _table(
     ("unsafe", "messages_unsafe", "Messages whose commit to the store is on the way."),
     ("on_disk", "messages_on_disk", "The part of the ready messages that is not in memory."),
     ("dropped", "messages_dropped_total", "Messages dropped because the queue was full."),
+    ("purged", "messages_purged_total", "Messages deleted by a purge."),
     ("refused", "messages_refused_total", "Messages refused because the queue was full, or could not store them."),
     ("size_bytes", "stored_bytes", "Bytes of the messages stored, about."),
     ("full_s", "full_seconds_total", "Seconds in which producers waited for a place."),

@@ -17,7 +17,7 @@ NO_LOSS = {
     "queue": {
         *("capacity", "enqueued", "delivered", "accepted", "released", "modified", "ready", "unsettled", "consumers"),
         *("producers", "credit", "demand", "duplicates", "dead_lettered", "delayed", "browsers", "durable", "on_disk"),
-        *("unsafe", "size_bytes", "full_s", "unserved_s"),
+        *("unsafe", "size_bytes", "full_s", "unserved_s", "purged"),
     },
     "multicast": {
         *("overflow", "capacity", "enqueued", "copies", "delivered", "pending", "producers", "credit", "subscribers"),

@@ -148,7 +148,7 @@ def bodies(probe: ProbeSubscriber[bytes]) -> list[Any]:
 def check_laws(queue: Queue) -> None:
     now = queue.statistics()
     here = now.ready + now.delayed + now.unsettled + now.unsafe
-    assert now.enqueued == here + now.accepted + now.rejected + now.exhausted + now.expired + now.dropped
+    assert now.enqueued == here + now.accepted + now.rejected + now.exhausted + now.expired + now.dropped + now.purged
     assert now.delivered == now.unsettled + now.accepted + now.rejected + now.released + now.modified
     assert min(now.ready, now.delayed, now.unsettled, now.leaving, now.credit, now.on_disk, now.unsafe) >= 0
     assert here + now.leaving == queue._room.stored

@@ -498,3 +498,18 @@ async def test_a_group_is_forgotten_and_begins_anew(tmp_path: Path) -> None:
         await management.forget_group("orders 2", "billing")
     async with Node(store=tmp_path) as node:
         assert not node.log("orders 2").statistics().groups
+
+
+@pytest.mark.parametrize("options", [{}, {"durable": True}, {"durable": True, "capacity_in_memory": 4}])
+async def test_what_a_purge_deletes_counts_as_purged_alone(options: dict[str, Any], tmp_path: Path) -> None:
+    async with Node(store=tmp_path / "store") as node:
+        node.queue("orders", **options)
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection, connection.management() as management:
+            await connection.publish("orders", Stream.range(20))
+            assert await connection.stream("orders").take(3).to_list() == [0, 1, 2]
+            await until(lambda: node.statistics().queues["orders"].ready == 17)
+            assert await management.purge("orders") == 17
+        now = node.statistics().queues["orders"]
+        assert (now.purged, now.accepted, now.enqueued, now.ready) == (17, 3, 20, 0)
+        assert now.delivered == now.accepted + now.released

@@ -134,7 +134,7 @@ class _Depot:
 
 
 def _problem(told: QueueStatistics, when_full: str, most_bytes: int | None) -> str | None:
-    gone = told.accepted + told.rejected + told.exhausted + told.expired
+    gone = told.accepted + told.rejected + told.exhausted + told.expired + told.purged
     gone += 0 if when_full == "drop_newest" else told.dropped
     here = told.ready + told.delayed + told.unsettled + told.unsafe
     problems = {

@@ -290,7 +290,7 @@ class _Receiver:
 def _look(world: World, queue: Queue, most: int) -> None:
     """Compare the numbers of the queue."""
     told = queue.statistics()
-    gone = told.accepted + told.rejected + told.exhausted + told.expired + told.dropped
+    gone = told.accepted + told.rejected + told.exhausted + told.expired + told.dropped + told.purged
     there = told.ready + told.delayed + told.unsettled + told.unsafe
     if told.enqueued != there + gone:
         msg = f"the numbers of the queue do not add up: {told}"
