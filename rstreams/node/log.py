@@ -28,6 +28,7 @@ from rstreams.net.links.offsets import GROUP, INCARNATION, TO_END, read_group, r
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
 from rstreams.node.incarnations import require_incarnation
+from rstreams.node.lifetime import QueueClock
 from rstreams.node.log_group import Group, GroupMember, names_of_groups
 from rstreams.node.log_intake import LogIntake
 from rstreams.node.log_keys import Compaction, Key, Keys
@@ -111,6 +112,7 @@ class LogAddress(Address):
         self._retention = retention
         self._intake = LogIntake(name, self.partitions, keys, self._on_safe, self.explain)
         self._groups: dict[str, Group] = {}
+        self._clock = QueueClock(now=self._now, wake_at=self._wake_at)
         self._readers: set[LogReader] = set()
         compacted = self.partitions if compact else ()
         self._compactions = [Compaction(each, keys, tombstones_s, self._now, self._wake_at) for each in compacted]
@@ -122,7 +124,7 @@ class LogAddress(Address):
         """Take the time from the node, and read what a compacted log has."""
         self._services = services
         for name in sorted({name for part in self.partitions for name in names_of_groups(part.kept.records)}):
-            self._groups[name] = Group(name, self.partitions, "first")
+            self._groups[name] = Group(name, self.partitions, "first", self._clock)
         for compaction in self._compactions:
             compaction.begin()
         if self._retention.seconds is not None:
@@ -227,7 +229,7 @@ class LogAddress(Address):
             if unused is None:
                 raise ProtocolError(limit, f"log {self.name!r:.80} has {most} consumer groups")
             self.forget_group(unused)
-        group = self._groups[name] = Group(name, self.partitions, begin)
+        group = self._groups[name] = Group(name, self.partitions, begin, self._clock)
         return group
 
     def forget_group(self, name: str) -> bool:
@@ -279,11 +281,11 @@ class LogAddress(Address):
 
     @property
     def next_deadline(self) -> float:
-        """When messages are to be deleted because they are too old."""
+        """When messages are to be deleted because they are too old, or a group's pause is over."""
         return self._deadline
 
     def expire(self) -> None:
-        """Delete messages that are too old, and old tombstones."""
+        """Delete messages that are too old, and old tombstones; let groups go on whose pause is over."""
         now = self._now()
         self._deadline = math.inf
         if self._retention.seconds is not None:
@@ -293,6 +295,9 @@ class LogAddress(Address):
         for compaction in self._compactions:
             compaction.expire()
             self._deadline = min(self._deadline, compaction.due)
+        for group in self._groups.values():
+            group.go_on(now)
+            self._deadline = min(self._deadline, group.due)
 
     def statistics(self) -> LogStatistics:
         """Return the log's counters."""

@@ -9,7 +9,8 @@ keeps count of those that are not settled:
 
 When members come or go, the partitions are shared out again, as few as possible change hands. A partition is handed on
 when its owner has settled all its messages, or has given them back; until then it hands out no more. When a message was
-given back, the position goes back to `committed`, and settled offsets are passed over.
+given back, the position goes back to `committed`, and settled offsets are passed over. If it had failed, the partition
+pauses before it comes again, longer each time that the same message fails: the order forbids to hand out others.
 
 That holds also for an owner that has completed, or left: the receiver of a link that a node ends, because it is
 drained, still settles what it has. When a link is lost, all that it has not settled is given back at once.
@@ -31,10 +32,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from rstreams._core.claims import DONE, Claims, Ending, Settles
+from rstreams._core.claims import DONE, RELEASED, Claims, Ending, Settles
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
+from rstreams.node.lifetime import QueueClock
 from rstreams.node.log_partition import LogCursor, LogPartition
 from rstreams.node.log_reader import SLICE, TakesOffsets, position_of
 from rstreams.node.statistics import GroupStatistics
@@ -43,6 +45,12 @@ from rstreams.store import Done
 
 _RECORD: Final = "group/"
 _OFFSET: Final = struct.Struct("<Q")
+
+FIRST_PAUSE_S: Final = 0.01
+"""How long a partition pauses when a message has failed, in seconds; twice as long each time it fails again."""
+
+MOST_PAUSE_S: Final = 1.0
+"""The longest such pause, in seconds."""
 
 MOST_AHEAD: Final = 16 * 1024
 """The most messages of a partition from the first one that is not settled to the last one that was handed out."""
@@ -58,15 +66,23 @@ class GroupPartition(Settles):
         group: The name of the group.
         start: Where a new group begins.
         begun: Called when the place where it begins is in the store.
+        clock: The time of pauses; None: there are none.
 
     Attributes:
         owner: The member that gets its messages; None if there is none.
         heir: The member that gets it when the owner has settled all; None if it stays.
         owning: The number of times that it began to be handed out, to tell late outcomes from others.
         lost: Messages that were deleted before they were settled, and were passed over.
+        due: When a pause ends; infinity if there is none.
     """
 
-    def __init__(self, partition: LogPartition, group: str, start: Offset, begun: Done) -> None:
+    def __init__(
+        self, partition: LogPartition, group: str, start: Offset, begun: Done, clock: QueueClock | None = None
+    ) -> None:
+        self.due = math.inf
+        self._clock = clock
+        self._has_failed = False  # a message that has been given back, since all were handed out again
+        self._stuck_at = self._failures = 0  # the committed offset at the last pause, and how many pauses it has seen
         self.partition = partition
         self._begun: Done | None = begun
         self.owner: GroupMember | None = None
@@ -158,7 +174,7 @@ class GroupPartition(Settles):
             most: The most messages.
             end: The offset before which the owner takes messages.
         """
-        if self.heir is not None or self._lowest_back is not None or self._finding:
+        if self.heir is not None or self._lowest_back is not None or self._finding or self.due < math.inf:
             return (), []
         while True:
             room = self.committed + MOST_AHEAD - self.cursor.position
@@ -191,6 +207,7 @@ class GroupPartition(Settles):
             return
         rejected = isinstance(how, DeliveryFailed) and how.outcome == "rejected"
         accepted = how is DONE or rejected
+        self._has_failed = self._has_failed or not (accepted or how is RELEASED)
         for offset in places:
             if offset in self._out:
                 del self._out[offset]
@@ -203,12 +220,29 @@ class GroupPartition(Settles):
         owner = self.owner
         stays = owner is not None and not owner.ended
         if not self._out and (self._lowest_back is not None or self.heir is not None or not stays):
+            if self._has_failed:
+                self._pause()
             self.hand_on(self.heir or (owner if stays else None))
         elif not held_back:
             return
         for member in dict.fromkeys((owner, self.owner)):
             if member is not None:
                 member.on_ready()
+
+    def _pause(self) -> None:
+        """Hand out nothing for some time, because a message has failed."""
+        self._has_failed = False
+        if self._clock is not None:
+            self._failures = min(self._failures + 1, 64) if self.committed == self._stuck_at else 1
+            self._stuck_at = self.committed
+            self.due = self._clock.now() + min(MOST_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._failures - 1))
+            self._clock.wake_at(self.due)
+
+    def go_on(self, now: float) -> None:
+        """End the pause if its time is over."""
+        if self.due <= now:
+            self.due = math.inf
+            self._wake()
 
     def _commit(self) -> None:
         """Move the committed offset up to the first message that is not settled."""
@@ -281,15 +315,18 @@ class Group:
         name: The name of the group.
         partitions: The partitions of the log.
         start: Where it begins, if it is new.
+        clock: The time, for messages that have failed; None: they come again at once.
 
     Attributes:
         begun: Its begin in the store.
     """
 
-    def __init__(self, name: str, partitions: Sequence[LogPartition], start: Offset) -> None:
+    def __init__(
+        self, name: str, partitions: Sequence[LogPartition], start: Offset, clock: QueueClock | None = None
+    ) -> None:
         self.name = name
         self.begun = Begun(len(partitions))
-        self._parts = [GroupPartition(partition, name, start, self.begun.done) for partition in partitions]
+        self._parts = [GroupPartition(partition, name, start, self.begun.done, clock) for partition in partitions]
         self._members: list[GroupMember] = []
         self._to_end: list[GroupMember] = []  # those that complete, by their ends
 
@@ -302,6 +339,16 @@ class Group:
     def is_unused(self) -> bool:
         """Whether it has no members and none on their way, has settled nothing, and is not from before a restart."""
         return not self.members and self.begun.is_known and not any(part.moved for part in self._parts)
+
+    @property
+    def due(self) -> float:
+        """When the next pause of a partition ends."""
+        return min(part.due for part in self._parts)
+
+    def go_on(self, now: float) -> None:
+        """Let the partitions go on whose pause is over."""
+        for part in self._parts:
+            part.go_on(now)
 
     def join(self, member: GroupMember) -> None:
         """Share the partitions out anew: one more member."""
