@@ -89,6 +89,9 @@ _WITHOUT: Final = {
 }
 """Hints for arguments that do not exist here."""
 
+_OF_STREAMS: Final = {name for name, hint in _WITHOUT.items() if hint in {_OPEN, _CONCURRENCY}}
+"""Those that have a hint only where a stream is called."""
+
 _MORE: Final = {"Stream.rx": "; several operators make one: `stream.rx(reactivex.compose(first, second))`"}
 """Hints for calls with too many arguments."""
 
@@ -213,7 +216,8 @@ def _wrong_name(called: str, wrong: str, options: Mapping[str, inspect.Parameter
     text = f"{called}() got an unexpected keyword argument {wrong!r}"
     ours = _ours(wrong, options)
     if ours is None:
-        return TypeError(f"{text}; {_WITHOUT.get(wrong) or 'it has ' + (', '.join(options) or 'none')}")
+        hint = "" if wrong in _OF_STREAMS and "Stream" not in called else _WITHOUT.get(wrong)
+        return TypeError(f"{text}; {hint or 'it has ' + (', '.join(options) or 'none')}")
     told, default = _described(documented, ours), options[ours].default
     shown = "" if default is inspect.Parameter.empty else f" (default {default!r:.40})"
     return TypeError(f"{text}; it is called {ours!r} here{told and f': {told}'}{shown}")

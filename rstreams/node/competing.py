@@ -56,7 +56,7 @@ class Competing:
         self._unaccepted = unaccepted
         self._clock = clock
         self._dispatching = False
-        self.unserved = Spell(clock)
+        self.unserved = Spell()
 
     # consumers call these
 

@@ -20,7 +20,6 @@ from rstreams.node.limits import WhenFull
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Attempts
-from rstreams.node.spell import Spell
 from rstreams.node.state_lines import queue_line
 from rstreams.node.statistics import QueueStatistics
 from rstreams.node.storage import Storage
@@ -107,7 +106,6 @@ class Queue(Address):
         }
         self.storage.join(self, when_full)
         self._room = self.storage.room
-        self._room.full = Spell(self.clock)
         self._unaccepted = Unaccepted(name, self.storage, self.clock, dead_letters)
         checked = (attempts or Attempts()).check(name)
         self._consumers = policy(name, self.storage, checked, self._unaccepted, self.clock)

@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from rstreams.node.lifetime import QueueClock
 from rstreams.node.producer import Producer
 from rstreams.node.spell import Spell
 from rstreams.node.stored_bytes import StoredBytes
@@ -59,7 +58,7 @@ class Room:
         self.stored = 0
         self.outstanding = 0
         self.producers = 0
-        self.full = Spell(QueueClock())
+        self.full = Spell()
         self._waiting: deque[Producer] = deque()
         self._serving = False
 

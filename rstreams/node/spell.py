@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
-
-class Clock(Protocol):
-    """A source of time, such as a `QueueClock`."""
-
-    @property
-    def now(self) -> Callable[[], float]:
-        """The function that returns seconds that only go on; a node gives a queue its own."""
-        ...
+from rstreams import _machine
 
 
 class Spell:
     """The time in which something was so, in seconds, of all times together.
 
     The clock is read when it begins and when it ends, and when somebody wants to know. Who notes a change looks at
-    `lasts` first, because most events change nothing.
-
-    Args:
-        clock: The time.
+    `lasts` first, because most events change nothing. The clock is that of the machine, and not of the trio run: a
+    queue also works outside of one.
 
     Attributes:
         lasts: Whether it is so now.
     """
 
-    __slots__ = ("_clock", "_since", "_total_s", "lasts")
+    __slots__ = ("_since", "_total_s", "lasts")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self) -> None:
         self.lasts = False
-        self._clock = clock
         self._since = self._total_s = 0.0
 
     def note(self, *, lasts: bool) -> None:
         """Note that it begins, or ends."""
-        now = self._clock.now()
+        now = _machine.monotonic()
         if self.lasts:
             self._total_s += now - self._since
         self.lasts, self._since = lasts, now
@@ -50,4 +37,4 @@ class Spell:
     @property
     def present_s(self) -> float:
         """How long it has been so this time; 0 if it is not."""
-        return self._clock.now() - self._since if self.lasts else 0.0
+        return _machine.monotonic() - self._since if self.lasts else 0.0

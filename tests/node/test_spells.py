@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import trio
 
 import rstreams
 from rstreams import Connection, Node, Stream
+from rstreams.node import spell
 from rstreams.node.spell import Spell
 from rstreams.node.statistics import QueueStatistics
 from tests.net.over_tcp import until
@@ -25,29 +27,24 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.time_s = 100.0
-
-    def now(self) -> float:
-        return self.time_s
+@pytest.fixture(autouse=True)
+def clock_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clock of spells be the virtual one."""
+    monkeypatch.setattr(spell, "_machine", SimpleNamespace(monotonic=trio.current_time))
 
 
-def test_a_spell_counts_its_times_together() -> None:
-    clock = Clock()
-    spell = Spell(clock)
-    assert (spell.lasts, spell.total_s, spell.present_s) == (False, 0, 0)
-    spell.note(lasts=True)
-    clock.time_s += 2
-    assert (spell.total_s, spell.present_s) == (2, 2)
-    spell.note(lasts=False)
-    clock.time_s += 5
-    assert (spell.total_s, spell.present_s) == (2, 0)
-    spell.note(lasts=True)
-    clock.time_s += 1
-    assert (spell.total_s, spell.present_s) == (3, 1)
+async def test_a_spell_counts_its_times_together() -> None:
+    full = Spell()
+    assert (full.lasts, full.total_s, full.present_s) == (False, 0, 0)
+    full.note(lasts=True)
+    await trio.sleep(2)
+    assert (round(full.total_s), round(full.present_s)) == (2, 2)
+    full.note(lasts=False)
+    await trio.sleep(5)
+    assert (round(full.total_s), full.present_s) == (2, 0)
+    full.note(lasts=True)
+    await trio.sleep(1)
+    assert (round(full.total_s), round(full.present_s)) == (3, 1)
 
 
 def numbers(node: Node) -> QueueStatistics:

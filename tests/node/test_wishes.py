@@ -79,7 +79,7 @@ NOT_ASKING: Final[list[Message]] = [
 def in_the_guide() -> str:
     """Return the line of the monitoring guide."""
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "monitoring.md").read_text("utf-8")
-    (line,) = re.findall(r"^\| `(queue 'orders' ignores [^`]*)` \|", guide, re.MULTILINE)
+    (line,) = re.findall(r"^\| WARNING \| `(queue 'orders' ignores [^`]*)` \|", guide, re.MULTILINE)
     return str(line)
 
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
+from weakref import ref
 
 import trio
 
@@ -224,7 +225,7 @@ class _Arriving:
         self.metered = MeteredStream(tcp, listening.max_handshake_bytes)
         self._listening = listening
         self._options = options
-        self._on_attach = on_attach
+        self.on_attach = on_attach
 
     async def enter(self, handshake: Handshake) -> tuple[Pump, Client]:
         """Do TLS and SASL; return the pump of the connection, which has not run yet, and the client."""
@@ -252,20 +253,23 @@ class _Arriving:
             limits=options.limits,
             unfinished=Unfinished(options.limits.max_unfinished_bytes, options.unfinished),
             share=Share(options.budget),
-            on_attach=partial(self._attach, client),
+            on_attach=partial(_attach, ref(self), client),  # weak: the pump must not keep what keeps it
         )
         pump.engine.accept()
         pump.engine.feed(first)
         return pump, client
 
-    def _attach(self, client: Client, driver: LinkDriver, frame: Attach) -> None:
-        """Have a link attached; it may come together with an `open` for which the connection is about to be closed."""
-        assert self.pump is not None, "the link came over it"
-        why = _why_not_there(self.pump)
-        if why is None:
-            self._on_attach(client, driver, frame)
-        else:
-            driver.bind(refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS.value, why))
+
+def _attach(arrival: ref[_Arriving], client: Client, driver: LinkDriver, frame: Attach) -> None:
+    """Have a link attached; it may come together with an `open` for which the connection is about to be closed."""
+    came = arrival()
+    assert came is not None, "its task waits for the end of the connection"
+    assert came.pump is not None, "the link came over it"
+    why = _why_not_there(came.pump)
+    if why is None:
+        came.on_attach(client, driver, frame)
+    else:
+        driver.bind(refuse(driver, frame, Condition.UNAUTHORIZED_ACCESS.value, why))
 
 
 def _why_not_there(pump: Pump) -> str | None:

@@ -226,7 +226,11 @@ def test_a_stream_goes_on_behind_the_message_that_was_processed_last(
 @pytest.mark.parametrize(
     ("dialect", "annotations", "text"),
     [
-        ("none", {"x-stream-offset": 6}, "after(message): the peer's dialect is 'none', which keeps no log"),
+        (
+            "none",
+            {"x-stream-offset": 6},
+            "after(message): the peer's dialect is 'none', and this dialect has no offsets",
+        ),
         ("servicebus", {"x-opt-offset": "6"}, "after(message): the peer's dialect is 'servicebus'"),
         ("rabbitmq4", {}, "after(message): it has no annotation x-stream-offset"),
         ("rabbitmq4", {"x-stream-offset": True}, "after(message): it has no annotation x-stream-offset"),
