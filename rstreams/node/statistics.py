@@ -133,8 +133,8 @@ class QueueStatistics(AddressStatistics):
     on_disk: int = 0
     unsafe: int = 0
     size_bytes: int = 0
-    full_s: float = 0.0
-    unserved_s: float = 0.0
+    full_s: float = field(default=0.0, compare=False)  # time goes on while two are compared
+    unserved_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
