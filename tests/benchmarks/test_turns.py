@@ -58,9 +58,23 @@ def test_old_and_new_take_turns_and_every_sample_is_written(
     assert ran == [OLD, ROOT, ROOT, OLD, OLD, ROOT]
     said = capsys.readouterr().out.splitlines()
     assert re.split(r"  +", said[2]) == [
-        *("network/1KB/fast", "items/s", "400", "100-500", "1,000", "1,000-1,000", "2.500", "10.00", "5.00", "0.500")
+        *(
+            "network/1KB/fast",
+            "items/s",
+            "400",
+            "100-500",
+            "1,000",
+            "1,000-1,000",
+            "2.500",
+            "10.00",
+            "5.00",
+            "0.500",
+            "0.500",
+        )
     ]
-    assert said[-2] == "geometric means: 1.581 times as good, 0.500 times the processor time"
+    assert (
+        said[-2] == "geometric means: 1.581 times as good, 0.500 times the processor time (0.500 by the cheapest turns)"
+    )
     assert said[-1] == "turns: 2 rows against HEAD, 3 turns"
     written = json.loads((tmp_path / "turns.json").read_text())
     fast = written["rows"][0]
@@ -112,7 +126,7 @@ def test_a_run_that_is_ended_leaves_the_rows_it_has_measured(
     with pytest.raises(KeyboardInterrupt):
         main(["HEAD", "network", "--turns", "2"])
     told = capsys.readouterr().err.splitlines()
-    assert told[1] == "  network/1KB/fast: new/old 1.000, processor time 1.000"
+    assert told[1] == "  network/1KB/fast: new/old 1.000, processor time 1.000, of the cheapest turns 1.000"
     assert [each["row"] for each in json.loads((tmp_path / "turns.json").read_text())["rows"]] == ["network/1KB/fast"]
 
 
@@ -121,6 +135,8 @@ def test_bigger_is_better_in_the_ratio_whatever_the_unit() -> None:
     smaller = Samples("network/b", "MiB", [100], [50])
     assert (faster.ratio, smaller.ratio) == (2, 2)
     assert (faster.cpu_ratio, smaller.cpu_ratio) == (0.75, None)
+    noisy = Samples("network/c", "items/s", [100] * 3, [100] * 3, [4, 9, 9], [4, 4, 8])
+    assert (noisy.cpu_ratio, noisy.least_cpu_ratio, smaller.least_cpu_ratio) == (4 / 9, 1, None)
     assert table([smaller]).endswith("geometric means: 2.000 times as good")
 
 
