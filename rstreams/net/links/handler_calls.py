@@ -11,7 +11,8 @@ other items may end in any order: the worker takes the claim of each.
 
 The end of the stream, and its error too, comes behind the items that came before it: handlers at work come to their end
 and settle what they have, for instance while a node is drained. Only a cancellation, and the failure of a handler with
-"fail", cut them short.
+"fail", cut them short. If the connection is lost, the items that no handler has begun with are not begun: they come
+again, and their outcomes could not be told.
 
 The inbox asks for as many items at first as handlers may have in hand. A round trip for each item would cost more than
 most handlers do. The inbox therefore asks for more, as long as the handlers are quick: for as many items as they would
@@ -37,7 +38,7 @@ from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
 from rstreams._stages.intake import Intake
 from rstreams.abc import Event, Hold, Publisher, Subscription
-from rstreams.errors import DeliveryFailed
+from rstreams.errors import DeliveryFailed, TransportError
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.ground import TRIO, Ground
@@ -255,6 +256,12 @@ class _Inbox(Sink[Any]):
                 self.outstanding -= len(self.waiting) - before
                 if not before and self.waiting:
                     self._on_change()
+
+    def on_error(self, error: BaseException) -> None:
+        """Receive the error of the stream; if the connection is lost, the items that wait are given back."""
+        if isinstance(error, TransportError):
+            self.intake.release()
+        super().on_error(error)
 
     # the workers call these
 

@@ -6,10 +6,13 @@ import re
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import trio
 
-from rstreams.errors import ConfigError, LinkDetached
+import rstreams
+from rstreams import Connection, Node, Stream
+from rstreams.errors import ConfigError, ConnectionLost, LinkDetached
 from tests.loops import Loop, over_both_loops
-from tests.net.over_tcp import refuse_odd
+from tests.net.over_tcp import pump_of, refuse_odd, until
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])
@@ -175,3 +178,32 @@ async def test_a_generator_as_a_handler_accepts_nothing(on: Loop) -> None:
         await on.until(lambda: (queue.statistics().accepted, queue.statistics().modified) == (0, 2))
         with pytest.raises(TypeError, match=r"^consume\(handler\): handler must be a function, not None$"):
             await connection.consume("work", None)
+
+
+async def test_an_item_that_waits_is_not_begun_when_the_connection_is_lost() -> None:
+    """It comes again to somebody, and its outcome could not be told."""
+    handled: list[int] = []
+    go_on = trio.Event()
+
+    async def handle(item: int) -> None:
+        if item >= 300:  # until then it is quick: items are asked for ahead
+            await go_on.wait()
+        handled.append(item)
+
+    async with Node() as node:
+        work = node.queue("work")
+        listener = await node.listen("127.0.0.1:0")
+        async with rstreams.connect(listener.url) as connection:
+            await connection.publish("work", Stream.range(400))
+
+        async def consume(connection: Connection) -> None:
+            with pytest.raises(ConnectionLost):
+                await connection.consume("work", handle, concurrency=2, window=64)
+
+        async with rstreams.connect(listener.url) as connection, trio.open_nursery() as nursery:
+            nursery.start_soon(consume, connection)
+            await until(lambda: len(handled) == 300 and work.statistics().unsettled > 10)
+            await trio.aclose_forcefully(pump_of(connection)._stream)
+            await until(lambda: work.statistics().unsettled == 0)
+            go_on.set()
+    assert 300 <= len(handled) <= 302, "and those in hand have ended"
