@@ -243,7 +243,7 @@ class Queue(Address):
             return f"{self.kind} {self.name!r:.80}: {storage.error}"
         full, full_bytes = storage.is_full(waits=waits), self._room.full_bytes
         line = queue_line(self.kind, self.name, self.statistics(), full=full, full_bytes=full_bytes, waits=waits)
-        if waits and self._room.full.present_s >= 1:
+        if full and waits and self._room.full.present_s >= 1:  # then the line ends with the producers that wait
             line = f"{line} for {self._room.full.present_s:.0f} s"
         return line if storage.trouble is None else f"{line}; {storage.trouble}"
 

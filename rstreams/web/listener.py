@@ -4,7 +4,7 @@ Who is let in is decided as for AMQP: by the same users, passwords, certificates
 rules about clear text and other machines (`ListeningOptions.check`). A client names its user by HTTP's Basic
 authentication, or by its certificate. Bounds hold for all clients, because each can be a stranger:
 
-    connections    max_connections; a further client is told so, and its connection ends
+    connections    max_connections; as many more are told so, and each further one is closed at once
     time           handshake_timeout_s, for TLS, for a request, and for taking the answer
     bytes          those of `conversation`
     names          a browser can be made to ask a name that leads to this machine (DNS rebinding). Therefore a listener
@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -26,7 +26,7 @@ from rstreams.errors import RStreamsError
 from rstreams.net.transport.accounts import Client
 from rstreams.net.transport.address import PeerAddress, is_loopback
 from rstreams.net.transport.handshakes import MeteredStream
-from rstreams.net.transport.listening_place import ListeningOptions, ListeningPlace, who_is
+from rstreams.net.transport.listening_place import HANG_UP_TIMEOUT_S, ListeningPlace, hang_up, who_is
 from rstreams.net.transport.password_line import CheckLater
 from rstreams.net.transport.passwords import Passwords
 from rstreams.net.transport.security import Admission
@@ -47,16 +47,7 @@ class HttpListener(ListeningPlace):
 
     speaks = "HTTP"
 
-    def __init__(
-        self,
-        place: PeerAddress,
-        sockets: Sequence[trio.SocketListener],
-        options: ListeningOptions,
-        admission: Admission,
-    ) -> None:
-        """Wrap listening sockets."""
-        super().__init__(place, sockets, options, admission)
-        self._connections = 0
+    _connections = 0
 
     @property
     def url(self) -> str:
@@ -70,11 +61,17 @@ class HttpListener(ListeningPlace):
 
     async def _serve(self, pages: Pages, tcp: trio.SocketStream) -> None:
         peer, origin, _ = came_from = who_is(tcp)
+        if self._connections >= 2 * self._options.max_connections:
+            text = "refused an HTTP client, %s: more than twice max_connections=%d are open"
+            log_seldom(logger, logging.WARNING, text, peer, self._options.max_connections, peer=origin)
+            await trio.aclose_forcefully(tcp)
+            return
         metered = MeteredStream(tcp, self._options.max_handshake_bytes)
         self._connections += 1
         try:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._talk(pages, metered, came_from)
+                await hang_up(tcp)
         except RStreamsError as error:
             level = logging.WARNING if metered.came else logging.DEBUG  # a probe may hang up without a word
             log_seldom(logger, level, "refused an HTTP client, %s: %s", peer, error, peer=origin)
@@ -102,7 +99,8 @@ class HttpListener(ListeningPlace):
             known = await visitor.who_asks(request)
             return known if isinstance(known, Response) else await pages(request, known)
 
-        await converse(stream, answer, request_timeout_s=options.handshake_timeout_s)
+        timeout_s = HANG_UP_TIMEOUT_S if is_full else options.handshake_timeout_s
+        await converse(stream, answer, request_timeout_s=timeout_s)
 
 
 class _Visitor:
@@ -123,8 +121,9 @@ class _Visitor:
         kind, _, credentials = request.headers.get("authorization", "").partition(" ")
         if admission.users is not None and kind.lower() == "basic":
             return await self._with_password(admission.users, *_decoded(credentials))
-        if certificate is not None and (user := admission.user_of(certificate)) is not None:
-            return self._client(user)
+        if certificate is not None and "EXTERNAL" in admission.mechanisms(certificate):
+            user = admission.user_of(certificate)
+            return ask_who("the owner of this certificate is not a user here") if user is None else self._client(user)
         return self._client(None) if admission.is_open else None
 
     async def _with_password(self, users: Passwords, user: str, password: bytes) -> Client | Response:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 import trio
 
+import rstreams
 from rstreams import Node
-from rstreams.errors import ConfigError, TransportError
+from rstreams.errors import AuthenticationFailed, ConfigError, LinkDetached, TransportError
 from rstreams.node import STATISTICS, PasswordHash, Permission
-from tests.net.certificates import alice, client_context, node_context
+from rstreams.tls import ClientCertificate
+from tests.net.certificates import alice, certificate, client_context, node_context
 from tests.web.http_client import get
 
 USERS = {"alice": "sesame", "bob": "pass"}
@@ -78,13 +81,38 @@ async def test_no_password_is_in_the_log(caplog: pytest.LogCaptureFixture) -> No
     assert "open sesame" not in caplog.text
 
 
-async def test_a_certificate_names_the_user() -> None:
-    users = {"CN=alice": "alice"}
-    async with Node(certificate_users=users, permissions=ONLY_ALICE) as node:
-        listener = await node.listen_http("127.0.0.1:0", tls=node_context(clients=ssl.CERT_OPTIONAL))
-        assert listener.url.startswith("https://127.0.0.1:")
-        assert (await get(listener, tls=client_context())).status == 401
-        assert (await get(listener, tls=client_context(alice()))).status in {200, 401}
+SHOWN: dict[str, Callable[[], ssl.SSLContext]] = {
+    "no certificate": client_context,
+    "of a user": lambda: client_context(alice()),
+    "of nobody": lambda: client_context(certificate("mallory@example.com", common_name="mallory")),
+}
+BY_CERTIFICATE: dict[str, Callable[[ClientCertificate], str | None] | None] = {
+    "no rule": None,
+    "alice": lambda shown: "alice" if shown.common_name == "alice" else None,
+    "nobody": lambda _shown: None,
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize("rule", BY_CERTIFICATE)
+@pytest.mark.parametrize("password", ["none is needed", None, "sesame", "wrong"])
+async def test_who_is_let_in_is_who_is_let_in_by_amqp(password: str | None, rule: str, shown: str) -> None:
+    users: dict[str, str] | None = {"alice": "sesame"}
+    if password == "none is needed":  # noqa: S105 - no password
+        users, password = None, None
+    async with Node(users=users, certificate_users=BY_CERTIFICATE[rule]) as node:
+        context = node_context(clients=ssl.CERT_OPTIONAL)
+        listener = await node.listen("127.0.0.1:0", tls=context)
+        http = await node.listen_http("127.0.0.1:0", tls=context)
+        user = None if password is None else f"alice:{password}"
+        told = await get(http, user=user, tls=SHOWN[shown]())
+        url = listener.url if user is None else listener.url.replace("//", f"//{user}@")
+        try:
+            async with rstreams.connect(url, tls=SHOWN[shown]()) as connection:
+                let_in = bool(await connection.stream(STATISTICS).take(1).to_list())
+        except (AuthenticationFailed, LinkDetached):
+            let_in = False
+    assert told.status == (200 if let_in else 401), told.body
 
 
 async def test_new_users_and_certificates_are_used_from_now_on() -> None:
@@ -172,3 +200,35 @@ async def test_the_sockets_are_closed_with_the_node() -> None:
             assert await stream.receive_some() == b""
     with pytest.raises(OSError, match="all attempts to connect"):
         await trio.open_tcp_stream("127.0.0.1", listener.port)
+
+
+async def test_silent_clients_beyond_the_limit_are_closed_soon_or_at_once() -> None:
+    async with Node() as node:
+        listener = await node.listen_http("127.0.0.1:0", max_connections=2)
+        streams = [await trio.open_tcp_stream("127.0.0.1", listener.port) for _ in range(8)]
+        try:
+            with trio.fail_after(5):
+                for stream in streams[4:]:  # at once: twice the limit are there
+                    assert await stream.receive_some() == b""
+                for stream in streams[2:4]:  # their time is short
+                    assert await stream.receive_some() == b""
+            with trio.move_on_after(0.05) as patience:
+                await streams[0].receive_some()
+            assert patience.cancelled_caught, "those within the limit stay"
+        finally:
+            for stream in streams:
+                await stream.aclose()
+
+
+async def test_a_client_that_sends_ahead_sees_why_it_is_refused() -> None:
+    async with Node() as node:
+        listener = await node.listen_http("127.0.0.1:0")
+        async with await trio.open_tcp_stream("127.0.0.1", listener.port) as stream:
+            await stream.send_all(
+                b"GET /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\n" + bytes(200_000)
+            )
+            heard = b""
+            while data := await stream.receive_some():
+                heard += data
+    assert heard.startswith(b"HTTP/1.1 413 ")
+    assert heard.endswith(b"a request has no body here\n")

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
 from weakref import ref
 
 import trio
@@ -33,7 +31,7 @@ from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.accounts import Account, Accounts, Client
 from rstreams.net.transport.address import VIRTUAL_HOST, PeerAddress
 from rstreams.net.transport.handshakes import Handshake, Handshakes, MeteredStream
-from rstreams.net.transport.listening_place import ListeningOptions, ListeningPlace, who_is
+from rstreams.net.transport.listening_place import HANG_UP_TIMEOUT_S, ListeningOptions, ListeningPlace, hang_up, who_is
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.run_share import share_of_run
 from rstreams.net.transport.security import Admission, authenticate
@@ -46,9 +44,6 @@ from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.net")
 
-
-HANG_UP_TIMEOUT_S: Final = 1.0
-"""How long a refused client may take to hang up, in seconds."""
 
 Attaching = Callable[[Client, LinkDriver, Attach], None]
 
@@ -206,7 +201,7 @@ class Listener(ListeningPlace):
         log_seldom(logger, logging.WARNING, text, arrival.peer, why, peer=arrival.origin)
         with trio.move_on_after(HANG_UP_TIMEOUT_S):
             if arrival.pump is None:
-                await _hang_up(arrival.tcp)
+                await hang_up(arrival.tcp)
             else:  # the engine sends this when the client has opened the connection
                 await arrival.pump.close(condition.value, why)
 
@@ -279,14 +274,3 @@ def _why_not_there(pump: Pump) -> str | None:
         return None
     name = asked.removeprefix(VIRTUAL_HOST)
     return f"this node has no virtual hosts, and {name!r:.80} is one: use a url without it; another tenant needs a node"
-
-
-async def _hang_up(stream: trio.SocketStream) -> None:
-    """Close a connection so that the client gets the last bytes that were sent.
-
-    A socket that is closed with unread bytes in it is reset. Then a client that sends ahead does not see the reason.
-    """
-    with suppress(trio.BrokenResourceError):  # the client has closed it before
-        await stream.send_eof()
-        while await stream.receive_some(4096):
-            pass

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 
@@ -29,6 +31,9 @@ DEFAULT_MAX_CONNECTIONS: Final = 1000
 DEFAULT_MAX_HANDSHAKES: Final = 128
 DEFAULT_HANDSHAKE_TIMEOUT_S: Final = 10.0
 DEFAULT_MAX_HANDSHAKE_BYTES: Final = 64 * 1024
+
+HANG_UP_TIMEOUT_S: Final = 1.0
+"""How long a refused client may take to hang up, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class ListeningOptions:
             raise ConfigError(msg)
 
 
-class ListeningPlace:
+class ListeningPlace(ABC):
     """A place where a node listens.
 
     Attributes:
@@ -124,9 +129,9 @@ class ListeningPlace:
         self._admission = admission
 
     @property
+    @abstractmethod
     def url(self) -> str:
         """The url for clients."""
-        raise NotImplementedError
 
     def check(self, admission: Admission, tls: ssl.SSLContext | None = None) -> None:
         """Check that it may let in other clients from now on, and speak TLS with another context.
@@ -185,6 +190,17 @@ async def open_place(kind: type[L], place: str, options: ListeningOptions, admis
         raise
     listener.tell_dates()
     return listener
+
+
+async def hang_up(stream: trio.SocketStream) -> None:
+    """Close this side of a connection so that the client gets the last bytes that were sent; wait for it only a moment.
+
+    A socket that is closed with unread bytes in it is reset. Then a client that sends ahead does not see the reason.
+    """
+    with trio.move_on_after(HANG_UP_TIMEOUT_S), suppress(trio.BrokenResourceError):  # the client has closed it before
+        await stream.send_eof()
+        while await stream.receive_some(4096):
+            pass
 
 
 def who_is(stream: trio.SocketStream) -> tuple[str, str, bool]:
