@@ -1,10 +1,11 @@
-"""Messages between pika and rstreams at RabbitMQ 4; RSTREAMS_INTEROP_PIKA names a Python with pika."""
+"""Messages between pika and rstreams at RabbitMQ 4."""
 
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,10 +15,12 @@ import trio
 import rstreams
 from rstreams import Stream
 from rstreams.message import Message
+from tests.interop.processes import installed, took_part
 from tests.interop.rabbitmq import RabbitMQ
 
-PIKA: Final = os.environ.get("RSTREAMS_INTEROP_PIKA", "")
-pytestmark = [pytest.mark.broker, pytest.mark.skipif(not PIKA, reason="RSTREAMS_INTEROP_PIKA names no Python")]
+pytestmark = pytest.mark.broker
+
+PINS: Final = Path(__file__).parents[2] / "tools" / "interop" / "pika.txt"
 
 SEND: Final = """
 import sys, pika
@@ -43,12 +46,23 @@ print(json.dumps(found, default=repr))
 """
 
 
-async def pika(program: str, url: str) -> str:
-    done = await trio.run_process([PIKA, "-c", program, f"{url}/%2F"], capture_stdout=True)
-    return done.stdout.decode()
+Pika = Callable[[str, str], Awaitable[str]]
 
 
-async def test_a_message_of_pika_comes_to_rstreams(rabbitmq_4: RabbitMQ) -> None:
+@pytest.fixture(scope="session")
+def pika() -> Pika:
+    """Return what runs a program with pika against a broker, and returns its output."""
+    python = installed("pika", "pika") / "bin" / "python"
+    took_part(f"pika {PINS.read_text().rpartition('==')[2].strip()}")
+
+    async def run(program: str, url: str) -> str:
+        done = await trio.run_process([python, "-c", program, f"{url}/%2F"], capture_stdout=True)
+        return done.stdout.decode()
+
+    return run
+
+
+async def test_a_message_of_pika_comes_to_rstreams(rabbitmq_4: RabbitMQ, pika: Pika) -> None:
     rabbitmq_4.declare("jobs")
     await pika(SEND, rabbitmq_4.url)
     async with rstreams.connect(rabbitmq_4.url) as connection:
@@ -62,7 +76,7 @@ async def test_a_message_of_pika_comes_to_rstreams(rabbitmq_4: RabbitMQ) -> None
     assert (job.annotations["x-shop"], job.annotations["x-basic-type"]) == (8, "job")
 
 
-async def test_a_message_of_rstreams_comes_to_pika(rabbitmq_4: RabbitMQ) -> None:
+async def test_a_message_of_rstreams_comes_to_pika(rabbitmq_4: RabbitMQ, pika: Pika) -> None:
     rabbitmq_4.declare("jobs")
     sent = Message(
         b"wash", content_type="text/plain", correlation_id="A-1", id=7, ttl_s=60.0, group_id="shop", priority=3,

@@ -31,16 +31,15 @@ rhea() {
     cp tests/interop/rhea/package-lock.json "$build/rhea/installed.json"
 }
 
-azure_servicebus() { # in an environment of its own: the tests do not import it
-    local pins=tools/interop/azure-servicebus.txt
-    cmp -s "$pins" "$build/azure-servicebus/installed.txt" && return
-    .venv/bin/python -m venv --clear "$build/azure-servicebus" >"$build/azure-servicebus.log" 2>&1 &&
-        "$build/azure-servicebus/bin/python" -m pip install --quiet --no-deps --requirement "$pins" \
-            >>"$build/azure-servicebus.log" 2>&1 || {
-        echo "pip cannot install azure-servicebus (see build/interop/azure-servicebus.log)"
+from_pypi() { # CLIENT: in an environment of its own, because the tests do not import it
+    local client=$1 pins=tools/interop/$1.txt
+    cmp -s "$pins" "$build/$client/installed.txt" && return
+    .venv/bin/python -m venv --clear "$build/$client" >"$build/$client.log" 2>&1 &&
+        "$build/$client/bin/python" -m pip install --quiet --no-deps --requirement "$pins" >>"$build/$client.log" 2>&1 || {
+        echo "pip cannot install $client (see build/interop/$client.log)"
         return 1
     }
-    cp "$pins" "$build/azure-servicebus/installed.txt"
+    cp "$pins" "$build/$client/installed.txt"
 }
 
 debian() { # SUITE PACKAGE...
@@ -102,7 +101,8 @@ have prometheus debian bookworm "${bookworm[@]}"
 have proton-broker proton_broker
 have proton-python debian bookworm "${bookworm[@]}"
 have go-amqp go_amqp
-have azure-servicebus azure_servicebus
+have azure-servicebus from_pypi azure-servicebus
+have pika from_pypi pika
 have activemq activemq
 have artemis elsewhere RSTREAMS_INTEROP_ARTEMIS
 have router elsewhere RSTREAMS_INTEROP_ROUTER
