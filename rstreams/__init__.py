@@ -41,7 +41,7 @@ __all__ = [
     "run",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES: Final = {
     "ByteStream": "message",
