@@ -1,6 +1,7 @@
 """Settings that hold for all tests."""
 
 import gc
+import logging
 import signal
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 set_environment()
+
+_HOW_OFTEN_GARBAGE_IS_COLLECTED = gc.get_threshold()
 
 # The contracts of the operators are inherited, not collected: without this their assertions would fail without a text.
 pytest.register_assert_rewrite("tests.operators")
@@ -82,3 +85,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             trio.run(test, clock=clock or clock_asked_for, instruments=instruments)
 
         item.add_marker(pytest.mark.trio(run=run), append=False)  # ahead of the one that trio_mode has set
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Set back what a command sets for its whole process: some tests call `rstreams.cli.__main__.main` in this one."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("rstreams") and isinstance(logger, logging.Logger):
+            logger.setLevel(logging.NOTSET)
+    gc.set_threshold(*_HOW_OFTEN_GARBAGE_IS_COLLECTED)

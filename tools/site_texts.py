@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import griffe
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SITE = ROOT / "build" / "docs"
@@ -62,9 +64,7 @@ def with_docstrings(page: str) -> str:
 
 
 @cache
-def _loaded() -> Any:  # noqa: ANN401 - of a class of griffe
-    import griffe  # noqa: PLC0415 - comes with the part "docs" of tools/setup.sh, and tests of the other texts do not need it
-
+def _loaded() -> griffe.ModulesCollection:
     loader = griffe.GriffeLoader(search_paths=[ROOT])
     loader.load("rstreams")
     return loader.modules_collection
