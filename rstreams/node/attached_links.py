@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 from rstreams.errors import Condition, LinkDetached, ProtocolError
+from rstreams.net.links.link_name import LinkName
 from rstreams.net.transport.accounts import Client
 from rstreams.node.kept import KeptSubscriber
 from rstreams.protocol.receiver import LinkSubscription
@@ -42,6 +43,11 @@ class AttachedLink:
     client: Client
     container: str
     name: str
+
+    @property
+    def shown(self) -> LinkName:
+        """The name of the link that its client can tell, too."""
+        return LinkName(self.container, self.address, self.does, self.client.user or "", self.name)
 
 
 class AttachedLinks:

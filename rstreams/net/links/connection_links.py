@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import trio
@@ -20,6 +20,7 @@ from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.net.links.filters_in_force import FilterCheck
+from rstreams.net.links.link_name import LinkName
 from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
@@ -31,6 +32,14 @@ from rstreams.protocol.unsettled import UnsettledLimits
 from rstreams.runtime.at_work import AtWork
 
 _End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
+
+
+class _Attached(NamedTuple):
+    """What is known of an end that was attached: how many came before it, how it is shown, and its first frame."""
+
+    order: int
+    shown: str
+    frame: Attach
 
 
 class Sending:
@@ -115,7 +124,7 @@ class Links:
         self._attached = itertools.count()
         self._own_run = trio.lowlevel.current_trio_token()
         self._received: WeakKeyDictionary[LinkSubscription[Any], None] = WeakKeyDictionary()  # in their order
-        self._ends: WeakKeyDictionary[_End, tuple[int, str]] = WeakKeyDictionary()  # in their order, and as shown
+        self._ends: WeakKeyDictionary[_End, _Attached] = WeakKeyDictionary()
         self._sendings: dict[Sending, None] = {}
         self.answer_timeout_s = math.inf
         self._receives = self._sends = True
@@ -168,7 +177,7 @@ class Links:
         end.place = lambda: f"{self.peer}{link}"
         if not address:
             shown = "to each message's own address" if sends else "from the peer's choice"
-        self._ends[end] = next(self._attached), shown
+        self._ends[end] = _Attached(next(self._attached), shown, frame)
         if isinstance(end, LinkSubscription) and frame.filters:
             check = FilterCheck(frame.filters)
             end.why_not, end.why_not_first = partial(self._why_not, check), check.first
@@ -310,9 +319,26 @@ class Links:
 
     def explain(self) -> Sight:
         """Return a line for each link, which tells what it waits for."""
-        ends = sorted(self._ends.items(), key=lambda item: item[1][0])
-        lines = [f"{shown}: {end.waits_for}" for end, (_, shown) in ends if end.wants_link]
+        lines = [f"{attached.shown}: {end.waits_for}" for end, attached in self._living()]
         return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
+
+    def named(self) -> list[tuple[LinkName, _End]]:
+        """Return the ends of the links that have not ended, in the order in which they were attached, with their names.
+
+        The address is that of the frame: an address that the peer chooses is "".
+        """
+        return [(self._name_of(attached.frame), end) for end, attached in self._living()]
+
+    def _name_of(self, frame: Attach) -> LinkName:
+        sends = frame.role is Role.SENDER
+        address = frame.target if sends else frame.source
+        does: Literal["publish", "subscribe"] = "publish" if sends else "subscribe"
+        return LinkName(self._container_id, address or "", does, self.carrier.user, frame.name)
+
+    def _living(self) -> list[tuple[_End, _Attached]]:
+        """Return the ends that have not ended, in their order."""
+        alive = [(end, attached) for end, attached in self._ends.items() if end.wants_link]
+        return sorted(alive, key=lambda each: each[1].order)
 
     def where(self, address: str | None) -> Callable[[], str]:
         """Return a function that says where `address` is, for messages: at the peer that the connection has then."""

@@ -53,6 +53,11 @@ class Carrier(Protocol):
         ...
 
     @property
+    def user(self) -> str:
+        """The user whose name this side has given to the peer, or to the last one; "" for none."""
+        ...
+
+    @property
     def returns(self) -> bool:
         """Whether a connection that is lost is opened again."""
         ...

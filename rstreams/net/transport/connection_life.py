@@ -37,6 +37,7 @@ class ConnectionLife:
 
     Attributes:
         peer: The host and port of the peer, for messages; never a password.
+        user: The user whose name this side has given to the peer; "" for none.
         peer_capabilities: The capabilities that the peer's `open` offers.
         peer_properties: The properties of the peer's `open`, such as its product and version.
         opened: Set when the peer has opened the connection, or when it has ended.
@@ -52,6 +53,7 @@ class ConnectionLife:
     def __init__(self, peer: str, idle_timeout_s: float, on_attach: Callable[[LinkDriver, Attach], None]) -> None:
         """Begin; see `Pump`."""
         self.peer = peer
+        self.user = ""
         self.peer_capabilities: Sequence[str] = ()
         self.peer_properties: Mapping[str, Any] = {}
         self.opened = trio.Event()

@@ -188,6 +188,7 @@ class _Attempt:
             await trio.aclose_forcefully(tcp)
             raise
         self.phase = "SASL and open"
+        pump.user = address.user or ""
         pump.engine.connect(address.user, address.password, options.mechanisms(address))
         nursery.start_soon(pump.run)
         try:

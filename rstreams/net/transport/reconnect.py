@@ -213,6 +213,7 @@ class KeptConnection:
         self._pump: Pump | None = None
         self.peer_capabilities: Sequence[str] = ()
         self.peer_properties: Mapping[str, Any] = {}
+        self.user = ""
         self._waiting: list[tuple[LinkEnd, Attach]] = []  # for the next connection
         self._refused = 0  # attempts in a row to attach again links that have ended
         self._attached_at = -math.inf  # when the last of these attempts was made
@@ -403,6 +404,7 @@ class KeptConnection:
         self._pump = pump
         self.peer_capabilities = pump.peer_capabilities
         self.peer_properties = pump.peer_properties
+        self.user = pump.user
         pump.returns = self.returns
         self._tell(ConnectionStatus("connected", pump.peer, attempt=attempt))
         waiting, self._waiting = self._waiting, []

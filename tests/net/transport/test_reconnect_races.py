@@ -32,6 +32,7 @@ class Opened:
         self.peer = peer
         self.peer_capabilities: tuple[str, ...] = ()
         self.peer_properties: dict[str, Any] = {}
+        self.user = ""
         self.waiting: list[Any] = []
         self.ended = trio.Event()
 
