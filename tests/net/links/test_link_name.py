@@ -32,7 +32,7 @@ async def publish(connection: Connection, stack: AsyncExitStack) -> None:
     nursery.start_soon(connection.publish, "work", Stream.never())
 
 
-def stream(address: str, **options: Any) -> Callable[[Connection, AsyncExitStack], Any]:
+def stream(address: str, **options: Any) -> Callable[[Connection, AsyncExitStack], Any]:  # noqa: ANN401 - those of `Connection.stream`
     async def attach(connection: Connection, stack: AsyncExitStack) -> None:
         await stack.enter_async_context(connection.stream(address, **options).open())
 
