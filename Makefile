@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs site-check release release-check interop simulate soak crash crash-spark compat simulate-mutants way sanitize bare clean
+.PHONY: help setup demo test test-quick conformance coverage check lint format bench docs site-check release release-check interop simulate soak crash crash-spark stalls compat simulate-mutants way sanitize bare clean
 
 # Without its caches Python compiles rstreams anew in each process that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -108,6 +108,12 @@ crash-spark: ## Spark queries through faults at each step of a batch, RUNS=100 S
 	@tools/setup.sh dev java
 	@echo "crash-spark: about ten seconds a run, more on a busy machine; the figures go to build/crash-spark.json"
 	$(SPARK) $(BIN)/python -m adapters.spark.tests.crash.run --mode $(MODE) --runs $(RUNS) --seed $(SEED)
+
+STALLS ?=
+stalls: ## twelve staged stalls: each side and an alert must name the culprit; STALLS='"slow handler"'; build/stalls/stalls.json
+	@tools/setup.sh dev java
+	@echo "stalls: about a minute and a half on two cores"
+	$(SPARK) $(BIN)/python -m tests.stalls.run --json build/stalls/stalls.json $(STALLS)
 
 CASES ?=
 compat: ## the last release against this tree: clients, nodes, stores, checkpoints; CASES="queues store"; build/compat/compat.json
