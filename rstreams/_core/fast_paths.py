@@ -31,16 +31,22 @@ class OnNext(Protocol[T_contra]):
 class HandsOver(Protocol):
     """A subscription that may give its items away as an iterator."""
 
-    def hand_over(self) -> tuple[Iterator[Any], Callable[[], bool]] | None:
+    def hand_over(self) -> tuple[Iterator[Any], Callable[[], int]] | None:
         """Give the items to a subscriber that draws them itself, as it has demand; None if that is impossible.
 
-        To be called in `on_subscribe`; no signal comes after it. The second result is a function that tells whether it
-        is certain that no items are left. The subscriber cancels, as always, unless it has drawn all items.
+        To be called in `on_subscribe`; no signal comes after it. The second result is a function that returns how many
+        items are left (`not_known`: at least one may be). The subscriber cancels, as always, unless it has drawn all of
+        them.
         """
         ...
 
 
-def handed_over(subscription: object) -> tuple[Iterator[Any], Callable[[], bool]] | None:
+def not_known() -> int:
+    """Return how many items are left, of a source that does not know: there may be one."""
+    return 1
+
+
+def handed_over(subscription: object) -> tuple[Iterator[Any], Callable[[], int]] | None:
     """Return the items of a subscription, as `HandsOver.hand_over` does; None if they come by signals."""
     hand_over: Callable[[], Any] | None = getattr(subscription, "hand_over", None)
     return None if hand_over is None else hand_over()

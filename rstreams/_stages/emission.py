@@ -33,12 +33,13 @@ from rstreams._checks.publishers import require_subscriber
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import SLICE, add_demand, demand_error, take_demand
+from rstreams._core.fast_paths import not_known
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, Way
 from rstreams._core.subscription import subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._core.turn import Turn
-from rstreams._stages.fusion import Step, Stopped, fused_loop
+from rstreams._stages.fusion import Loop, Step, Stopped, fused_loop
 from rstreams.abc import Cancellable, Hold, Subscriber
 
 T = TypeVar("T")
@@ -50,10 +51,6 @@ _FEW: Final = 8  # after fewer items it is not known whether the next ones are q
 _MANY: Final = 64  # the most items drawn without a look at the clock, however quick the last ones were
 
 _LABELS: Final[dict[type, str]] = dict(zip(_EXACT, ("list", "tuple", "range", "range"), strict=True))
-
-
-def _nothing_left(exact: Iterator[Any] | None) -> bool:
-    return exact is not None and not length_hint(exact)
 
 
 _logger = logging.getLogger("rstreams")
@@ -88,6 +85,10 @@ class IteratorPublisher(Watched, Generic[T]):
             emission = IteratorEmission(iterator, subscriber, self._steps)
             self._begins(emission)
             emission.start()
+
+
+def _no_loop(*_: object) -> int:
+    return 0
 
 
 _GOES_ON: Final = (True,) * SLICE
@@ -127,11 +128,12 @@ class IteratorEmission(Scannable, Generic[T]):
         self._first_look = 1  # the number of items in a turn before it looks at the clock
         self.ended = False
         self.refused = False  # the subscriber has raised
-        self._loop, self._stop = fused_loop(steps, subscriber.on_next, self)
         self._kind = type(iterator)
         self._steps = steps
         self._maker = "an iterator, or a function over its items," if steps else "an iterator"
-        self._items: Iterator[Any] = chain(iterator, iter(self._note_exhausted, None))
+        self._items = iterator
+        self._loop: Loop = _no_loop  # made by `start`, unless another stage draws the items
+        self._stop: Callable[[], object] = _no_loop
         self._exact = iterator if isinstance(iterator, _EXACT) else None
         # Only generators are closed. A file or a cursor that iterates over itself is closed by its owner.
         self._generator = iterator if isinstance(iterator, Generator) else None
@@ -153,6 +155,10 @@ class IteratorEmission(Scannable, Generic[T]):
             self.ended = True
             self._dispose()
             raise
+        if self._handed is None and not self.ended:
+            self._items = chain(self._items, iter(self._note_exhausted, None))
+            if self._drawn is None:
+                self._loop, self._stop = fused_loop(self._steps, self._subscriber.on_next, self)
         self._emit()
 
     def request(self, n: int) -> None:
@@ -188,13 +194,13 @@ class IteratorEmission(Scannable, Generic[T]):
     def gather(self, *, loose: bool) -> ClaimsInOrder | None:  # noqa: ARG002 - the name in the protocol
         return None
 
-    def hand_over(self) -> tuple[Iterator[T], Callable[[], bool]] | None:
+    def hand_over(self) -> tuple[Iterator[T], Callable[[], int]] | None:
         """Give the items away, unless they need steps; see `HandsOver`."""
         if self._steps or self._demand:
             return None
         exact, self._exact = self._exact, None
         self._handed = repeat(1, maxsize)
-        return compress(self._items, self._handed), partial(_nothing_left, exact)
+        return compress(self._items, self._handed), getattr(exact, "__length_hint__", not_known)
 
     def draws(self) -> Callable[[int], list[T]] | None:
         """Return a function that draws items; see `Drawable`."""
@@ -308,6 +314,7 @@ class IteratorEmission(Scannable, Generic[T]):
         generator, self._generator = self._generator, None
         self._items = iter(())
         self._exact = None
+        self._loop = self._stop = _no_loop  # a loop knows its subscription: without a circle no collector is needed
         if self._next_turn is not None:
             self._next_turn.cancel()
         if generator is not None and getattr(generator, "gi_running", False):

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.claims import NO_HOLD
-from rstreams._core.fast_paths import handed_over
+from rstreams._core.fast_paths import handed_over, not_known
 from rstreams._core.sight import Ear, Scannable, counts_of
 from rstreams._core.subscription import ENDED
 from rstreams._stages.deadlock import comes_from
@@ -39,7 +39,7 @@ class Input(Ear["Inputs[Any]"], Generic[T]):
 
     __slots__ = (
         "_asked",
-        "_nothing_left",
+        "_left",
         "_refill",
         "_taken",
         "complete",
@@ -58,7 +58,7 @@ class Input(Ear["Inputs[Any]"], Generic[T]):
         self.drawn = False
         self.items: Iterator[T] = iter(())
         self.upstream: Subscription = ENDED
-        self._nothing_left: Callable[[], bool] = bool
+        self._left: Callable[[], int] = not_known
         self.stage = stage
         self._asked = prefetch
         self._refill = prefetch - prefetch // 4
@@ -74,7 +74,7 @@ class Input(Ear["Inputs[Any]"], Generic[T]):
             suspend(subscription)
         handed = handed_over(subscription)
         if handed is not None:
-            self.items, self._nothing_left = handed
+            self.items, self._left = handed
             self.drawn = True
         elif self.stage.started:
             subscription.request(self._asked)
@@ -113,7 +113,7 @@ class Input(Ear["Inputs[Any]"], Generic[T]):
     def exhausted(self) -> bool:
         """Whether no items are left and none will come."""
         return not self.queue and (
-            (self.complete and self.failure is None) or (self.drawn and not self.complete and self._nothing_left())
+            (self.complete and self.failure is None) or (self.drawn and not self.complete and not self._left())
         )
 
     @property

@@ -11,7 +11,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 from rstreams._checks.publishers import require_error, require_subscription
 from rstreams._core.claims import NO_HOLD, Claims, claims_on
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.fast_paths import handed_over
+from rstreams._core.fast_paths import handed_over, not_known
 from rstreams._core.sight import Ear
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import failure_of, suspend
@@ -64,7 +64,7 @@ class MergedInner(Ear[Merges[R]], Generic[R]):
         "drawn",
         "fails_in_line",
         "failure",
-        "nothing_left",
+        "left",
         "outer",
         "queue",
         "stage",
@@ -83,7 +83,7 @@ class MergedInner(Ear[Merges[R]], Generic[R]):
         self.fails_in_line = False  # its error stands in line behind its items
         self.drawn = False  # True for an iterator; the next two are set then
         self.draw: Callable[[], R] = _stop
-        self.nothing_left: Callable[[], bool] = bool
+        self.left: Callable[[], int] = not_known
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
@@ -98,12 +98,12 @@ class MergedInner(Ear[Merges[R]], Generic[R]):
             if self.stage.started:
                 subscription.request(self.stage.prefetch)
             return
-        items, self.nothing_left = handed
+        items, self.left = handed
         self.draw, self.drawn = items.__next__, True
-        if self.nothing_left():
-            self.on_complete()
-        else:
+        if self.left():
             self.stage._ready.append(self)
+        else:
+            self.on_complete()
 
     def on_next(self, item: R) -> None:  # this also does the work of the stage, which is the fastest way
         merging = self.stage

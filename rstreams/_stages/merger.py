@@ -164,14 +164,14 @@ class Merging(TurningStage[T, R]):
         """Draw one item of each iterator, and repeat this while only iterators are in line."""
         ready, on_next = self._ready, self._downstream.on_next
         line = [(inner, inner.draw) for inner in ready]
-        width, emitted, gone, failed = len(line), 0, list[MergedInner[R]](), False
+        width, emitted, all_gave, failed = len(line), 0, True, False
         try:
-            while emitted + width <= most and not gone and not failed and len(ready) == width:
+            while emitted + width <= most and all_gave and not failed and len(ready) == width:
                 for inner, draw in line:
                     try:
                         item = draw()
                     except StopIteration:
-                        gone.append(inner)
+                        all_gave, inner.left = False, int  # 0
                         continue
                     except Exception as error:  # the user's
                         failed = True
@@ -197,9 +197,8 @@ class Merging(TurningStage[T, R]):
         if self._ended:
             return emitted + 1
         # Not only those that have been found empty: the end comes with the last item, however demand is split.
-        in_line = set(ready)
-        gone = [inner for inner, _ in line if inner in in_line and (inner in gone or inner.nothing_left())]
-        if len(gone) == width == len(ready):
+        gone = [inner for inner in ready if not inner.left()]
+        if len(gone) == len(ready):
             ready.clear()
         else:
             for inner in gone:
@@ -251,10 +250,10 @@ class Merging(TurningStage[T, R]):
             self._passing = None
         if self._ended:
             return
-        if inner.nothing_left():
-            inner.drawn_out()
-        else:
+        if inner.left():
             self._ready.append(inner)
+        else:
+            inner.drawn_out()
 
     def _drawing_failed(self, inner: MergedInner[R], error: Exception) -> None:
         inner.on_error(error)
