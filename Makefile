@@ -66,6 +66,7 @@ format: ## write the code the way `make lint` wants it
 	$(BIN)/python tools/fluent.py
 	$(BIN)/python tools/operator_pages.py
 	$(BIN)/python tools/reference_page.py
+	$(BIN)/python tools/counter_tables.py
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

@@ -34,7 +34,7 @@ from rstreams.errors import Condition, LinkDetached, ProtocolError, StoreError
 from rstreams.net.links.effectively_once import ONCE
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
-from rstreams.node.statistics import AddressStatistics
+from rstreams.node.statistics import AddressStatistics, Tally
 from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.wishes import Wishes
 from rstreams.node.written import Begun
@@ -320,6 +320,10 @@ class Address:
 
     def statistics(self) -> AddressStatistics | None:
         """Return the counters as they are now, or None for an address without counters."""
+        return None
+
+    def tally(self) -> Tally | None:
+        """Return the totals as they are now, quickly; None for an address without counters."""
         return None
 
     def explain(self) -> str:

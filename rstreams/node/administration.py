@@ -20,6 +20,7 @@ from rstreams.node.address import Address, NodeServices
 from rstreams.node.node_links import NodeLinks
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import counters
+from rstreams.node.watch import Watch
 from rstreams.protocol.sender import LinkSubscriber
 
 
@@ -33,6 +34,7 @@ class AdministeredNode:
     _http_listeners: list[ListeningPlace]
     _options: ConnectionOptions
     _access: Access
+    _watch: Watch
     _services: NodeServices
     _start_soon: Callable[..., None]
 
@@ -42,6 +44,7 @@ class AdministeredNode:
         A client gets the same counters, as a map, from the address `$statistics`: one snapshot for each item that it
         requests.
         """
+        self._watch.look()
         ends = [*self._links.consumers, *self._links.served]
         return NodeStatistics(
             container_id=self._options.container_id,
@@ -51,8 +54,16 @@ class AdministeredNode:
             waiting=sum(bool(end.waits_for) for end in ends),
             unfinished_bytes=self._options.unfinished.size,
             stored_bytes=self._services.stored.size,
+            missing=dict(self._watch.missing),
+            rates=self._watch.rates(),
+            store=None if self._services.store is None else self._services.store.statistics(),
             **counters(self._addresses),
         )
+
+    def _told_statistics(self) -> NodeStatistics:
+        """Return the counters for a client, which may ask again."""
+        self._watch.asked()
+        return self.statistics()
 
     def explain(self) -> Sight:
         """Return a line for each address, for instance about a queue that is full: `print(node.explain())`.

@@ -5,12 +5,18 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Collection
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
+from typing import Final
 
+from rstreams import _machine
+from rstreams.node.arrivals import Arrivals
 from rstreams.node.browser import Browser
 from rstreams.node.consumer import Consumer
 from rstreams.node.redelivery import Delayed
 from rstreams.node.stored_message import Lasting, Stored, is_gone
+
+_MOST_LOOKED_AT: Final = 256
+"""How many of the messages that have failed are looked at for the most failures."""
 
 
 class Backlog:
@@ -22,9 +28,11 @@ class Backlog:
         delayed: Messages that wait for their next attempt; they are not ready.
         taken: How many messages have been taken from the fresh ones. It is the sequence number of the last of them.
         gone: How many of the waiting messages have left the queue already; they are passed over.
+        arrivals: When fresh messages came, by their numbers, and by the clock of the machine.
+        failing: The messages of the queue of which an attempt has failed, wherever they are.
     """
 
-    __slots__ = ("delayed", "fresh", "gone", "returned", "taken")
+    __slots__ = ("arrivals", "delayed", "failing", "fresh", "gone", "returned", "taken")
 
     def __init__(self) -> None:
         self.fresh: deque[bytes | Lasting] = deque()
@@ -32,6 +40,8 @@ class Backlog:
         self.delayed = Delayed()
         self.taken = 0
         self.gone = 0
+        self.arrivals = Arrivals()
+        self.failing: dict[Stored, None] = {}
 
     def __len__(self) -> int:
         """Return how many messages are in it, with those that are gone."""
@@ -41,6 +51,32 @@ class Backlog:
     def ready(self) -> int:
         """How many messages wait."""
         return len(self) - self.gone
+
+    @property
+    def oldest_s(self) -> float:
+        """The age of the oldest message that waits, about, in seconds; 0 if none does."""
+        now, times = _machine.monotonic(), []
+        returned = [each for each in self.returned if not is_gone(each)] if self.gone else self.returned
+        if returned:
+            times.append(min(returned).came_at if self.gone else returned[0].came_at)
+        if self.fresh:
+            gone = next((at for at, each in enumerate(self.fresh) if not is_gone(each)), None) if self.gone else 0
+            if gone is not None:
+                times.append(self.arrivals.time_of(self.taken + 1 + gone) or now)
+        return max(0.0, now - min(times, default=now))
+
+    @property
+    def most_failures(self) -> int:
+        """The most failed attempts of a message; of very many that have failed only the first ones are looked at."""
+        return max((each.failures for each in islice(self.failing, _MOST_LOOKED_AT)), default=0)
+
+    def note_arrival(self) -> None:
+        """Note that messages came just now, and some wait."""
+        self.arrivals.note(self.taken + len(self.fresh) + 1, _machine.monotonic())
+
+    def came_at(self, message: Stored) -> float:
+        """Return when a message came that has been handed out; if it has never waited, now."""
+        return message.came_at or self.arrivals.time_of(message.sequence) or _machine.monotonic()
 
     def put_back(self, message: Stored) -> None:
         """Have a message wait in its old place."""
@@ -126,6 +162,9 @@ class Backlog:
         for browser in browsers:
             passed = islice(self.fresh, max(browser.position - self.taken, 0))
             browser.position -= sum(map(is_gone, passed))
+        gone = [*accumulate(map(is_gone, self.fresh), initial=0)]  # how many are so before each place
+        first, last = self.taken + 1, len(self.fresh)
+        self.arrivals.renumber(lambda number: number - gone[min(max(number - first, 0), last)])
         alive = [each for each in self.fresh if not is_gone(each)]
         self.fresh.clear()
         self.fresh.extend(alive)

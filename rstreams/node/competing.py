@@ -218,6 +218,7 @@ class Competing:
     def _take_back(self, message: Stored, outcome: Outcome, consumer: Consumer, error: BaseException | None) -> None:
         """Put a message back in its old place, or let go of it if it has failed too often or is too old."""
         message.come_back()
+        message.came_at = self._backlog.came_at(message)
         delay_s = 0.0
         if outcome.kind == "released":
             self.released += 1
@@ -229,6 +230,7 @@ class Competing:
                 message.undeliverable_to = frozenset((*others, consumer))
             if outcome.delivery_failed:
                 message.failures += 1
+                self._backlog.failing[message] = None
                 self._note_failure(message, consumer, error)
                 if self._attempts.are_over(message.failures):
                     self._unaccepted.exhausted += 1

@@ -19,7 +19,15 @@ from rstreams.runtime.seldom import log_seldom
 RETRY_S: Final = 1.0
 """The time after which dead letters that were not taken are sent again, in seconds."""
 
+REASONS: Final = ("rejected", "exhausted", "expired")
+"""Why messages leave a queue without being accepted. The text of a reason begins with one of these words."""
+
 logger = logging.getLogger("rstreams.node")
+
+
+def reason_of(text: str) -> str:
+    """Return the word for the reason that a text tells."""
+    return next((word for word in REASONS if text.startswith(word)), REASONS[-1])
 
 
 def lost_at_a_restart(queue: str, letters: str) -> str:
@@ -57,7 +65,7 @@ class Unaccepted:
 
     Attributes:
         leaving: How many are on their way to the dead letters.
-        arrived: How many have arrived there.
+        arrived: How many have arrived there, by the reason.
         rejected: How many were rejected.
         exhausted: How many failed too often.
         expired: How many were too old.
@@ -72,7 +80,7 @@ class Unaccepted:
         self._refused: list[_Letter] = []
         self._told = False  # the log knows that letters are not taken
         self.leaving = 0
-        self.arrived = 0
+        self.arrived = dict.fromkeys(REASONS, 0)
         self.rejected = 0
         self.exhausted = 0
         self.expired = 0
@@ -97,18 +105,16 @@ class Unaccepted:
         encoded = dead_letter(message.encoded, reason, self._name, message.failures, told)
         self.leaving += 1
         self._storage.begin_leaving(message, reason)
-        outlet.send(_Letter(self, message, encoded))
+        outlet.send(_Letter(self, message, encoded, reason_of(reason)))
 
     def go_on(self, message: Stored, reason: str) -> bool:
         """Send a message that was on its way when the node ended, and count it as then; False: there is no address."""
         if self._outlet is None:
             return False
-        if reason.startswith("rejected"):
-            self.rejected += 1
-        elif reason.startswith("exhausted"):
-            self.exhausted += 1
-        else:
-            self.expired += 1
+        why = reason_of(reason)
+        self.rejected += why == "rejected"
+        self.exhausted += why == "exhausted"
+        self.expired += why == "expired"
         self.bury(message, reason)
         return True
 
@@ -124,7 +130,7 @@ class Unaccepted:
         """Hear that a letter has arrived, or was not taken."""
         if how is DONE:
             self.leaving -= 1
-            self.arrived += 1
+            self.arrived[letter.reason] += 1
             self._storage.leave((letter.message,))
             self._storage.room.serve()
             if self._told and not self._refused:
@@ -144,12 +150,13 @@ class Unaccepted:
 class _Letter(Settles):
     """A dead letter on its way, which has arrived, or is not taken."""
 
-    __slots__ = ("_of", "encoded", "message")
+    __slots__ = ("_of", "encoded", "message", "reason")
 
-    def __init__(self, of: Unaccepted, message: Stored, encoded: bytes) -> None:
+    def __init__(self, of: Unaccepted, message: Stored, encoded: bytes, reason: str) -> None:
         self._of = of
         self.message = message
         self.encoded = encoded
+        self.reason = reason
 
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - it is one letter
         self._of.settled(self, how)

@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Final, NamedTuple
 
+from rstreams import _machine
 from rstreams._codec.forwarding import once_acquired
 from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp
@@ -183,9 +184,12 @@ class DiskStorage(Storage):
             clock = self._queue.clock
             for position, encoded in enumerate(run, first):
                 self._come_in(position, encoded, clock.deadline(encoded))
+            self._queue.dispatch()
+            if self.backlog.fresh:
+                self.backlog.note_arrival()
         else:
             self.on_disk += count
-        self._queue.dispatch()
+            self._queue.dispatch()
 
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
@@ -206,6 +210,8 @@ class DiskStorage(Storage):
         message = self._present[position] = Durable(position, encoded, deadline)
         if note is not None:
             self.room.resize(message.recall(note))
+            if message.failures:
+                self.backlog.failing[message] = None
         if deadline < self.deadlines.next:
             self._queue.clock.wake_at(deadline)
         self.deadlines.put(message)
@@ -225,7 +231,7 @@ class DiskStorage(Storage):
             return
         today = self._queue.clock.today().timestamp()
         begin, before = self._loaded_end, self.on_disk
-        room = self._most_waiting - len(self.backlog)
+        room, backlog = self._most_waiting - len(self.backlog), self.backlog
         for run in answer.runs:
             age_s = max(0.0, today - run.time_ms / 1000)
             for position, encoded in zip(run.positions, run.messages, strict=True):
@@ -239,6 +245,7 @@ class DiskStorage(Storage):
                     encoded = once_acquired(encoded)  # noqa: PLW2901 - the same message
                 deadline = self._queue.clock.deadline(encoded, age_s)
                 self._come_in(position, encoded, deadline, answer.notes.get(position))
+            backlog.arrivals.note(backlog.taken + len(backlog.fresh) + 1, _machine.monotonic() - age_s)
         if not answer.runs:  # they have been dropped
             self.room.free(self.on_disk)
             self.on_disk = 0

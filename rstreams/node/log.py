@@ -36,7 +36,7 @@ from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader, begin_of, end_of, position_of
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.state_lines import log_line
-from rstreams.node.statistics import LogStatistics, PartitionStatistics
+from rstreams.node.statistics import LogStatistics, PartitionStatistics, Tally
 from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
 from rstreams.node.written import Written
 
@@ -119,6 +119,7 @@ class LogAddress(Address):
         self._services: NodeServices | None = None
         self._deadline = math.inf
         self._written = Written()
+        self._began_at = sum(each.safe_end for each in self.partitions)
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node, and read what a compacted log has."""
@@ -298,6 +299,12 @@ class LogAddress(Address):
         for group in self._groups.values():
             group.go_on(now)
             self._deadline = min(self._deadline, group.due)
+
+    def tally(self) -> Tally:
+        """Return the totals. Each message that was appended has an offset of its own."""
+        came, groups = self._intake.appended, self._groups.values()
+        lost = came - sum(each.safe_end for each in self.partitions) + self._began_at
+        return Tally(came, sum(each.handed_out for each in groups), sum(each.settled for each in groups), lost)
 
     def statistics(self) -> LogStatistics:
         """Return the log's counters."""

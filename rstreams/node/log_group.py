@@ -336,6 +336,16 @@ class Group:
         return len({*self._members, *(part.owner for part in self._parts if part.owner is not None)})
 
     @property
+    def handed_out(self) -> int:
+        """The sum of the offsets up to which it has handed messages out."""
+        return sum(part.cursor.position for part in self._parts)
+
+    @property
+    def settled(self) -> int:
+        """The sum of the committed offsets."""
+        return sum(part.committed for part in self._parts)
+
+    @property
     def is_unused(self) -> bool:
         """Whether it has no members and none on their way, has settled nothing, and is not from before a restart."""
         return not self.members and self.begun.is_known and not any(part.moved for part in self._parts)

@@ -76,6 +76,8 @@ class MemoryStorage(Storage):
         else:
             self.backlog.fresh.extend(run)
         self._queue.dispatch()
+        if self.backlog.fresh:
+            self.backlog.note_arrival()
 
     def _dated(self, encoded: bytes) -> bytes | Lasting:
         clock, deadlines = self._queue.clock, self.deadlines

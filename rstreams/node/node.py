@@ -58,6 +58,7 @@ from rstreams.node.node_store import NodeStore
 from rstreams.node.rates import Rates
 from rstreams.node.statistics_address import STATISTICS, StatisticsAddress
 from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, StoredBytes
+from rstreams.node.watch import Watch
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import (
@@ -180,7 +181,7 @@ class Node(NodeAddresses, AdministeredNode):
         self._access = Access(permissions, self._options.admission.lets_in)
         self._expose_errors = expose_errors
         self._at_work = AtWork()  # handlers of `respond`
-        statistics = StatisticsAddress(self.statistics)
+        statistics = StatisticsAddress(self._told_statistics)
         self._addresses = {statistics.name: statistics}
         options = NodeLinkOptions(
             expose_errors=expose_errors,
@@ -217,6 +218,7 @@ class Node(NodeAddresses, AdministeredNode):
             management = self._addresses[name] = ManagementAddress(name, operations.answer)
             management.begin(self._services)
         self._own = frozenset(self._addresses)
+        self._watch = Watch(self._addresses, _machine.monotonic, self._start_soon)
         self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
         self._scope = NetworkScope()
         self._entered = False
@@ -338,7 +340,7 @@ class Node(NodeAddresses, AdministeredNode):
             max_connections=max_connections,
         )
         pages = Pages(
-            lambda: self.statistics().as_dict(),
+            lambda: self._told_statistics().as_dict(),
             self._why_not_ready,
             lambda client: self._access.may(client, "subscribe", STATISTICS),
         )

@@ -21,7 +21,7 @@ from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Attempts
 from rstreams.node.state_lines import queue_line
-from rstreams.node.statistics import QueueStatistics
+from rstreams.node.statistics import QueueStatistics, Tally
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Stored
 from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
@@ -221,7 +221,8 @@ class Queue(Address):
             duplicates=storage.seen.duplicates,
             expired=unaccepted.expired,
             exhausted=unaccepted.exhausted,
-            dead_lettered=unaccepted.arrived,
+            dead_lettered=sum(unaccepted.arrived.values()),
+            dead_lettered_by=dict(unaccepted.arrived),
             leaving=unaccepted.leaving,
             delayed=storage.backlog.delayed.count,
             browsers=len(storage.browsers),
@@ -234,7 +235,22 @@ class Queue(Address):
             size_bytes=room.size,
             full_s=room.full.total_s,
             unserved_s=consumers.unserved.total_s,
+            empty_s=consumers.unserved.otherwise_s,
+            oldest_s=storage.backlog.oldest_s,
+            failing=len(storage.backlog.failing),
+            most_failures=storage.backlog.most_failures,
         )
+
+    def tally(self) -> Tally:
+        """Return the totals: what came is here or has left; what was handed over is at a consumer or has an outcome."""
+        storage, consumers, gone = self.storage, self._consumers, self._unaccepted
+        settled = (
+            consumers.accepted + gone.rejected + gone.exhausted + gone.expired + storage.dropped + consumers.purged
+        )
+        lost = storage.enqueued - settled - (self._room.stored - gone.leaving)
+        back = consumers.accepted + gone.rejected + consumers.released + consumers.modified
+        unknown = consumers.delivered - back - (storage.out - gone.leaving)
+        return Tally(storage.enqueued, consumers.delivered, settled, lost or unknown)
 
     def explain(self) -> str:
         """Return how many messages are stored and where, and which producers wait for room."""

@@ -16,11 +16,12 @@ class Spell:
         lasts: Whether it is so now.
     """
 
-    __slots__ = ("_since", "_total_s", "lasts")
+    __slots__ = ("_made_at", "_since", "_total_s", "lasts")
 
     def __init__(self) -> None:
         self.lasts = False
-        self._since = self._total_s = 0.0
+        self._made_at = self._since = _machine.monotonic()
+        self._total_s = 0.0
 
     def note(self, *, lasts: bool) -> None:
         """Note that it begins, or ends."""
@@ -38,3 +39,8 @@ class Spell:
     def present_s(self) -> float:
         """How long it has been so this time; 0 if it is not."""
         return _machine.monotonic() - self._since if self.lasts else 0.0
+
+    @property
+    def otherwise_s(self) -> float:
+        """How long it has not been so, of all times together since this was made."""
+        return max(0.0, _machine.monotonic() - self._made_at - self.total_s)

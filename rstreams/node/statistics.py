@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from rstreams.net.management import NamedSubscriptionInfo
+from rstreams.store import StoreStatistics, SyncTimes
 
 __all__ = [
+    "AddressRates",
     "AddressStatistics",
     "GroupStatistics",
     "LogStatistics",
@@ -21,8 +23,50 @@ __all__ = [
     "PartitionStatistics",
     "QueueStatistics",
     "ServedStatistics",
+    "StoreStatistics",
     "SubscriberStatistics",
+    "SyncTimes",
+    "Tally",
 ]
+
+
+class Tally(NamedTuple):
+    """The totals of an address, for those who look at all of them each second.
+
+    Attributes:
+        came: Messages that came.
+        delivered: Messages that were handed over; each time counts.
+        settled: Messages that have left.
+        missing: How many messages came, are not here, and have not left in a way that is counted; 0 unless the node has
+            a defect. It is less than 0 if more are here than came.
+    """
+
+    came: int
+    delivered: int
+    settled: int
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRates:
+    """Messages a second of one address. They are known from the second second on in which somebody asks.
+
+    Attributes:
+        came_1s: Messages that came, in the last second.
+        delivered_1s: Messages handed over, each time that they were, in the last second. Of a log, to groups.
+        settled_1s: Messages that have left in the last second: accepted, rejected, too old, or dropped. Of a log, those
+            that groups have committed.
+        came_60s: As `came_1s`, over the last minute, or as long as somebody asks.
+        delivered_60s: Likewise.
+        settled_60s: Likewise.
+    """
+
+    came_1s: float
+    delivered_1s: float
+    settled_1s: float
+    came_60s: float
+    delivered_60s: float
+    settled_60s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +127,8 @@ class QueueStatistics(AddressStatistics):
         exhausted: Messages that failed as often as `max_deliveries` allows; they have left the queue.
         expired: Messages that were too old before a consumer took them; they have left the queue.
         dead_lettered: Rejected, exhausted and expired messages that have arrived at the dead letters.
+        dead_lettered_by: Messages that have arrived at the dead letters, by the reason: "rejected", "exhausted" or
+            "expired".
         leaving: Rejected, exhausted and expired messages that wait for room at the dead letters.
         ready: Messages waiting for a consumer.
         delayed: Messages that have failed and wait for their next attempt.
@@ -102,6 +148,12 @@ class QueueStatistics(AddressStatistics):
         demand: Messages that the consumers have asked for and not received.
         full_s: How long producers have waited for a place, in seconds since the queue was made.
         unserved_s: How long messages were ready and no consumer asked for one, in seconds since then.
+        empty_s: How long no message was ready, in seconds since then.
+        oldest_s: The age of the oldest ready message, in seconds, at most a tenth too high; 0 if none is ready. A
+            durable queue knows it also behind a restart. A message that a consumer got at once, and has given back,
+            counts from then.
+        failing: Messages in it of which an attempt has failed, also those at consumers.
+        most_failures: The most failed attempts of one of them.
     """
 
     group: ClassVar[str] = "queues"
@@ -135,6 +187,11 @@ class QueueStatistics(AddressStatistics):
     size_bytes: int = 0
     full_s: float = field(default=0.0, compare=False)  # time goes on while two are compared
     unserved_s: float = field(default=0.0, compare=False)
+    empty_s: float = field(default=0.0, compare=False)
+    oldest_s: float = field(default=0.0, compare=False)
+    failing: int = 0
+    most_failures: int = 0
+    dead_lettered_by: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +366,10 @@ class NodeStatistics:
         waiting: Consumers and subscribers that get no more until they have settled some of them.
         unfinished_bytes: Bytes received of messages that have not come whole.
         stored_bytes: The part of `total_stored_bytes` that messages of queues and multicasts use, about.
+        store: The store; None if it has none.
+        missing: How many messages are missing at each address where what came is not what is there, was settled or was
+            dropped: a defect of the node. Looked at each second while somebody asks for statistics.
+        rates: How fast messages come to each address and leave it.
         queues: Queues, by name.
         multicasts: Multicasts, by name.
         served: Served streams, by name.
@@ -323,6 +384,9 @@ class NodeStatistics:
     waiting: int = 0
     unfinished_bytes: int = 0
     stored_bytes: int = 0
+    store: StoreStatistics | None = None
+    missing: Mapping[str, int] = field(default_factory=dict)
+    rates: Mapping[str, AddressRates] = field(default_factory=dict)
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
@@ -339,6 +403,9 @@ class NodeStatistics:
             "waiting": self.waiting,
             "unfinished_bytes": self.unfinished_bytes,
             "stored_bytes": self.stored_bytes,
+            "store": _as_plain(self.store),
+            "missing": dict(self.missing),
+            "rates": {name: _as_dict(rates) for name, rates in self.rates.items()},
             "queues": _plain(self.queues),
             "multicasts": _plain(self.multicasts),
             "served": _plain(self.served),

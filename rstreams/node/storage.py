@@ -167,11 +167,19 @@ class Storage(ABC):
         """Forget messages that have left the queue for good."""
         if self.deadlines:
             self.deadlines.forget_all(messages)
+        if self.backlog.failing:
+            self._forget_failing(messages)
         self.leave(messages)
 
     def begin_leaving(self, message: Stored, reason: str) -> None:  # noqa: ARG002 - for those that outlive the process
         """Note that a message is on its way to the dead letters; `leave` follows when it has arrived there."""
         self.deadlines.forget(message)
+        self._forget_failing((message,))
+
+    def _forget_failing(self, messages: Sequence[bytes | Stored]) -> None:
+        for message in messages:
+            if isinstance(message, Stored):
+                self.backlog.failing.pop(message, None)
 
     @abstractmethod
     def leave(self, messages: Sequence[bytes | Stored]) -> None:

@@ -19,7 +19,8 @@ from rstreams.store.failures import StoreDamaged, StoreFull
 from rstreams.store.partition import Partition
 from rstreams.store.repair import SavedMessage, check, export, skip
 from rstreams.store.salvage import Damage
-from rstreams.store.store import Store
+from rstreams.store.store import Store, StoreStatistics
+from rstreams.store.sync_times import SyncTimes
 
 __all__ = [
     "AppendedRun",
@@ -33,6 +34,8 @@ __all__ = [
     "Store",
     "StoreDamaged",
     "StoreFull",
+    "StoreStatistics",
+    "SyncTimes",
     "check",
     "export",
     "skip",

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty
@@ -25,6 +26,7 @@ from rstreams.store.failures import PASSING, failure, is_lock, is_of_disk, says_
 from rstreams.store.ledger import Ledger
 from rstreams.store.partition import Partition
 from rstreams.store.recovery import LOCK_S, VERSION, StoreState, recover
+from rstreams.store.sync_times import SyncTimes
 from rstreams.store.tables import PAGE_BYTES, SCHEMA, UNREADABLE, Tables, account_checksum
 from rstreams.store.writer import LOCKED_S, LOG_BYTES, RETRY_S, Writer
 
@@ -32,6 +34,27 @@ _COMMIT_BYTES: Final = 8 * 1024 * 1024
 """The size of a commit's messages at which it takes no further changes."""
 
 logger = logging.getLogger("rstreams.store")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """A store at one moment.
+
+    Attributes:
+        syncs: How long the commits took that were synced to the disk.
+        file_bytes: The bytes of its tables.
+        log_bytes: The bytes of the log of SQLite, in which commits are before they are moved into the tables.
+        free_bytes: The bytes that the disk has left for it.
+        errors: How often the disk could not be written since the store was opened.
+        trouble: Why it cannot be written now; "" while it can.
+    """
+
+    syncs: SyncTimes = field(default_factory=SyncTimes)
+    file_bytes: int = 0
+    log_bytes: int = 0
+    free_bytes: int = 0
+    errors: int = 0
+    trouble: str = ""
 
 
 class _Work:
@@ -128,6 +151,22 @@ class Store:
     def trouble(self) -> StoreError | None:
         """Why it cannot be written now; None while it can. What may not be refused is written later."""
         return self._error or self._writer.trouble
+
+    def statistics(self) -> StoreStatistics:
+        """Return what its files take, what the disk has left, and how it has written so far."""
+        writer, folder, trouble = self._writer, self._directory.path, self.trouble
+        free = 0
+        with suppress(OSError):  # the folder may be gone
+            space = os.statvfs(folder)
+            free = space.f_bavail * space.f_frsize
+        return StoreStatistics(
+            syncs=writer.syncs.times(),
+            file_bytes=_size_of(self._directory.tables),
+            log_bytes=_size_of(Path(f"{self._directory.tables}-wal")),
+            free_bytes=free,
+            errors=writer.errors,
+            trouble="" if trouble is None else str(trouble),
+        )
 
     def partition(self, name: str) -> Partition:
         """Return the partition of that name; it is made by its first change if it is not there."""
@@ -381,6 +420,13 @@ class Store:
 
         self._finished.append(tell)
         self._notify()
+
+
+def _size_of(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _create(directory: StoreDirectory) -> None:

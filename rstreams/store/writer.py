@@ -31,6 +31,7 @@ from rstreams.store.disk_room import DiskRoom
 from rstreams.store.failures import PASSING, StoreFull, failure, is_lock, is_of_disk, is_of_sync
 from rstreams.store.kept_changes import KeptChanges
 from rstreams.store.ledger import Ledger
+from rstreams.store.sync_times import SyncClock
 from rstreams.store.tables import Tables
 
 LOG_BYTES: Final = 16 * 1024 * 1024
@@ -77,6 +78,8 @@ class Writer:
 
     Attributes:
         trouble: Why it cannot be written now; None while it can.
+        syncs: How long commits took that were synced.
+        errors: How often the disk has failed.
 
     Context: The store's thread.
     """
@@ -103,6 +106,8 @@ class Writer:
         self._has_refused = False  # whether a chain may be broken
         self.trouble: StoreError | None = None
         self._troubled_at = 0.0
+        self.syncs = SyncClock()
+        self.errors = 0
         self._end_trouble()
 
     @property
@@ -192,7 +197,10 @@ class Writer:
                 if self._unsure:
                     self._write_log_anew()
                 sync = any(not change.sync_s for change in work) or _machine.monotonic() >= self._sync_at
-                unfinished, changed = self._tables.commit(work, sync=sync or self.trouble is not None)
+                sync_now, began = sync or self.trouble is not None, _machine.monotonic()
+                unfinished, changed = self._tables.commit(work, sync=sync_now)
+                if sync_now:
+                    self.syncs.note(_machine.monotonic() - began)
                 soon = min((change.sync_s for change in work), default=math.inf)
                 self._sync_at = math.inf if sync else min(self._sync_at, _machine.monotonic() + soon)
                 if sync:
@@ -290,6 +298,7 @@ class Writer:
         """Note why it cannot be written; the log tells of each new reason once."""
         found = self._room.lack(1) if isinstance(error, sqlite3.Error) else None
         reason = failure(f"{self._what} cannot be written", error, found)
+        self.errors += 1
         if self.trouble is None:
             self._troubled_at = _machine.monotonic()
         if self.trouble is None or str(self.trouble) != str(reason):

@@ -19,15 +19,19 @@ class Metric:
         field: Its name in the statistics.
         name: Its name in Prometheus.
         help: What it counts, as one sentence.
+        label: If the field is a mapping: the label that names each number of it. "le": it is a histogram.
     """
 
     field: str
     name: str
     help: str
+    label: str = ""
 
     @property
     def kind(self) -> str:
         """Its type in Prometheus."""
+        if self.label == "le":
+            return "histogram"
         return "counter" if self.name.endswith("_total") else "gauge"
 
 
@@ -37,7 +41,8 @@ class Table:
 
     Attributes:
         path: Where they are in the statistics: the group of addresses, and what each address has of them.
-        labels: The labels that name one of them: for each step of the path, what is written there.
+        labels: The labels that name one of them: for each step of the path, what is written there. There are none if
+            there is only one.
         metrics: Its numbers.
     """
 
@@ -46,8 +51,9 @@ class Table:
     metrics: tuple[Metric, ...]
 
 
-def _table(path: tuple[str, ...], labels: tuple[str, ...], prefix: str, *rows: tuple[str, str, str]) -> Table:
-    return Table(path, labels, tuple(Metric(field, f"rstreams_{prefix}_{name}", text) for field, name, text in rows))
+def _table(path: tuple[str, ...], labels: tuple[str, ...], prefix: str, *rows: tuple[str, ...]) -> Table:
+    metrics = (Metric(field, f"rstreams_{prefix}_{name}", *more) for field, name, *more in rows)
+    return Table(path, labels, tuple(metrics))
 
 
 NODE: Final = _table(
@@ -60,6 +66,31 @@ NODE: Final = _table(
     ("waiting", "links_waiting", "Consumers and subscribers that get no more until they settle some messages."),
     ("unfinished_bytes", "unfinished_bytes", "Bytes received of messages that have not come whole."),
     ("stored_bytes", "stored_bytes", "Bytes of total_stored_bytes that messages in memory use, about."),
+)
+
+CONSERVATION: Final = Table(
+    (),
+    (),
+    (
+        Metric(
+            "missing",
+            "rstreams_conservation_broken",
+            "Messages that are missing at an address: what came is not there, was not settled, and was not dropped.",
+            "address",
+        ),
+    ),
+)
+
+STORE: Final = _table(
+    ("store",),
+    (),
+    "store",
+    ("syncs", "sync_seconds", "How long the commits took that were synced to the disk.", "le"),
+    ("file_bytes", "file_bytes", "Bytes of the tables."),
+    ("log_bytes", "log_bytes", "Bytes of the log, from which commits are moved into the tables."),
+    ("free_bytes", "free_bytes", "Bytes that the disk has left for the store."),
+    ("errors", "errors_total", "How often the disk could not be written."),
+    ("trouble", "cannot_be_written", "1 while the disk cannot be written, 0 while it can."),
 )
 
 QUEUES: Final = _table(
@@ -76,7 +107,7 @@ QUEUES: Final = _table(
     ("modified", "messages_modified_total", "Messages given back as failed."),
     ("exhausted", "messages_exhausted_total", "Messages that failed as often as max_deliveries allows, and have left."),
     ("expired", "messages_expired_total", "Messages that were too old before a consumer took them, and have left."),
-    ("dead_lettered", "messages_dead_lettered_total", "Messages that have arrived at the dead letters."),
+    ("dead_lettered_by", "messages_dead_lettered_total", "Messages that have arrived at the dead letters.", "reason"),
     ("leaving", "messages_leaving", "Messages that wait for room at the dead letters."),
     ("ready", "messages_ready", "Messages that wait for a consumer."),
     ("delayed", "messages_delayed", "Messages that failed and wait for their next attempt."),
@@ -89,6 +120,10 @@ QUEUES: Final = _table(
     ("size_bytes", "stored_bytes", "Bytes of the messages stored, about."),
     ("full_s", "full_seconds_total", "Seconds in which producers waited for a place."),
     ("unserved_s", "unserved_seconds_total", "Seconds in which messages were ready and no consumer asked for one."),
+    ("empty_s", "empty_seconds_total", "Seconds in which no message was ready."),
+    ("oldest_s", "oldest_message_age_seconds", "The age of the oldest ready message; 0 if none is ready."),
+    ("failing", "messages_failing", "Messages in it of which an attempt has failed, also those at consumers."),
+    ("most_failures", "most_failed_attempts", "The most failed attempts of one of them."),
     ("consumers", "consumers", "Consumers subscribed."),
     ("browsers", "browsers", "Browsers subscribed."),
     ("producers", "producers", "Producers attached."),
@@ -182,4 +217,4 @@ GROUPS: Final = _table(
     ("lost", "messages_lost_total", "Messages that were deleted before they were settled."),
 )
 
-TABLES: Final = (NODE, QUEUES, MULTICASTS, SUBSCRIPTIONS, SERVED, LOGS, PARTITIONS, GROUPS)
+TABLES: Final = (NODE, CONSERVATION, STORE, QUEUES, MULTICASTS, SUBSCRIPTIONS, SERVED, LOGS, PARTITIONS, GROUPS)

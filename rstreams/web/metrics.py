@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
-from rstreams.web.metric_tables import TABLES, Table
+from rstreams.web.metric_tables import TABLES, Metric, Table
 
 Numbers: TypeAlias = Mapping[str, Any]
 
@@ -39,14 +39,42 @@ def families(statistics: Mapping[str, Any]) -> Iterator[str]:
             for metric in table.metrics:
                 field, name = metric.field, metric.name
                 lines = [f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind}\n"]
-                lines += [f"{name}{labels} {numbers[field] + 0}\n" for labels, numbers in rows]
+                if metric.label:
+                    for labels, numbers in rows:
+                        lines += _of_mapping(metric, labels, numbers[field])
+                else:
+                    lines += [f"{name}{labels} {_number(numbers[field])}\n" for labels, numbers in rows]
                 yield "".join(lines)
+
+
+def _number(value: float | str) -> float:
+    """Return a value as a number: a text says why something is so, and is empty if it is not."""
+    return value + 0 if not isinstance(value, str) else int(bool(value))
+
+
+def _of_mapping(metric: Metric, labels: str, numbers: Numbers) -> Iterator[str]:
+    """Yield the lines of a number that consists of several ones, or of a histogram."""
+    if metric.kind != "histogram":
+        yield from (
+            f"{metric.name}{_with(labels, metric.label, each)} {number + 0}\n" for each, number in numbers.items()
+        )
+        return
+    for bound, count in (*numbers["up_to_s"].items(), ("+Inf", numbers["count"])):
+        yield f"{metric.name}_bucket{_with(labels, metric.label, bound)} {count}\n"
+    yield f"{metric.name}_sum{labels} {numbers['total_s']}\n{metric.name}_count{labels} {numbers['count']}\n"
+
+
+def _with(labels: str, label: str, value: str) -> str:
+    more = _labels({label: value})
+    return f"{labels[:-1]},{more[1:]}" if labels else more
 
 
 def _rows(table: Table, statistics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the labels and the numbers of all that a table is about."""
-    if not table.path:
-        yield "", statistics
+    if not table.labels:
+        only = statistics[table.path[0]] if table.path else statistics
+        if only is not None:
+            yield "", only
         return
     group, *inner = table.path
     for address, numbers in statistics[group].items():

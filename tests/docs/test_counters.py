@@ -17,7 +17,8 @@ NO_LOSS = {
     "queue": {
         *("capacity", "enqueued", "delivered", "accepted", "released", "modified", "ready", "unsettled", "consumers"),
         *("producers", "credit", "demand", "duplicates", "dead_lettered", "delayed", "browsers", "durable", "on_disk"),
-        *("unsafe", "size_bytes", "full_s", "unserved_s", "purged"),
+        *("unsafe", "size_bytes", "full_s", "unserved_s", "purged", "empty_s", "oldest_s", "failing", "most_failures"),
+        "dead_lettered_by",
     },
     "multicast": {
         *("overflow", "capacity", "enqueued", "copies", "delivered", "pending", "producers", "credit", "subscribers"),

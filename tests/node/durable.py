@@ -152,3 +152,4 @@ def check_laws(queue: Queue) -> None:
     assert now.delivered == now.unsettled + now.accepted + now.rejected + now.released + now.modified
     assert min(now.ready, now.delayed, now.unsettled, now.leaving, now.credit, now.on_disk, now.unsafe) >= 0
     assert here + now.leaving == queue._room.stored
+    assert queue.tally().missing == 0

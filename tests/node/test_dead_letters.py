@@ -65,6 +65,8 @@ def check_laws(queue: Queue) -> None:
     assert now.delivered == now.unsettled + now.accepted + now.rejected + now.released + now.modified
     assert here + now.leaving + now.credit <= now.capacity
     assert min(now.ready, now.delayed, now.unsettled, now.leaving, now.credit) >= 0
+    assert queue.tally().missing == 0
+    assert now.dead_lettered == sum(now.dead_lettered_by.values())
 
 
 # dead letters

@@ -194,6 +194,7 @@ class MulticastLaws(RuleBasedStateMachine):
         assert now.dropped == sum(each.dropped for each in everyone)
         assert now.abandoned == self.abandoned
         assert now.copies == now.delivered + now.dropped + now.abandoned + now.pending
+        assert self.address.tally() == (now.enqueued, now.delivered, now.delivered, 0)
         for model, its in zip(self.subscribers, now.subscribers, strict=True):
             assert its.arrived == model.arrived == its.delivered + its.pending + its.dropped
             assert (its.delivered, its.dropped) == (model.delivered, model.dropped)

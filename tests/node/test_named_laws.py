@@ -237,6 +237,7 @@ class NamedLaws(RuleBasedStateMachine):
             now = named.statistics()
             assert now.waiting + now.unsettled == len(model.due) - len(model.settled)
             assert (now.attached, now.dropped) == (model.link is not None, 0)
+        assert self.address.tally().missing == 0
 
     @invariant()
     def every_message_is_accepted_that_somebody_gets(self) -> None:

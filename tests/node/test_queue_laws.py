@@ -231,6 +231,7 @@ class QueueLaws(RuleBasedStateMachine):
         assert now.enqueued == self.sent == here + now.accepted + now.rejected
         back = now.released + now.modified
         assert now.delivered == now.unsettled + now.accepted + now.rejected + back
+        assert self.queue.tally() == (now.enqueued, now.delivered, now.accepted + now.rejected, 0)
         assert (now.consumers, now.producers) == (len(self.consumers), len(self.producers))
         assert now.demand == sum(consumer.demand for consumer in self.consumers)
 

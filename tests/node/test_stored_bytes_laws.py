@@ -162,6 +162,7 @@ class Played:
         self.here.run()
         for each in self.queues:
             told = each.statistics()
+            assert each.tally().missing == 0
             if each.storage.durable:
                 there = self.on_disk(each)
                 if not told.on_disk:

@@ -19,6 +19,7 @@ from rstreams.node.statistics import (
     PartitionStatistics,
     QueueStatistics,
     ServedStatistics,
+    StoreStatistics,
 )
 from rstreams.web.metric_tables import (
     GROUPS,
@@ -28,6 +29,7 @@ from rstreams.web.metric_tables import (
     PARTITIONS,
     QUEUES,
     SERVED,
+    STORE,
     SUBSCRIPTIONS,
     TABLES,
     Table,
@@ -36,10 +38,11 @@ from rstreams.web.metrics import metrics_text
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "metrics.md"
 
-NO_NUMBERS = {"overflow", "incarnation", "container_id", "container", "name", "user", "durable"}
-"""Fields that are words, or do not change while an address is there."""
+NO_NUMBERS = {"overflow", "incarnation", "container_id", "container", "name", "user", "durable", "rates"}
+"""Fields that are words, or do not change while an address is there; Prometheus finds rates by itself."""
 
 ELSEWHERE = {"queues", "multicasts", "served", "logs", "others", "partitions", "groups", "named", "subscribers"}
+ELSEWHERE |= {"store", "missing", "dead_lettered"}
 """Fields that hold what other tables are about, or what is told of single links."""
 
 SAMPLE = re.compile(
@@ -51,6 +54,7 @@ SAMPLE = re.compile(
     ("table", "kind"),
     [
         (NODE, NodeStatistics),
+        (STORE, StoreStatistics),
         (QUEUES, QueueStatistics),
         (MULTICASTS, MulticastStatistics),
         (SUBSCRIPTIONS, NamedSubscriptionInfo),
@@ -105,11 +109,11 @@ async def test_each_line_is_as_prometheus_wants_it() -> None:
             assert current not in families
             families[current] = 0
         elif line.startswith("# TYPE "):
-            assert line.split()[2:] in ([current, "counter"], [current, "gauge"])
+            assert line.split()[2:] in ([current, "counter"], [current, "gauge"], [current, "histogram"])
         elif not line.startswith("rstreams_build_info"):
             found = SAMPLE.fullmatch(line)
             assert found is not None, line
-            assert found[1] == current
+            assert re.sub("_(bucket|sum|count)$", "", found[1]) == re.sub("_count$", "", current)
             families[current] += 1
     assert families["rstreams_queue_messages_ready"] == 2
     assert families["rstreams_multicast_copies_total"] == 1
