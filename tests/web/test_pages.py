@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import rstreams
-from rstreams import Node, Stream
+from rstreams import Node, Stream, _machine
 from rstreams.net.transport.accounts import Client
 from rstreams.web.conversation import Request
 from rstreams.web.pages import KEPT_S, Pages
@@ -39,7 +39,8 @@ async def test_a_node_is_ready_while_it_takes_clients() -> None:
                     delivery.accept()
 
 
-async def test_the_state_is_what_the_statistics_are() -> None:
+async def test_the_state_is_what_the_statistics_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_machine, "monotonic_clock", lambda: 5.0)  # times go on otherwise
     async with Node() as node:
         node.queue("jobs")
         told = await get(await node.listen_http("127.0.0.1:0"), "/state.json")
