@@ -51,10 +51,10 @@ class Arrivals:
             self._times.append(now)
         self._end = max(end, self._end)
 
-    def time_of(self, number: int) -> float | None:
-        """Return when a message came, about; None if it has not waited, and is newer than all that have."""
+    def time_of(self, number: int, now: float) -> float:
+        """Return when a message came, about; `now` if it has not waited, and is newer than all that have."""
         if number >= self._end:
-            return None
+            return now
         return self._times[max(0, bisect_right(self._numbers, number) - 1)]
 
     def renumber(self, renumbered: Callable[[int], int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Collection
 from itertools import accumulate, chain, islice
@@ -62,7 +63,7 @@ class Backlog:
         if self.fresh:
             gone = next((at for at, each in enumerate(self.fresh) if not is_gone(each)), None) if self.gone else 0
             if gone is not None:
-                times.append(self.arrivals.time_of(self.taken + 1 + gone) or now)
+                times.append(self.arrivals.time_of(self.taken + 1 + gone, now))
         return max(0.0, now - min(times, default=now))
 
     @property
@@ -76,7 +77,9 @@ class Backlog:
 
     def came_at(self, message: Stored) -> float:
         """Return when a message came that has been handed out; if it has never waited, now."""
-        return message.came_at or self.arrivals.time_of(message.sequence) or _machine.monotonic()
+        if message.came_at < math.inf:
+            return message.came_at
+        return self.arrivals.time_of(message.sequence, _machine.monotonic())
 
     def put_back(self, message: Stored) -> None:
         """Have a message wait in its old place."""

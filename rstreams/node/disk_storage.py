@@ -21,6 +21,7 @@ get an error; new ones have it read again. If it is damaged, no more links are l
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -110,6 +111,7 @@ class DiskStorage(Storage):
         self._leaving: list[int] | None = None  # positions, while they are gathered
         self._is_over = False  # the partition is dropped: consumers may still settle what they have
         self._written = Written()
+        self._read_came_at = math.inf  # when the message came that was read last
         self.safe_end = partition.next
         self._recovered_end = partition.next  # messages below may have been at consumers when the process ended
         self._loaded_end = partition.first  # messages from here on are on disk only, or unsafe
@@ -245,7 +247,8 @@ class DiskStorage(Storage):
                     encoded = once_acquired(encoded)  # noqa: PLW2901 - the same message
                 deadline = self._queue.clock.deadline(encoded, age_s)
                 self._come_in(position, encoded, deadline, answer.notes.get(position))
-            backlog.arrivals.note(backlog.taken + len(backlog.fresh) + 1, _machine.monotonic() - age_s)
+            self._read_came_at = _machine.monotonic() - age_s
+            backlog.arrivals.note(backlog.taken + len(backlog.fresh) + 1, self._read_came_at)
         if not answer.runs:  # they have been dropped
             self.room.free(self.on_disk)
             self.on_disk = 0
@@ -310,6 +313,13 @@ class DiskStorage(Storage):
         return self._partition.deleting_with_appends(message.position, sync_s=self._sync_s)
 
     # sight
+
+    @property
+    def oldest_s(self) -> float:
+        """See `Storage.oldest_s`; while the oldest one is being read, the age of the one before it."""
+        if self.on_disk and not self.backlog:
+            return max(0.0, _machine.monotonic() - self._read_came_at)
+        return super().oldest_s
 
     def look(self, browser: Browser, most: int) -> bool:  # noqa: ARG002 - a chunk is read, whatever its size
         """Read the messages behind the position; they come later."""

@@ -236,7 +236,7 @@ class Queue(Address):
             full_s=room.full.total_s,
             unserved_s=consumers.unserved.total_s,
             empty_s=consumers.unserved.otherwise_s,
-            oldest_s=storage.backlog.oldest_s,
+            oldest_s=storage.oldest_s,
             failing=len(storage.backlog.failing),
             most_failures=storage.backlog.most_failures,
         )

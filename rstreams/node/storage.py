@@ -220,6 +220,11 @@ class Storage(ABC):
     # sight
 
     @property
+    def oldest_s(self) -> float:
+        """The age of the oldest message that waits, about, in seconds; 0 if none does."""
+        return self.backlog.oldest_s
+
+    @property
     def kind(self) -> str:
         """The kind of its queue, for the log."""
         return self._queue.kind.removeprefix("durable ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,7 +25,8 @@ class Stored:
         failure: How the last attempt failed, and when each one did; None if there was none.
         undeliverable_to: The consumers that must not get it again.
         size: The bytes that the queue counts for it.
-        came_at: When it came, by the clock of the machine, as far as that is known; 0 if no consumer has given it back.
+        came_at: When it came, by the clock of the machine, as far as that is known; infinity
+            if no consumer has given it back.
     """
 
     __slots__ = ("came_at", "encoded", "failure", "failures", "sequence", "size", "undeliverable_to")
@@ -33,7 +35,7 @@ class Stored:
         self.sequence = sequence
         self.encoded = encoded
         self.size = len(encoded)
-        self.came_at = 0.0
+        self.came_at = math.inf
         self.failures = 0
         self.failure: Failure | None = None
         self.undeliverable_to: frozenset[Hashable] = _NOBODY

@@ -88,6 +88,7 @@ async def test_a_message_that_comes_back_is_as_old_as_it_was() -> None:
             await until(lambda: age(node) == 40)
             await take(connection, 1)
             async with connection.stream("work", settlement="manual", window=1).open() as deliveries:
+                await until(lambda: numbers(node).demand == 1)
                 await send(connection, "is taken at once")
                 delivery = await anext(deliveries)
                 await trio.sleep(10)
