@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Unpack, overload
 
-from rstreams import operators
 from rstreams._checks.argument_names import name_arguments, require_argument_names
 from rstreams._checks.choices import require_choice, require_flag
 from rstreams._checks.functions import refuse_generator, require_function, require_plain
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
-from rstreams._checks.publishers import hint_for, is_publisher
 from rstreams._checks.terminus import require_capabilities, require_filters
 from rstreams._core.windows import WINDOW, require_ahead
 from rstreams._published import PublishResult
@@ -23,17 +21,18 @@ from rstreams.net.links.bodies import open_body
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import DrainingMethods
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamped
-from rstreams.net.links.encoding import Encoding, message_encoder
+from rstreams.net.links.encoding import message_encoder
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start, require_to_end
-from rstreams.net.links.publication import end_of, stamper_for
+from rstreams.net.links.publication import Publication, stamper_for
 from rstreams.net.links.remote_stream import LinkPublisher, LinkSource, StreamOptions, require_priority
-from rstreams.net.links.sender import Sender, SenderPublisher
+from rstreams.net.links.sender import Sender
 from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
 from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
+from rstreams.net.links.tracing import sender_for
 from rstreams.net.management.client import ManagementMethods
 from rstreams.net.request_reply.connection_methods import RequestReply
 from rstreams.net.transport.carrier import ConnectionStatus
@@ -344,7 +343,9 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
             msg = "consume(browse=True): browsed messages stay in their queue; use stream(browse=True) to get them"
             raise ConfigError(msg)
         items = self.stream(address, decode=decode, settlement=settlement, **options)
-        handling = Handling(handler, address, options.get("on_failure", "fail"), self._links.at_work, ground_here())
+        links, on_failure = self._links, options.get("on_failure", "fail")
+        traced = links.tracing is not None
+        handling = Handling(handler, address, on_failure, links.at_work, ground_here(), traced=traced)
         await handling.of(items, concurrency, window)
 
     async def publish(
@@ -409,33 +410,24 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Context: Any task of the connection's trio run; waits. The tasks of `items` live in the connection's scope.
         Spec: AMQP 1.0 sections 2.6.7 and 2.6.12.
         """
-        call = f"publish({address!r})"
         require_target(address)
         require_seconds("publish", "linger_s", linger_s, zero=True)
         if on_end is not None:
             require_plain("publish", "on_end", on_end)
-        if not is_publisher(items):
-            msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
-            raise ConfigError(msg)
-        encoding = None if encode is None else Encoding(encode)
-        sending = self._links.send(
-            call,
-            address,
-            items if encoding is None else operators.map(items, encoding.__call__),
-            SendingOptions(
-                encode=message_encoder(
-                    "publish", encode, self.dialect, durable=durable, encoded=encoded, addressed=address is None
-                ),
-                settlement=settlement_named(settlement),
-                fail_on_refusal=True,
-                expose_errors=expose_errors,
-                pack_items=require_pack(pack_items),
-                linger_s=linger_s,
-            ),
-            capabilities=require_capabilities(capabilities),
-            stamper=stamper_for(settlement, producer_id, first_sequence),
+        message_of = message_encoder(
+            "publish", encode, self.dialect, durable=durable, encoded=encoded, addressed=address is None
         )
-        return await end_of(call, sending, encoding, on_end)
+        options = SendingOptions(
+            encode=message_of,
+            settlement=settlement_named(settlement),
+            fail_on_refusal=True,
+            expose_errors=expose_errors,
+            pack_items=require_pack(pack_items),
+            linger_s=linger_s,
+        )
+        publication = Publication(self._links, address, encode, options, traced=not encoded)
+        stamper = stamper_for(settlement, producer_id, first_sequence)
+        return await publication.of(items, require_capabilities(capabilities), stamper, on_end)
 
     @async_entered("async with connection.sender(...) as sender:")
     async def sender(
@@ -472,7 +464,7 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         if settlement != EFFECTIVELY_ONCE:
             message_of = streaming(message_of, open_body)
         settled = mode is Settlement.AT_MOST_ONCE
-        sender = SenderPublisher(address, settled=settled, encode=encode, message_of=message_of)
+        sender = sender_for(self._links.tracing, address, settled=settled, encode=encode, message_of=message_of)
         sending = self._links.send(
             f"sender({address!r})",
             address,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
@@ -13,6 +13,7 @@ from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
 from rstreams._core.windows import require_ahead
+from rstreams._stages.carrying import carrying, stream_of_results
 from rstreams._stages.deadlock import comes_from, takes_too_few
 from rstreams._stages.in_turns import InTurns
 from rstreams._stages.inner_stream import OneInner
@@ -68,10 +69,14 @@ def concat_map(
     require_plain("concat_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     most = require_ahead("concat_map", "prefetch", prefetch, window)
     streams = returning_streams("concat_map", "function", function)
-    return Lifted(
-        source,
-        lambda downstream: _ConcatMap(downstream, streams, prefetch, delay_errors=delay_errors, window=most),
-    )
+
+    def make(items: Publisher[Any], call: Callable[[Any], Publisher[Any]]) -> Publisher[Any]:
+        return Lifted(
+            items,
+            lambda downstream: _ConcatMap(downstream, call, prefetch, delay_errors=delay_errors, window=most),
+        )
+
+    return carrying(source, streams, make, stream_of_results)
 
 
 class _ConcatMap(OneInner[T, R]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
@@ -13,6 +13,7 @@ from rstreams._core.claims import claims_on
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
 from rstreams._core.windows import require_ahead
+from rstreams._stages.carrying import carrying, stream_of_results
 from rstreams._stages.emission import log_dropped
 from rstreams._stages.intake import Intake
 from rstreams._stages.merger import Merging
@@ -77,10 +78,16 @@ def flat_map(
     most = require_ahead("flat_map", "concurrency", concurrency, window)
     require_count("flat_map", "prefetch", prefetch, 1)
     streams = returning_streams("flat_map", "function", function)
-    return Lifted(
-        source,
-        lambda downstream: _FlatMap(downstream, streams, concurrency, prefetch, delay_errors=delay_errors, window=most),
-    )
+
+    def make(items: Publisher[Any], call: Callable[[Any], Publisher[Any]]) -> Publisher[Any]:
+        return Lifted(
+            items,
+            lambda downstream: _FlatMap(
+                downstream, call, concurrency, prefetch, delay_errors=delay_errors, window=most
+            ),
+        )
+
+    return carrying(source, streams, make, stream_of_results)
 
 
 class _FlatMap(Merging[T, R]):

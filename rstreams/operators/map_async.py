@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import refuse_generator, require_function
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.windows import require_ahead
+from rstreams._stages.carrying import carrying, one_result
 from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
@@ -65,12 +66,16 @@ def map_async(
     require_function("map_async", "function", function)
     refuse_generator("map_async", "function", function)
     most = require_ahead("map_async", "concurrency", concurrency, window)
-    return Lifted(
-        source,
-        lambda downstream: _MapAsync(
-            downstream, function, concurrency, bound_scheduler("map_async"), ordered=ordered, window=most
-        ),
-    )
+
+    def make(items: Publisher[Any], call: Callable[[Any], Awaitable[Any]]) -> Publisher[Any]:
+        return Lifted(
+            items,
+            lambda downstream: _MapAsync(
+                downstream, call, concurrency, bound_scheduler("map_async"), ordered=ordered, window=most
+            ),
+        )
+
+    return carrying(source, function, make, one_result)
 
 
 class _MapAsync(Jobs[T, R]):

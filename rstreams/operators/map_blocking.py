@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._core.scheduler import bound_scheduler
 from rstreams._core.windows import require_ahead
+from rstreams._stages.carrying import carrying, plain_result
 from rstreams._stages.jobs import Jobs
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
@@ -62,15 +63,18 @@ def map_blocking(
     require_plain("map_blocking", "function", function, "use map_async")
     most = require_ahead("map_blocking", "concurrency", concurrency, window)
 
-    def make_stage(downstream: Subscriber[R]) -> Jobs[T, R]:
-        scheduler = bound_scheduler("map_blocking")
+    def make(items: Publisher[Any], call: Callable[[Any], Any]) -> Publisher[Any]:
+        def make_stage(downstream: Subscriber[Any]) -> Jobs[Any, Any]:
+            scheduler = bound_scheduler("map_blocking")
 
-        def in_thread(item: T) -> Awaitable[R]:
-            return scheduler.in_thread(partial(function, item))
+            def in_thread(item: Any) -> Awaitable[Any]:  # noqa: ANN401 - an item, perhaps with its context
+                return scheduler.in_thread(partial(call, item))
 
-        return _MapBlocking(downstream, in_thread, concurrency, scheduler, ordered=ordered, window=most)
+            return _MapBlocking(downstream, in_thread, concurrency, scheduler, ordered=ordered, window=most)
 
-    return Lifted(source, make_stage)
+        return Lifted(items, make_stage)
+
+    return carrying(source, function, make, plain_result)
 
 
 class _MapBlocking(Jobs[T, R]):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import require_plain
 from rstreams._core.claims import Claims, claims_on
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.subscription import ENDED
+from rstreams._stages.carrying import carrying, stream_of_results
 from rstreams._stages.inner_stream import Inner, OneInner
 from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher, Subscriber
@@ -55,7 +56,11 @@ def switch_map(
     require_flag("switch_map", "delay_errors", delay_errors)
     require_plain("switch_map", "function", function, "use map_async, and flat_map(lambda x: x) behind it")
     streams = returning_streams("switch_map", "function", function)
-    return Lifted(source, lambda downstream: _SwitchMap(downstream, streams, delay_errors=delay_errors))
+
+    def make(items: Publisher[Any], call: Callable[[Any], Publisher[Any]]) -> Publisher[Any]:
+        return Lifted(items, lambda downstream: _SwitchMap(downstream, call, delay_errors=delay_errors))
+
+    return carrying(source, streams, make, stream_of_results)
 
 
 class _SwitchMap(OneInner[T, R]):

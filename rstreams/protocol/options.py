@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from rstreams._core.claims import Ending
 from rstreams.abc import Hold, Publisher
 from rstreams.message import ByteStream
 from rstreams.protocol.delivery import END, FailureStrategy, Outcome
@@ -67,6 +68,25 @@ class SendingOptions:
         return self.settlement is Settlement.AT_MOST_ONCE
 
 
+class WatchesItems(Protocol):
+    """Hears which items a receiving end hands over, and their outcomes; for those who look on from outside."""
+
+    def hands_over(self, epoch: int, places: Sequence[Hashable]) -> None:
+        """Hear that the items of these places are handed over now, as far as the subscriber takes them.
+
+        `decode` is called with each that it takes, in this order. The place of an item that came settled is None.
+        """
+        ...
+
+    def handed_over(self) -> None:
+        """Hear that the subscriber has returned."""
+        ...
+
+    def settled(self, epoch: int, places: Sequence[Hashable], how: Ending) -> None:
+        """Hear the outcome of items, before the peer does."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivingOptions(Generic[T]):
     """What a receiving link is.
@@ -84,6 +104,7 @@ class ReceivingOptions(Generic[T]):
         label: Its name in `explain`.
         oldest: Returns text about the item that has been in hand longest, for `explain`; empty by default.
         on_handed_over: Called with the last message of each run that was handed over; None: not used.
+        watch: Hears of the items; None: nobody looks on, and nothing is done for that.
     """
 
     decode: Callable[[bytes], T]
@@ -97,3 +118,4 @@ class ReceivingOptions(Generic[T]):
     label: str = "link"
     oldest: Callable[[], str] = str
     on_handed_over: Callable[[bytes], None] | None = None
+    watch: WatchesItems | None = None

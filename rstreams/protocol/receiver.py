@@ -41,6 +41,7 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver_state import ENDS, SILENT, ReceiverState
 from rstreams.protocol.states import State
+from rstreams.protocol.watched_items import WatchedItems
 
 T = TypeVar("T")
 
@@ -94,7 +95,8 @@ class LinkSubscription(ReceiverState[T]):
         self._life: ReceiverLife = Life(RECEIVING, ReceiverPhase.ATTACHING)
         self._subscriber = subscriber
         self._outcomes = IncomingOutcomes(self.ledger, options.on_failure, give_up=self.give_up, wake=self._wake)
-        self._items = IncomingItems(
+        make_items = IncomingItems[T] if options.watch is None else WatchedItems[T]
+        self._items = make_items(
             subscriber,
             options,
             self.ledger,

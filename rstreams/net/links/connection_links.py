@@ -24,6 +24,7 @@ from rstreams.net.links.link_name import LinkName
 from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
+from rstreams.net.links.tracing import TracedEnd, TracesSending, Tracing
 from rstreams.net.transport.carrier import Carrier
 from rstreams.protocol.frames import ANONYMOUS_RELAY, Attach, Lost, Role
 from rstreams.protocol.options import SendingOptions
@@ -91,6 +92,7 @@ class Links:
     Attributes:
         at_work: Where handlers of `consume` and `respond` are at work.
         answer_timeout_s: How long the peer may take to answer a management request, in seconds.
+        tracing: Makes traces of what is sent and received; None: nobody does.
 
     Context: The trio run that made it: `elsewhere` returns the error for a call from any other.
     """
@@ -116,6 +118,7 @@ class Links:
         self.carrier = carrier
         self.at_work = AtWork()
         self.has_random_id = has_random_id
+        self.tracing: Tracing | None = None
         self.subscribed: WeakValueDictionary[str, Any] = WeakValueDictionary()  # the ends of named subscriptions
         self._dialect = dialect
         self._container_id = container_id
@@ -199,6 +202,7 @@ class Links:
         capabilities: tuple[str, ...] = (),
         stamper: Stamper | None = None,
         place: Place | None = None,
+        traces: TracesSending | None = None,
         on_finished: Callable[[BaseException | None], None] | None = None,
         on_leave: Callable[[RStreamsError], None] | None = None,
     ) -> Sending:
@@ -212,6 +216,7 @@ class Links:
             capabilities: Capabilities that the target must have.
             stamper: Stamps the messages, so that the peer can drop repetitions.
             place: The target as the peer names it; None: as its dialect names `address`.
+            traces: Hears the outcomes; None: nobody does.
             on_finished: Called when the link has ended, with the error or None.
             on_leave: Called instead of `PublishingEnd.leave` when the connection is drained, with the error for what
                 would be sent later.
@@ -250,7 +255,8 @@ class Links:
             open_body=open_body if stamper is None else None,
             unsettled=self._unsettled,
         )
-        end: PublishingEnd[Any] = PublishingEnd(items, options, finish, self.where(address))
+        make_end = PublishingEnd[Any] if traces is None else partial(TracedEnd[Any], traces)
+        end: PublishingEnd[Any] = make_end(items, options, finish, self.where(address))
         frame = Attach(
             self.new_name(),
             Role.SENDER,

@@ -31,8 +31,10 @@ class Encoding:
         count: How many items it has encoded.
     """
 
-    def __init__(self, encode: Callable[[Any], object]) -> None:
+    def __init__(self, encode: Callable[[Any], object], *, makes_messages: bool = False) -> None:
+        """Call `encode`; `makes_messages`: it also makes messages, and a `ConfigError` says which item it cannot."""
         self._encode = encode
+        self._makes_messages = makes_messages
         self.error: BaseException | None = None
         self.count = 0
 
@@ -64,7 +66,8 @@ class Encoding:
         if error is not self.error:
             return error
         self.error = None
-        told = ConfigError(f"encode raised {type(error).__name__}: {text_of(error)}")
+        text = f"encode raised {type(error).__name__}: {text_of(error)}"
+        told = ConfigError(str(error) if self._makes_messages and isinstance(error, ConfigError) else text)
         told.__cause__ = error
         return told
 

@@ -25,6 +25,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 import trio
@@ -32,10 +33,11 @@ import trio
 from rstreams import _machine
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.contexts import has_changed
+from rstreams._core.contexts import Carrier, carrier_here, has_changed
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
+from rstreams._stages.carrying import beside, in_context
 from rstreams._stages.intake import Intake
 from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.errors import DeliveryFailed, TransportError
@@ -61,6 +63,8 @@ class Handling:
         on_failure: FailureName | DeadLetters,
         at_work: AtWork,
         ground: Ground = TRIO,
+        *,
+        traced: bool = False,
     ) -> None:
         """Handle items from `address` in the loop `ground`; go on after failures unless `on_failure` is "fail".
 
@@ -70,10 +74,12 @@ class Handling:
             on_failure: What is done about a failure.
             at_work: Is told in which tasks the handlers run.
             ground: The loop.
+            traced: Whether the handler is to be called in the context that came with its item.
         """
+        self._carrier = carrier_here() if traced else None
         self._at_work = at_work
         self._ground = ground
-        self._handler = handler
+        self._handler = handler if self._carrier is None else in_context(self._carrier, handler)
         self._address = address
         self._on_failure = on_failure
         self._failures = 0
@@ -93,6 +99,8 @@ class Handling:
         """
         self._concurrency = concurrency
         inbox = self._inbox = _Inbox(self._on_change, concurrency, window)
+        if self._carrier is not None:
+            inbox = self._inbox = _CarryingInbox(self._on_change, concurrency, window, self._carrier)
         async with self._ground.scope() as scope:
             self._scheduler = scope.scheduler
             try:
@@ -303,3 +311,21 @@ class _Inbox(Sink[Any]):
         for item, since in self.in_hand.values():
             return f", longest of {item!r:.80}: for {trio.current_time() - since:.3g} s"
         return ""
+
+
+class _CarryingInbox(_Inbox):
+    """An inbox that keeps the context of each item beside it."""
+
+    __slots__ = ("_pair",)
+
+    def __init__(self, on_change: Callable[[], None], concurrency: int, window: int | None, carrier: Carrier) -> None:
+        super().__init__(on_change, concurrency, window)
+        self._pair = beside(carrier)
+
+    def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes
+        """Receive an item."""
+        super().on_next(self._pair(item))
+
+    def on_run(self, run: Run[Any]) -> None:
+        """Receive many items."""
+        super().on_run(run.then(partial(map, self._pair)))

@@ -5,16 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import trio
 
-from rstreams import _machine
+from rstreams import _machine, operators
+from rstreams._checks.publishers import hint_for, is_publisher
 from rstreams._published import PublishResult, RefusedItem
+from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, DeliveryFailed, PeerClosed, RStreamsError, TransportError
-from rstreams.net.links.connection_links import Sending
+from rstreams.message import as_is
+from rstreams.net.links.bodies import open_body
+from rstreams.net.links.connection_links import Links, Sending
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, Stamper
 from rstreams.net.links.encoding import Encoding
+from rstreams.protocol.options import SendingOptions
+from rstreams.protocol.outgoing_body import streaming
 from rstreams.protocol.sender import LinkSubscriber
 
 logger = logging.getLogger("rstreams.net")
@@ -32,6 +39,68 @@ def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -
         msg = f"producer_id and first_sequence are allowed only with {allowed}, not with {settlement!r}"
         raise ConfigError(msg)
     return None
+
+
+class Publication:
+    """One call of `publish`."""
+
+    def __init__(
+        self,
+        links: Links,
+        address: str | None,
+        encode: Callable[[Any], object] | None,
+        options: SendingOptions,
+        *,
+        traced: bool,
+    ) -> None:
+        """Publish to `address`.
+
+        Args:
+            links: Those of the connection.
+            address: As for `publish`.
+            encode: As for `publish`.
+            options: Those of the link, whose `encode` makes the messages.
+            traced: Whether the messages may get the context of a trace.
+        """
+        self._links = links
+        self._address = address
+        self._encode = encode
+        self._options = options
+        self._tracing = links.tracing if traced else None
+
+    async def of(
+        self,
+        items: Publisher[Any],
+        capabilities: tuple[str, ...],
+        stamper: Stamper | None,
+        on_end: Callable[[PublishResult], object] | None,
+    ) -> PublishResult:
+        """Send `items`, and wait until they are settled.
+
+        Errors: `ConfigError` unless they are a publisher; the others as `publish`.
+        """
+        call, options, traces = f"publish({self._address!r})", self._options, None
+        if not is_publisher(items):
+            msg = f"{call}: items must be a Stream or another Publisher, not {type(items).__name__}{hint_for(items)}"
+            raise ConfigError(msg)
+        encoding = None if self._encode is None else Encoding(self._encode)
+        if self._tracing is not None:
+            traces = self._tracing.sending(self._address, settled=options.settled)
+            encoding = Encoding(traces.stamping(self._message_of(streams=stamper is None)), makes_messages=True)
+            options = replace(options, encode=as_is)
+        if encoding is not None:
+            items = operators.map(items, encoding.__call__)
+        sending = self._links.send(
+            call, self._address, items, options, capabilities=capabilities, stamper=stamper, traces=traces
+        )
+        return await end_of(call, sending, encoding, on_end)
+
+    def _message_of(self, *, streams: bool) -> Callable[[Any], bytes]:
+        """Return the function that makes a message of an item; `streams`: its body may be sent while it comes."""
+        encode, message_of = self._encode, self._options.encode
+        if streams:
+            message_of = streaming(message_of, open_body)
+        return message_of if encode is None else lambda item: message_of(encode(item))
 
 
 async def end_of(

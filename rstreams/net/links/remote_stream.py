@@ -9,8 +9,10 @@ from typing import Any, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.publishers import require_subscriber
+from rstreams._core.contexts import carrier_here
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import subscribe_failed
+from rstreams._stages.carrying import ContextStage
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.net.dialects import Dialect, Offset
@@ -209,6 +211,10 @@ class LinkPublisher(Watched, Generic[T]):
             receiver = manual_stage(receiver)
         oldest = receiver.oldest if isinstance(receiver, KnowsOldest) else str
         decode: Callable[[bytes], Any] = options.receiving.decode
+        carrier, traces = carrier_here(), None
+        if links.tracing is not None and carrier is not None:
+            traces = links.tracing.receiving(options.address, options.group or options.subscription)
+            receiver, decode = ContextStage(receiver, carrier), traces.decoding(decode)
         if options.remembered:
             receiver = once = OnceStage(receiver, decode, remembered=options.remembered, losses=lambda: end.losses)
             decode = once.decode
@@ -220,6 +226,7 @@ class LinkPublisher(Watched, Generic[T]):
             decode=decode,
             oldest=oldest,
             on_handed_over=None if position is None else position.note,
+            watch=traces,
         )
         end = make(receiver, receiving, self._raised)
         self._begins(end)

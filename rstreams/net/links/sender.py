@@ -267,7 +267,10 @@ class SenderPublisher(Sender, Settles):
         return receipt
 
     def _sent(self, encoded: object) -> Receipt:
-        receipt = Receipt()
+        return self._hand_over(encoded, Receipt())
+
+    def _hand_over(self, encoded: object, receipt: Receipt) -> Receipt:
+        """Hand a message over to the link."""
         self._current = Claims(self, 0, (receipt,))
         assert self._subscriber is not None, "there was credit"
         self._subscriber.on_next(encoded)

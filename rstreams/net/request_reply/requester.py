@@ -43,7 +43,8 @@ from rstreams.errors import (
 from rstreams.message import Message, MessageId
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.encoding import Encoding
-from rstreams.net.links.sender import Receipt, SenderPublisher
+from rstreams.net.links.sender import Receipt
+from rstreams.net.links.tracing import sender_for
 from rstreams.net.request_reply.pending import Pending, TimeLimits
 from rstreams.net.request_reply.properties import END, NO_REPLY, ONE, REPLY, decoded, encode_request, failure_of
 from rstreams.net.request_reply.reply_stream import ReplyPublisher
@@ -334,7 +335,7 @@ class _Route(Generic[T]):
         self.ended: BaseException | None = None
         self.pending: dict[MessageId, Pending[T]] = {}
         self.reply_to = ""
-        self.sender = SenderPublisher(options.address, encoded=True)
+        self.sender = sender_for(links.tracing, options.address, encoded=True)
         self._requester = requester
         self._decode = options.decode
         self._reply_address = options.reply_address

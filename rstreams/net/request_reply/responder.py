@@ -15,6 +15,7 @@ from rstreams.message import Message, encode_item
 from rstreams.net.dialects import Place
 from rstreams.net.links.connection_links import Links, Sending
 from rstreams.net.links.sender import SenderPublisher
+from rstreams.net.links.tracing import sender_for
 from rstreams.net.request_reply.properties import failure_instead
 from rstreams.protocol.options import SendingOptions
 from rstreams.runtime.seldom import log_seldom
@@ -102,7 +103,7 @@ class ReplySenders:
             self._close_idle()
 
     def _attach(self, address: str) -> _Open:
-        sender = SenderPublisher(address)
+        sender = sender_for(self._links.tracing, address)
 
         def on_finished(error: BaseException | None) -> None:
             sender.on_finished(error)
