@@ -165,10 +165,10 @@ def plain_result(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[
 
 def stream_of_results(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[Any], Any]:
     """Return a function whose result is the stream of `function(item)`, each of its items with the context."""
-    call = in_context(carrier, function)
+    call = plain_result(function, carrier)
 
     def paired(pair: Any) -> abc.Publisher[Any]:  # noqa: ANN401 - a pair
-        context = pair[0]
-        return with_step(call(pair), Step(_PAIRS, lambda item: Carried((context, item))))
+        context, stream = call(pair)
+        return with_step(stream, Step(_PAIRS, lambda item: Carried((context, item))))
 
     return paired

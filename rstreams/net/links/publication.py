@@ -86,7 +86,8 @@ class Publication:
         encoding = None if self._encode is None else Encoding(self._encode)
         if self._tracing is not None:
             traces = self._tracing.sending(self._address, settled=options.settled)
-            encoding = Encoding(traces.stamping(self._message_of(streams=stamper is None)), makes_messages=True)
+            message_of = traces.stamping(options.encode)
+            encoding = Encoding(self._encoder(message_of, streams=stamper is None), makes_messages=True)
             options = replace(options, encode=as_is)
         if encoding is not None:
             items = operators.map(items, encoding.__call__)
@@ -95,9 +96,9 @@ class Publication:
         )
         return await end_of(call, sending, encoding, on_end)
 
-    def _message_of(self, *, streams: bool) -> Callable[[Any], bytes]:
+    def _encoder(self, message_of: Callable[[Any], bytes], *, streams: bool) -> Callable[[Any], bytes]:
         """Return the function that makes a message of an item; `streams`: its body may be sent while it comes."""
-        encode, message_of = self._encode, self._options.encode
+        encode = self._encode
         if streams:
             message_of = streaming(message_of, open_body)
         return message_of if encode is None else lambda item: message_of(encode(item))

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rstreams._core.claims import Ending
 from rstreams.abc import Publisher
+from rstreams.errors import DeliveryFailed
 from rstreams.message import Message, MessageId
 from rstreams.net.links.sender import Receipt, SenderPublisher
 from rstreams.net.links.sending_end import PublishingEnd
-from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.frames import Disposition
 from rstreams.protocol.options import SendingOptions, WatchesItems
+from rstreams.protocol.outgoing_body import StreamedHead
 
 T = TypeVar("T")
 
@@ -45,8 +46,8 @@ class TracesSending(Protocol):
         """Return a function that encodes items with the context in which it is called; `told` hears the outcomes."""
         ...
 
-    def told(self, accepted: int, refused: Mapping[int, Outcome]) -> None:
-        """Hear how many items of `stamping` were accepted so far, and the outcomes of the others by their numbers."""
+    def told(self, accepted: int, refused: Mapping[int, DeliveryFailed]) -> None:
+        """Hear how many items of `stamping` were accepted so far, and what became of the others, by their numbers."""
         ...
 
     def ended(self, error: BaseException | None) -> None:
@@ -114,7 +115,10 @@ class TracedSender(SenderPublisher):
         return _Traced(encoded, item.id if isinstance(item, Message) else None, self._traces.current())
 
     def _sent(self, encoded: Any) -> Receipt:  # noqa: ANN401 - of the method above
-        payload, batch = self._traces.begin(encoded.context, encoded.encoded, encoded.message_id)
+        message = encoded.encoded
+        payload, batch = self._traces.begin(encoded.context, message, encoded.message_id)
+        if type(message) is StreamedHead:
+            payload = StreamedHead.of(payload, message.chunks)
         return self._hand_over(payload, Receipt() if batch is None else _TracedReceipt(batch))
 
     def on_finished(self, error: BaseException | None) -> None:
@@ -154,4 +158,5 @@ class TracedEnd(PublishingEnd[T]):
     def on_disposition(self, frame: Disposition) -> None:
         """Receive outcomes, and tell them."""
         super().on_disposition(frame)
-        self._traces.told(self.accepted, self.refused)
+        refused = {number: outcome.as_error() for number, outcome in self.refused.items()}
+        self._traces.told(self.accepted, refused)
