@@ -135,6 +135,7 @@ MODULES: dict[str, Module] = {
         "CloudEvents in messages. [Guide](../guides/codecs.md#cloudevents)", ("rstreams.cloudevents",)
     ),
     "rstreams.web": Module("The counters of a node for Prometheus. [Guide](../guides/metrics.md)", ("rstreams.web",)),
+    "rstreams.telemetry": Module("Traces by OpenTelemetry. [Guide](../guides/traces.md)", ("rstreams.telemetry",)),
     "rstreams.tls": Module("Contexts for TLS. [Guide](../guides/security.md)", ("rstreams.tls",)),
     "rstreams.aio": Module(
         "Connections, nodes and streams for asyncio. [Guide](../guides/asyncio.md)", ("rstreams.aio",)

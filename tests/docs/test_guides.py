@@ -14,7 +14,7 @@ PAGES = [
     *("guides/groups.md", "guides/handlers.md", "guides/large-messages.md", "guides/latest.md", "guides/limits.md"),
     *("guides/management.md", "guides/monitoring.md", "guides/multicasts.md", "guides/publish.md", "guides/queues.md"),
     *("guides/looking.md", "guides/rabbitmq-messages.md", "guides/reconnect.md", "guides/request-reply.md"),
-    *("guides/sharing.md", "guides/store.md", "guides/users.md"),
+    *("guides/sharing.md", "guides/store.md", "guides/traces.md", "guides/users.md"),
     *("coming-from/celery.md", "coming-from/kafka.md", "coming-from/nats.md", "coming-from/rabbitmq.md"),
     "coming-from/reactivex.md",
 ]

@@ -66,7 +66,9 @@ def about(span: ReadableSpan) -> dict[str, Any]:
 
 @asynccontextmanager
 async def traced(
-    traces: Traces, *queues: str, **options: Any
+    traces: Traces,
+    *queues: str,
+    **options: Any,  # noqa: ANN401 - those of `instrument`
 ) -> AsyncIterator[tuple[Node, Connection]]:
     """Have a node with queues, and a connection to it that is traced."""
     async with rstreams.Node() as node:
