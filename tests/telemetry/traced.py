@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import Sampler
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import SpanContext, Tracer
 
 import rstreams
 from rstreams import Connection, Node, telemetry
@@ -41,12 +41,18 @@ class Traces:
 
 def trace_of(span: ReadableSpan) -> int:
     """Return the id of a span's trace."""
-    return span.get_span_context().trace_id
+    return _context_of(span).trace_id
 
 
 def id_of(span: ReadableSpan) -> int:
     """Return the id of a span."""
-    return span.get_span_context().span_id
+    return _context_of(span).span_id
+
+
+def _context_of(span: ReadableSpan) -> SpanContext:
+    context = span.get_span_context()
+    assert context is not None, "a span that has ended was begun"
+    return context
 
 
 def parent_of(span: ReadableSpan) -> int | None:
