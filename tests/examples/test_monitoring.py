@@ -17,7 +17,7 @@ RULES: list[dict[str, Any]] = [
     rule for group in yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"] for rule in group["rules"]
 ]
 PANELS: list[dict[str, Any]] = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
-LABELS = {metric.name: {*table.labels, "instance"} for table in TABLES for metric in table.metrics}
+LABELS = {metric.name: {*table.labels, metric.label, "instance"} for table in TABLES for metric in table.metrics}
 LABELS["rstreams_build_info"] = {"version", "python", "instance"}
 
 
