@@ -24,6 +24,7 @@ from rstreams.net.connection import Connection as TrioConnection
 from rstreams.net.connection import Delivery, PublishResult, SettlementName
 from rstreams.net.dialects import Dialect
 from rstreams.net.links.draining import Drained
+from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender as TrioSender
 from rstreams.net.links.sender import SenderPublisher
@@ -95,6 +96,10 @@ class Connection:
     def explain(self) -> Sight:
         """Return a line for each link, with what it waits for; see `rstreams.Connection.explain`."""
         return self._connection.explain()
+
+    def links(self) -> list[LinkInfo]:
+        """Return the numbers of each link of this side, and how long it was blocked."""
+        return self._connection.links()
 
     @overload
     def stream(

@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rstreams.aio._guest import Guest
-from rstreams.net.management import AddressInfo, MovedLetters, NamedSubscriptionInfo, SubscriptionInfo
+from rstreams.net.management import (
+    AddressInfo,
+    ConnectionInfo,
+    LinkInfo,
+    MovedLetters,
+    NamedSubscriptionInfo,
+    SubscriptionInfo,
+)
 from rstreams.net.management import Management as TrioManagement
 
 T = TypeVar("T")
@@ -70,6 +77,16 @@ class Management:
     async def subscriptions(self, address: str | None = None) -> list[SubscriptionInfo]:
         """Return the links that clients have attached, to one address or to all."""
         return await self._run(self._management.subscriptions, address)
+
+    async def connections(self) -> list[ConnectionInfo]:
+        """Return the connections of clients."""
+        return await self._run(self._management.connections)
+
+    async def links(
+        self, address: str | None = None, *, container: str | None = None, most: int | None = None
+    ) -> list[LinkInfo]:
+        """Return what the node's ends of links tell: their numbers, and how long they were blocked."""
+        return await self._run(self._management.links, address, container=container, most=most)
 
     async def end_subscription(self, number: int) -> None:
         """End a link; unsettled messages go back to their queue."""

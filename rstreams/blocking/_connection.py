@@ -28,6 +28,7 @@ from rstreams.message import Message, decode_body
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
 from rstreams.net.links.draining import Drained
 from rstreams.net.links.effectively_once import decode_unstamped
+from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender
 from rstreams.net.links.sight import Sight
@@ -110,6 +111,14 @@ class BlockingConnection:
             return self._connection.explain()
 
         return self._portal.run(explain)
+
+    def links(self) -> list[LinkInfo]:
+        """Return the numbers of each link of this side, and how long it was blocked."""
+
+        async def links() -> list[LinkInfo]:
+            return self._connection.links()
+
+        return self._portal.run(links)
 
     @overload
     def stream(

@@ -8,7 +8,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from rstreams.net.management import AddressInfo, Management, MovedLetters, NamedSubscriptionInfo, SubscriptionInfo
+from rstreams.net.management import (
+    AddressInfo,
+    ConnectionInfo,
+    LinkInfo,
+    Management,
+    MovedLetters,
+    NamedSubscriptionInfo,
+    SubscriptionInfo,
+)
 from rstreams.runtime.portal import Portal
 
 T = TypeVar("T")
@@ -69,6 +77,16 @@ class BlockingManagement:
     def subscriptions(self, address: str | None = None) -> list[SubscriptionInfo]:
         """Return the links that clients have attached, to one address or to all."""
         return self._run(self._management.subscriptions, address)
+
+    def connections(self) -> list[ConnectionInfo]:
+        """Return the connections of clients."""
+        return self._run(self._management.connections)
+
+    def links(
+        self, address: str | None = None, *, container: str | None = None, most: int | None = None
+    ) -> list[LinkInfo]:
+        """Return what the node's ends of links tell: their numbers, and how long they were blocked."""
+        return self._run(self._management.links, address, container=container, most=most)
 
     def end_subscription(self, number: int) -> None:
         """End a link; unsettled messages go back to their queue."""

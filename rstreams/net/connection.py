@@ -24,6 +24,7 @@ from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamp
 from rstreams.net.links.encoding import message_encoder
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
+from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start, require_to_end
 from rstreams.net.links.publication import Publication, stamper_for
@@ -92,6 +93,13 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Context: Any task of the connection's trio run.
         """
         return self._links.explain()
+
+    def links(self) -> list[LinkInfo]:
+        """Return the numbers of each link of this side, and how long it was blocked.
+
+        Context: Any task of the connection's trio run.
+        """
+        return self._links.info()
 
     @overload
     def stream(

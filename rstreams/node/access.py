@@ -116,6 +116,10 @@ class Access:
             return action != "manage" or client.user is not None or client.is_local
         return any(each.allows(client.user, action, address) for each in self._permissions)
 
+    def is_permitted(self, client: Client, action: Action, address: str) -> bool:
+        """Tell whether a permission says that a client may do this: without permissions there is none."""
+        return self._permissions is not None and self.may(client, action, address)
+
     def manages(self, client: Client) -> bool:
         """Tell whether a client may manage any address."""
         if self._permissions is None:

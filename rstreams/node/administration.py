@@ -9,11 +9,14 @@ import trio
 
 from rstreams._checks.names import CertificateUsers, require_certificate_users
 from rstreams.errors import Condition, ConfigError, LinkDetached
+from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.links.sight import Sight
-from rstreams.net.transport.accounts import UserLimits, require_limits
+from rstreams.net.management import ConnectionInfo
+from rstreams.net.transport.accounts import Client, UserLimits, require_limits
 from rstreams.net.transport.listener import ConnectionOptions, Listener
 from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.net.transport.passwords import PasswordHash, require_users
+from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import Access, Permission, require_permissions
 from rstreams.node.address import Address, NodeServices
@@ -64,6 +67,19 @@ class AdministeredNode:
         """Return the counters for a client, which may ask again."""
         self._watch.asked()
         return self.statistics()
+
+    def connections(self) -> list[ConnectionInfo]:
+        """Return the open connections of clients, each with its user, its peer and its bytes."""
+        found = (each for listener in self._listeners for each in listener.open_connections)
+        return sorted((_info_of(pump, client) for pump, client in found), key=lambda each: each.number)
+
+    def links(self, address: str | None = None) -> list[LinkInfo]:
+        """Return what the node's ends of all links tell: their numbers, and how long they were blocked.
+
+        Args:
+            address: The name of an address; None: all.
+        """
+        return [link.info(end) for end, link in self._links.attached if address is None or link.address == address]
 
     def explain(self) -> Sight:
         """Return a line for each address, for instance about a queue that is full: `print(node.explain())`.
@@ -161,3 +177,20 @@ class AdministeredNode:
                     listener.close_clients, lambda each: not admission.lets_in(each.user), condition, text
                 )
         self._links.kept.end_users(lambda user: not admission.lets_in(user), LinkDetached(condition, text))
+
+
+def _info_of(pump: Pump, client: Client) -> ConnectionInfo:
+    says = pump.peer_properties
+    return ConnectionInfo(
+        number=client.number,
+        container=pump.engine.peer_container,
+        user=client.user or "",
+        peer=client.peer,
+        product=str(says.get("product", ""))[:80],
+        version=str(says.get("version", ""))[:80],
+        since=client.since,
+        sessions=pump.engine.open_sessions,
+        links=len(pump.engine.links.alive),
+        received_bytes=pump.received_bytes,
+        sent_bytes=pump.sent_bytes,
+    )

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import trio
 
 from rstreams.errors import Condition, LinkDetached, ProtocolError
+from rstreams.net.links.link_info import LinkInfo, Rates, info_of
 from rstreams.net.links.link_name import LinkName
 from rstreams.net.transport.accounts import Client
 from rstreams.node.kept import KeptSubscriber
@@ -35,6 +36,7 @@ class AttachedLink:
         client: The client.
         container: The client's container id.
         name: The name of the link.
+        rates: The rate of its items.
     """
 
     number: int
@@ -43,11 +45,16 @@ class AttachedLink:
     client: Client
     container: str
     name: str
+    rates: Rates
 
     @property
     def shown(self) -> LinkName:
         """The name of the link that its client can tell, too."""
         return LinkName(self.container, self.address, self.does, self.client.user or "", self.name)
+
+    def info(self, end: _NodeEnd) -> LinkInfo:
+        """Return what the node's end tells."""
+        return info_of(self.shown, end, self.client.peer, self.rates)
 
 
 class AttachedLinks:
@@ -57,7 +64,7 @@ class AttachedLinks:
         """Have none."""
         self._counted_at = -math.inf
         self._numbers = itertools.count(1)
-        self._links: WeakKeyDictionary[_NodeEnd, AttachedLink] = WeakKeyDictionary()
+        self._links: WeakKeyDictionary[_NodeEnd, AttachedLink] = WeakKeyDictionary()  # by their numbers
 
     def add(
         self,
@@ -71,7 +78,8 @@ class AttachedLinks:
         does: Literal["publish", "subscribe"] = "publish" if isinstance(end, LinkSubscription) else "subscribe"
         before = self._links.get(end)  # a kept subscription, attached again
         number = next(self._numbers) if before is None else before.number
-        self._links[end] = AttachedLink(number, address, does, client, container, name)
+        rates = Rates() if before is None else before.rates
+        self._links[end] = AttachedLink(number, address, does, client, container, name, rates)
         client.account.links.add(end)
 
     def are(self, most: int) -> bool:
@@ -87,8 +95,13 @@ class AttachedLinks:
 
     def __iter__(self) -> Iterator[tuple[_NodeEnd, AttachedLink]]:
         """Return the links in the order in which they were attached, each with this side's end."""
-        alive = [(end, link) for end, link in self._links.items() if end.wants_link]
-        return iter(sorted(alive, key=lambda each: each[1].number))
+        return self.after(0)
+
+    def after(self, number: int) -> Iterator[tuple[_NodeEnd, AttachedLink]]:
+        """Yield the links behind a number, in the same order."""
+        for end, link in list(self._links.items()):
+            if link.number > number and end.wants_link:
+                yield end, link
 
 
 def end_attached(end: _NodeEnd, condition: Condition | str, description: str) -> None:

@@ -24,6 +24,10 @@ class Shows(Protocol):
         """Give a browser the messages behind its position by `take`, now or later; return whether there may be more."""
         ...
 
+    def has_more(self, browser: Browser) -> bool:
+        """Tell whether there may be messages behind the position of a browser."""
+        ...
+
 
 class Browser(OwnDemand):
     """One browser's subscription. It keeps a position in the queue and nothing else.
@@ -63,6 +67,9 @@ class Browser(OwnDemand):
 
     def _emit_some(self) -> bool:
         return not self.reads and self._storage.look(self, min(self.demand, _MANY))
+
+    def _has_more(self) -> bool:
+        return self._storage.has_more(self)
 
     def _leave(self) -> None:
         del self._storage.browsers[self]

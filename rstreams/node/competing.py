@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rstreams._core.claims import Ending
 from rstreams._core.demand import UNBOUNDED
+from rstreams._core.spell import Spell
 from rstreams.abc import Subscriber
 from rstreams.node.consumer import Consumer
 from rstreams.node.dead_letters import Unaccepted
@@ -14,7 +15,6 @@ from rstreams.node.failure import Failure
 from rstreams.node.lifetime import QueueClock
 from rstreams.node.raising_subscriber import hand_over
 from rstreams.node.redelivery import Attempts
-from rstreams.node.spell import Spell
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Lasting, Stored
 from rstreams.node.takers import MANY, Takers

@@ -8,6 +8,7 @@ from typing import Any, Protocol, overload
 
 from rstreams._core.claims import DONE, NO_HOLD, Claims, Ending, Settles
 from rstreams._core.run import Run, runs_of
+from rstreams._core.spell import Spell
 from rstreams.abc import Hold, Subscriber
 from rstreams.node.raising_subscriber import hand_over_run
 from rstreams.node.stored_message import Lasting, Stored
@@ -18,6 +19,7 @@ class HandsOut(Protocol):
     """The policy of a queue that hands messages to consumers, such as `Competing`."""
 
     name: str
+    unserved: Spell
 
     @property
     def comes_later(self) -> bool:
@@ -163,6 +165,11 @@ class Consumer(AddressSubscription, Settles):
             return NO_HOLD
         self.held = Claims(self, 0, (self.message,))
         return self.held
+
+    @property
+    def unasked(self) -> Spell:
+        """While messages are ready and no consumer asks for one."""
+        return self.queue.unserved
 
     def settle(self, epoch: int, places: Sequence[Any], how: Ending) -> None:  # noqa: ARG002 - there are none
         """Have the queue settle messages that the consumer has had."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from rstreams._core.claims import no_claims
+from rstreams._core.spell import Spell
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
@@ -282,6 +283,13 @@ class Copies(OwnDemand):
     def _leave(self) -> None:
         self._of.cancel(self)
 
+    def _has_more(self) -> bool:
+        return bool(self.pending) or self._of.credit.full.lasts
+
+    def producers_wait(self) -> None:
+        """Hear that producers begin to wait for the slowest subscriber, or wait no more."""
+        self._note_unasked()
+
     def _emit_some(self) -> bool:
         pending = self.pending
         if not pending:
@@ -305,10 +313,12 @@ class SharedCredit:
     Attributes:
         granted: The items that all producers together have outstanding.
         producers: The producers; the next one to be served in front.
+        full: While some of them have no credit, with "block": they wait for the slowest subscriber.
     """
 
     def __init__(self, of: Copying) -> None:
         self.granted = 0
+        self.full = Spell()
         self.producers: dict[Producer, None] = {}
         self._of = of
         self._without = 0  # producers that have nothing outstanding
@@ -360,6 +370,10 @@ class SharedCredit:
                 self._grant_round()
         finally:
             self._granting = False
+        if bool(self._without and self._of.overflow == "block") is not self.full.lasts:
+            self.full.note(lasts=not self.full.lasts)
+            for copies in self._of.subscribers:
+                copies.producers_wait()
 
     def _grant_round(self) -> None:
         of, limit = self._of, self._of.limit(self.granted)

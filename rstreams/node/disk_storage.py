@@ -328,6 +328,10 @@ class DiskStorage(Storage):
             self._partition.read(browser.position, partial(self._on_look, browser))
         return False
 
+    def has_more(self, browser: Browser) -> bool:
+        """See `Shows.has_more`."""
+        return browser.position < self.safe_end
+
     def _on_look(self, browser: Browser, answer: Chunk | StoreError) -> None:
         if isinstance(answer, StoreError):
             browser.reads = False

@@ -522,6 +522,9 @@ class GroupMember(TakesOffsets):
                 return False
         return False
 
+    def _has_more(self) -> bool:
+        return any(part.cursor.position < min(end, part.partition.safe_end) for part, end in self._group.ends_of(self))
+
     def _rest(self) -> None:
         for part in self._group.parts_of(self):
             part.cursor.rest()

@@ -104,6 +104,9 @@ class LogReader(TakesOffsets):
             self.fail(self._cursor.error)
         return bool(messages)
 
+    def _has_more(self) -> bool:
+        return self._cursor.position < min(self._end, self._partition.safe_end)
+
     def _rest(self) -> None:
         self._cursor.rest()
 

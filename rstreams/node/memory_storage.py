@@ -102,6 +102,10 @@ class MemoryStorage(Storage):
         browser.take(found)
         return bool(found)
 
+    def has_more(self, browser: Browser) -> bool:
+        """See `Shows.has_more`."""
+        return bool(self.backlog.after(browser.position, 1, self._queue.clock.now()))
+
     def forget_gone(self) -> None:
         """See `Storage.forget_gone`; browsers move up with the messages."""
         self.backlog.forget_gone(self.browsers)

@@ -393,6 +393,7 @@ class NodeLinks:
             window=WINDOW,
             pack_items=self._options.pack_items,
             window_bytes=self._options.window_bytes,
+            asks_for_room=True,
         )
         end = LinkSubscription(producer, options, _log_raised)
         (self.repliers if address.open_while_draining else self.producers)[end] = None

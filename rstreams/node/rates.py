@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rstreams._core.demand import add_demand, demand_error, take_demand
+from rstreams._core.spell import Spell
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
@@ -264,6 +265,12 @@ class MeteredReceiver(Metered):
             return True  # the rate holds them back; if some are outstanding, the address has no more
         later: bool = getattr(self._upstream, "comes_later", False)
         return later
+
+    @property
+    def unasked(self) -> Spell | None:
+        """While the address has a message and nobody asks for it, as far as the address knows."""
+        unasked: Spell | None = getattr(self._upstream, "unasked", None)
+        return unasked
 
     def grant(self, items: int) -> None:
         """Ask the address for items; if it has none, the link may have to answer a drain."""

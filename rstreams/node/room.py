@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from rstreams._core.spell import Spell
 from rstreams.node.producer import Producer
-from rstreams.node.spell import Spell
 from rstreams.node.stored_bytes import StoredBytes
 
 _FIRST_PART = 128

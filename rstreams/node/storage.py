@@ -239,6 +239,10 @@ class Storage(ABC):
     def look(self, browser: Browser, most: int) -> bool:
         """See `Shows.look`."""
 
+    @abstractmethod
+    def has_more(self, browser: Browser) -> bool:
+        """See `Shows.has_more`."""
+
     def show(self) -> None:
         """Show browsers what has come."""
         for browser in list(self.browsers):

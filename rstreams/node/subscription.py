@@ -9,6 +9,7 @@ from rstreams._core.claims import NO_HOLD, Claims
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.run import Run, runs_of
 from rstreams._core.sight import Scannable
+from rstreams._core.spell import Spell
 from rstreams.abc import Hold, Subscriber
 from rstreams.node.raising_subscriber import hand_over, hand_over_run
 
@@ -61,6 +62,11 @@ class AddressSubscription(Scannable, ABC):
         if look_again is not None:
             look_again()
 
+    @property
+    @abstractmethod
+    def unasked(self) -> Spell:
+        """While the address has a message for it, and it asks for none; perhaps nobody else does."""
+
     @abstractmethod
     def _ask(self, n: int) -> None:
         """Add a valid request to the demand."""
@@ -84,7 +90,7 @@ class OwnDemand(AddressSubscription):
         delivered: How many messages it has received.
     """
 
-    __slots__ = ("_address", "_emitting", "_on_run", "_run", "_suspended", "delivered", "demand")
+    __slots__ = ("_address", "_emitting", "_on_run", "_run", "_suspended", "_unasked", "delivered", "demand")
 
     def __init__(self, address: str, subscriber: Subscriber[bytes]) -> None:
         super().__init__(subscriber)
@@ -93,6 +99,7 @@ class OwnDemand(AddressSubscription):
         self._run: Run[bytes] | None = None  # the messages that are being handed over
         self._suspended = False
         self._emitting = False
+        self._unasked = Spell()
         self.demand = 0
         self.delivered = 0
 
@@ -109,6 +116,7 @@ class OwnDemand(AddressSubscription):
     def suspend(self) -> None:
         """Get no messages until `resume`."""
         self._suspended = True
+        self._note_unasked()
 
     def resume(self) -> None:
         """Get messages again."""
@@ -130,6 +138,22 @@ class OwnDemand(AddressSubscription):
                     break
         finally:
             self._emitting = False
+        if not self.demand or self._suspended or self._unasked.lasts:
+            self._note_unasked()
+
+    @property
+    def unasked(self) -> Spell:
+        """While a message is here for it, and it asks for none."""
+        return self._unasked
+
+    def _note_unasked(self) -> None:
+        """Note whether a message is here that it does not ask for."""
+        if (not self.wants and not self.ended and self._has_more()) is not self._unasked.lasts:
+            self._unasked.note(lasts=not self._unasked.lasts)
+
+    @abstractmethod
+    def _has_more(self) -> bool:
+        """Tell whether a message is here for it; called while it asks for none."""
 
     def on_ready(self) -> None:
         """Hand over messages that have come; if no more come now, the subscriber hears of it."""

@@ -63,6 +63,14 @@ class Driver(Protocol):
         """
         ...
 
+    def sent_at_s(self) -> float:
+        """Return when the last transfer was sent, on a clock that only goes on, in seconds; no clock is read."""
+        ...
+
+    def now_s(self) -> float:
+        """Return the time on the same clock."""
+        ...
+
     def wake(self, *, for_item: bool = False) -> None:
         """Make the driver call `link.work()` soon; cheap, and allowed from inside any signal.
 

@@ -7,6 +7,7 @@ link had when it came.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain, groupby, repeat
 from operator import itemgetter
@@ -96,6 +97,7 @@ class IncomingOutcomes(Settles):
         accepted_runs: Runs of deliveries that are accepted.
         losses: The number of losses of the link.
         late: Outcomes that came after the link of their delivery was lost.
+        not_taken: How many deliveries were not accepted, by their outcomes; those behind a loss are not counted.
         loose: The claims that the link may settle itself to make room.
         awaited: Whether items are being handed over: then the peer is told of their outcomes without a wake-up.
     """
@@ -114,6 +116,7 @@ class IncomingOutcomes(Settles):
         "late",
         "loose",
         "losses",
+        "not_taken",
     )
 
     def __init__(
@@ -136,6 +139,7 @@ class IncomingOutcomes(Settles):
         self.accepted_runs: list[Sequence[Hashable]] = []
         self.losses = 0
         self.late = 0
+        self.not_taken: Counter[str] = Counter()
         self.loose = LooseItems()
         self.awaited = False
         self._ledger = ledger
@@ -167,6 +171,7 @@ class IncomingOutcomes(Settles):
             self._count_out(epoch, places)
         elif outcome is not ACCEPTED:
             self._given_back += [(outcome, place) for place in places]
+            self.not_taken[outcome.kind] += len(places)
         elif len(places) >= _MANY and (isinstance(places, PackItems) or self._ledger.pack == 1):
             self.accepted_runs.append(places)
         else:

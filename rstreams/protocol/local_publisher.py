@@ -19,6 +19,7 @@ from rstreams._core.claims import DONE, NO_HOLD, no_claims
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
+from rstreams._core.spell import Spell
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
 from rstreams.protocol.credit import SenderLedger
@@ -64,6 +65,7 @@ class LocalPublisher(Scannable, Generic[T]):
         suspended: Whether the publisher is suspended.
         error: The error that the stream failed with.
         turn_over: Whether the publisher makes its items so slowly that other links should have their turn.
+        unasked: While the publisher has an item that it is not asked for; None: it does not tell.
         unencodable: Whether the stream failed because an item could not be encoded.
     """
 
@@ -83,6 +85,7 @@ class LocalPublisher(Scannable, Generic[T]):
         "starved",
         "suspended",
         "turn_over",
+        "unasked",
         "unencodable",
     )
 
@@ -115,6 +118,7 @@ class LocalPublisher(Scannable, Generic[T]):
         self.unencodable = False
         self.starved = False
         self.suspended = False
+        self.unasked: Spell | None = None
         self.attention = _NONE
         self._publisher = publisher
         self._items = items
@@ -156,6 +160,8 @@ class LocalPublisher(Scannable, Generic[T]):
             return
         self._subscription = subscription
         self._draw = draws_of(subscription)
+        unasked = getattr(subscription, "unasked", None)
+        self.unasked = unasked if isinstance(unasked, Spell) else None
         self._wake()
 
     def on_next(self, item: T) -> None:

@@ -105,6 +105,8 @@ class ReceivingOptions(Generic[T]):
         oldest: Returns text about the item that has been in hand longest, for `explain`; empty by default.
         on_handed_over: Called with the last message of each run that was handed over; None: not used.
         watch: Hears of the items; None: nobody looks on, and nothing is done for that.
+        asks_for_room: Whether the subscriber asks for as many items as it has room for. One that asks for none is full
+            then; another one may want none.
     """
 
     decode: Callable[[bytes], T]
@@ -119,3 +121,4 @@ class ReceivingOptions(Generic[T]):
     oldest: Callable[[], str] = str
     on_handed_over: Callable[[bytes], None] | None = None
     watch: WatchesItems | None = None
+    asks_for_room: bool = False

@@ -8,11 +8,13 @@ nothing is sent between its parts. A delivery that is sent settled counts as acc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 from rstreams._core.claims import NO_HOLD
 from rstreams.abc import Hold
 from rstreams.errors import Condition, ProtocolError
+from rstreams.protocol.ages import Ages
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Disposition, Transfer
@@ -34,6 +36,7 @@ class OutgoingDeliveries:
     Attributes:
         accepted: Items that the receiver has accepted; if they are sent settled: items sent.
         refused: Items that the receiver has not accepted, or would not accept.
+        not_taken: The same by their outcomes.
         late: Outcomes that came for items that were not waited for any more.
         resent: Items to send again after a loss.
         begun: The number of deliveries that have been begun: the tag of the next one.
@@ -58,6 +61,7 @@ class OutgoingDeliveries:
         "body",
         "late",
         "most_bytes",
+        "not_taken",
         "refused",
         "resent",
         "unsettled",
@@ -87,6 +91,7 @@ class OutgoingDeliveries:
         """
         self.accepted = 0
         self.refused = 0
+        self.not_taken: Counter[str] = Counter()
         self.late = 0
         self.resent = 0
         self.begun = 0
@@ -245,6 +250,17 @@ class OutgoingDeliveries:
         assert not isinstance(hold, SentPack), "an item of a pack has no body that is sent in parts"
         return NO_HOLD if hold is None else hold
 
+    def note_age(self, ages: Ages, driver: Driver) -> None:
+        """Note when the deliveries that have been begun were sent."""
+        ages.note(self.begun, driver.sent_at_s(), self._oldest_tag())
+
+    def sent_at_s(self, ages: Ages, driver: Driver) -> float | None:
+        """Return when the oldest unsettled delivery was sent at the latest; None if there is none."""
+        if not self.unsettled:
+            return None
+        noted = ages.sent_at_s(self._oldest_tag())
+        return driver.sent_at_s() if noted is None else noted
+
     # how they are settled
 
     def settle(self, frame: Disposition) -> None:
@@ -302,6 +318,7 @@ class OutgoingDeliveries:
     def not_accepted(self, hold: Hold, outcome: Outcome, number: int) -> None:
         """End the hold of an item that the receiver has not accepted, or will not accept."""
         self.refused += 1
+        self.not_taken[outcome.kind] += 1
         if self._options.fail_on_refusal:
             self._items.numbers.refused[number] = outcome
         if outcome.kind == "released":

@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 
 from rstreams._core.claims_in_order import ClaimsInOrder
 from rstreams._core.demand import demand_error
+from rstreams._core.spell import Spell
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
@@ -85,6 +86,7 @@ class LinkSubscription(ReceiverState[T]):
         super().__init__(options.pack_items)
         self._options = options
         self.window_bytes = options.window_bytes
+        self.full = Spell()
         self.ledger = CreditLedger(
             options.window,
             grows=options.window_grows,
@@ -359,16 +361,22 @@ class LinkSubscription(ReceiverState[T]):
             life.on(ReceiverEvent.SILENCE)
             items.end(self._error)
         if life.phase is SILENT:
-            if link is not None and link.state is State.ATTACHED and link.driver.credit() > 0:
-                self._send(Flow(0))  # first: items that are given back now must not come again
-            items.release()
+            self._release(link)
         self._send_dispositions()
         if link is not None and link.state is State.ATTACHED and life.phase is not SILENT:
             self._send_flow(link)
+        elif self.full.lasts:
+            self.full.note(lasts=False)
         if life.phase in _DETACHES:
             self._send_detach()
 
     # parts of `work`
+
+    def _release(self, link: Link | None) -> None:
+        """Give back items that will not be handed over."""
+        if link is not None and link.state is State.ATTACHED and link.driver.credit() > 0:
+            self._send(Flow(0))  # first: items that are given back now must not come again
+        self._items.release()
 
     def _wake(self) -> None:
         link = self._link
@@ -394,6 +402,7 @@ class LinkSubscription(ReceiverState[T]):
         flow = ledger.next_flow(credit)
         if flow is not None:
             link.send(flow)
+            credit = flow.credit
         elif ledger.drains:
             calls = ledger.end_drain(credit)
             if calls is not None:
@@ -401,6 +410,8 @@ class LinkSubscription(ReceiverState[T]):
                     if self._life.phase is not SILENT:
                         self._items.signal(call)
                 self._wake()
+        if credit <= 0 or self.full.lasts:
+            self._note_full(credit)
 
     def _send_detach(self) -> None:
         """Detach when every item that was handed over has been settled."""

@@ -6,6 +6,7 @@ from typing import Final, Generic, TypeVar
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
+from rstreams._core.spell import Spell
 from rstreams.abc import Subscriber
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.driver import IntakeLimits
@@ -15,6 +16,7 @@ from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import ReceiverLife, ReceiverPhase
 from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.states import State
+from rstreams.protocol.tally import Tally
 
 T = TypeVar("T")
 
@@ -31,6 +33,8 @@ class ReceiverState(End, Scannable, Generic[T]):
         ledger: Its demand, and the credit granted for it.
         streams: Whether deliveries are handed over in parts, as they come.
         window_bytes: The most bytes expected, buffered and unsettled together; 0 for any number.
+        full: While it grants no credit because of the items in hand; also because its subscriber has no room for more,
+            if it asks for as many as it has room for. It ends with the link.
     """
 
     _options: ReceivingOptions[T]
@@ -41,6 +45,7 @@ class ReceiverState(End, Scannable, Generic[T]):
     _settled: bool
     _requested: int
     ledger: CreditLedger
+    full: Spell
     streams = False
     window_bytes: int
 
@@ -120,6 +125,38 @@ class ReceiverState(End, Scannable, Generic[T]):
         """The number of items that have come and are not settled."""
         return self.ledger.buffered + self.ledger.unsettled
 
+    def _note_full(self, credit: int) -> None:
+        """Note whether it grants no credit because of the items in hand, or because its subscriber has no room."""
+        has_no_room = self._options.asks_for_room and not self.ledger.demand
+        full = credit <= 0 and self.ledger.may_grant and (self.in_hand > 0 or has_no_room)
+        if full is not self.full.lasts:
+            self.full.note(lasts=full)
+
+    @property
+    def credit(self) -> int:
+        """The deliveries that the sender may send now."""
+        return max(0, self._driver.credit()) if self.state is State.ATTACHED else 0
+
+    def tally(self) -> Tally:
+        """Return the numbers of its items."""
+        items, others, unsettled = self._items.delivered, self._outcomes.not_taken, self.ledger.unsettled
+        return Tally(
+            waiting=self.ledger.buffered,
+            unsettled=unsettled,
+            items=items,
+            accepted=max(0, items - unsettled - others.total() - self.late),
+            rejected=others["rejected"],
+            released=others["released"],
+            modified=others["modified"],
+        )
+
+    @property
+    def full_of(self) -> str:
+        """What fills it while it grants no credit: "items in hand", or "no room behind it"; else ""."""
+        if not self.full.lasts:
+            return ""
+        return "items in hand" if self.in_hand else "no room behind it"
+
     @property
     def waits_for(self) -> str:
         """The reason for waiting that `explain` shows: the outcomes of the items in hand, or its peer."""
@@ -134,7 +171,7 @@ class ReceiverState(End, Scannable, Generic[T]):
             return "it waits to be attached"
         if self.ledger.demand == 0:
             return "its subscriber asks for no items"
-        credit = max(self._driver.credit(), 0)
+        credit = self.credit
         text = f"{peer} has credit for {credit} {'delivery' if credit == 1 else 'deliveries'}"
         if in_hand and self._outcomes.loose.wanted:  # it has said so, and may have found room or run out of items since
             text += f", and may keep no more items unsettled than the {in_hand} in hand{self._options.oldest()}"

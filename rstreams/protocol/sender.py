@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rstreams._core.demand import SLICE
+from rstreams._core.spell import Spell
 from rstreams.abc import Hold, Publisher
 from rstreams.errors import (
     Condition,
@@ -26,6 +27,7 @@ from rstreams.errors import (
     SpecViolation,
     condition_of,
 )
+from rstreams.protocol.ages import Ages
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Detach, Disposition, Flow, Lost, Role
@@ -74,6 +76,9 @@ class LinkSubscriber(SenderState, Generic[T]):
         super().__init__(options.pack_items)
         self.left = False
         self.ledger = SenderLedger()
+        self.blocked = Spell()
+        self._lacks_room = False
+        self._ages = Ages()
         self._options = options
         self._on_finished = on_finished
         self._bound = UnsettledBound(options.unsettled, options.share, self._wake)
@@ -216,9 +221,17 @@ class LinkSubscriber(SenderState, Generic[T]):
                 self._send_detach()
             elif self.ledger.owed > 0 and credit <= 0:
                 publisher.suspend()
+            self._note_state(link.driver, credit)
         finally:
             publisher.attention = Attention.NONE
             self._bound.go_on()
+
+    def _note_state(self, driver: Driver, credit: int) -> None:
+        """Note whether it is blocked, and when it has sent deliveries; mostly there is nothing new."""
+        if self._deliveries.begun != self._ages.end:
+            self._deliveries.note_age(self._ages, driver)
+        if credit <= 0 or self._lacks_room or self._bound.held_back or self.blocked.lasts or driver.is_shut():
+            self._note_blocked(driver)
 
     def _tell_starved(self) -> None:
         """Tell the receiver, if it is so, that no more items can come before it settles some.
@@ -261,7 +274,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         Returns: Whether nothing is left to do for now, and the credit that is left.
         """
         items, publisher, ledger, left = self._items, self._publisher, self.ledger, SLICE
-        self._bound.held_back = False
+        self._bound.held_back = self._lacks_room = False
         while True:
             sent = 0
             if items.payloads or ledger.held or ledger.owed < 0 or self._deliveries.body is not None:
@@ -275,6 +288,7 @@ class LinkSubscriber(SenderState, Generic[T]):
                 return True, credit
             room = driver.room_bytes()
             if room <= 0:
+                self._lacks_room = True
                 return False, credit  # the driver wakes this end when there is room
             if left <= 0 or publisher.turn_over:
                 driver.wake()
@@ -352,6 +366,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         self._wake()
 
     def _lose(self, error: RStreamsError, *, returns: bool) -> None:
+        self._unblock()
         self._count_received()
         if self._needs_no_link:
             self._finish(None)
@@ -392,6 +407,7 @@ class LinkSubscriber(SenderState, Generic[T]):
         """
         if not self._publisher.close(SenderEvent.FINISH, error):
             return
+        self._unblock()
         self.outcome_unknown += self._bound.items
         self._items.numbers.unsent += self._settled and self._deliveries.body is not None
         ends = end_each(self._deliveries.take_holds(), None if left else error or _UNTOLD)

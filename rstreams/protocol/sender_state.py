@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rstreams._core.spell import Spell
+from rstreams.protocol.ages import Ages
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
+from rstreams.protocol.driver import Driver
 from rstreams.protocol.end import End
 from rstreams.protocol.life import SenderLife, SenderPhase
 from rstreams.protocol.local_publisher import LocalPublisher
@@ -14,6 +17,7 @@ from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_deliveries import OutgoingDeliveries
 from rstreams.protocol.outgoing_items import OutgoingItems
 from rstreams.protocol.states import State
+from rstreams.protocol.tally import Tally
 from rstreams.protocol.unsettled import UnsettledBound
 
 
@@ -24,6 +28,8 @@ class SenderState(End):
         outcome_unknown: Items sent and not settled when the link ended.
         left: Whether it has ended by `leave`, before the publisher ended.
         ledger: The items that are owed and held.
+        blocked: While it has an item, and cannot send it: there is no credit, the window of the session is closed, its
+            connection takes no more bytes, or too many items are unsettled. It ends with the link.
     """
 
     _life: SenderLife
@@ -36,6 +42,9 @@ class SenderState(End):
     outcome_unknown: int
     left: bool
     ledger: SenderLedger
+    blocked: Spell
+    _lacks_room: bool  # the connection takes no more bytes
+    _ages: Ages
 
     @property
     def intake(self) -> None:
@@ -52,6 +61,18 @@ class SenderState(End):
         return self._bound.items + len(self._items.numbers.again)
 
     @property
+    def oldest_s(self) -> float:
+        """How long the oldest unsettled delivery of its link waits for the outcome, in seconds; 0 if there is none.
+
+        It may be half a second too short.
+        """
+        if self.state is not State.ATTACHED:
+            return 0.0
+        driver = self._driver
+        sent_at_s = self._deliveries.sent_at_s(self._ages, driver)
+        return 0.0 if sent_at_s is None else max(0.0, driver.now_s() - sent_at_s)
+
+    @property
     def waits_for(self) -> str:
         """The reason for waiting although it has credit; empty unless the limit of unsettled items is reached."""
         return f"waits for settlement: {self._bound.items} unsettled" if self._bound.held_back else ""
@@ -60,6 +81,44 @@ class SenderState(End):
     def is_shut(self) -> bool:
         """Whether the peer has closed the window of the link's session, or its window is used up by waiting items."""
         return self.state is State.ATTACHED and self._driver.is_shut(used_up=True)
+
+    @property
+    def blocked_by(self) -> str:
+        """What it waits for while it is blocked: "credit", "session window", "settlement" or "connection"; else ""."""
+        blocked = self.blocked
+        if not blocked.lasts or (blocked.within is not None and not blocked.within.lasts):
+            return ""
+        if self.is_shut:
+            return "session window"
+        if self._driver.credit() <= 0:
+            return "credit"
+        return "settlement" if self._bound.held_back else "connection"
+
+    def look_at_window(self) -> None:
+        """Note whether the window of the session is used up: no frame tells that."""
+        if not self.blocked.lasts and self.state is State.ATTACHED:
+            self._note_blocked(self._driver, looks=True)
+
+    def _note_blocked(self, driver: Driver, *, looks: bool = False) -> None:
+        """Note whether it has an item and cannot send it; `looks`: look also for a window that is used up."""
+        lasts, within = False, None
+        shut = driver.is_shut(used_up=looks or self.blocked.lasts)
+        if shut or driver.credit() <= 0 or self._bound.held_back or self._lacks_room:
+            if self._items.payloads or self._deliveries.body is not None or (shut and driver.queued()):
+                lasts = True
+            elif not self._publisher.completed and self._publisher_waits():
+                lasts, within = True, self._publisher.unasked
+        if lasts is not self.blocked.lasts or within is not self.blocked.within:
+            self.blocked.note(lasts=lasts, within=within)
+
+    def _publisher_waits(self) -> bool:
+        """Tell whether the publisher has an item, or may have one when it is asked."""
+        return True
+
+    def _unblock(self) -> None:
+        """Note that the link has ended: it is not blocked by its peer."""
+        if self.blocked.lasts:
+            self.blocked.note(lasts=False)
 
     def stall(self) -> str:
         """Return why the link asks for no more; empty, unless a subclass knows a reason."""
@@ -74,6 +133,25 @@ class SenderState(End):
     def sent(self) -> int:
         """Items sent, each counted once, when the link has ended."""
         return self._deliveries.accepted + self._deliveries.refused + self.outcome_unknown
+
+    @property
+    def credit(self) -> int:
+        """The deliveries that its receiver lets it send now."""
+        return max(0, self._driver.credit()) if self.state is State.ATTACHED else 0
+
+    def tally(self) -> Tally:
+        """Return the numbers of its items."""
+        deliveries, unsettled = self._deliveries, self.unsettled
+        others = deliveries.not_taken
+        return Tally(
+            waiting=len(self._items.payloads) - len(self._items.numbers.again),
+            unsettled=unsettled,
+            items=self.sent + unsettled,
+            accepted=deliveries.accepted,
+            rejected=others["rejected"],
+            released=others["released"],
+            modified=others["modified"],
+        )
 
     @property
     def unsent(self) -> int:

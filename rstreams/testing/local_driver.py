@@ -106,6 +106,14 @@ class LocalDriver:
             self._turns.append(self._work)
             self._run()
 
+    def sent_at_s(self) -> float:
+        """See `Driver`; no time passes here."""
+        return 0.0
+
+    def now_s(self) -> float:
+        """See `Driver`; no time passes here."""
+        return 0.0
+
     def slice_is_over(self) -> bool:
         """Return False: there is no clock here."""
         return False

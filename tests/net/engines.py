@@ -65,6 +65,9 @@ class Side:
         self._is_idle = True
         return more
 
+    def now(self) -> float:
+        return 0.0
+
     def on_wake(self) -> None: ...
     def on_item(self) -> None: ...
 

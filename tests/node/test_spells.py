@@ -12,8 +12,8 @@ import trio
 
 import rstreams
 from rstreams import Connection, Node, Stream
-from rstreams.node import spell
-from rstreams.node.spell import Spell
+from rstreams._core import spell
+from rstreams._core.spell import Spell
 from rstreams.node.statistics import QueueStatistics
 from tests.net.over_tcp import until
 

@@ -120,6 +120,12 @@ class PlayedDriver:
         self.awake = True
         self.for_item = for_item
 
+    def sent_at_s(self) -> float:
+        return 0.0
+
+    def now_s(self) -> float:
+        return 0.0
+
     def slice_is_over(self) -> bool:
         over = self.looks == 0
         if self.looks is not None:

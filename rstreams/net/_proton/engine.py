@@ -48,6 +48,7 @@ class Engine:
 
     Attributes:
         links: The links of the connection.
+        turns: Their turns.
         rooms: Returns where the next bytes may be written; they are valid until the next call of this object.
 
     Context: Only the task that owns the connection.
@@ -90,7 +91,7 @@ class Engine:
         self._host = host = HostConnection(
             connection, transport, owner, limits, output=output, unfinished=unfinished, share=share
         )
-        self._turns = host.turns
+        self.turns = host.turns
         self._outgoing = host.outgoing
         self._sessions = Sessions(connection, transport, host.outgoing, limits.max_frame_bytes)
         self.links = LinkTable(host, self._sessions)
@@ -152,6 +153,16 @@ class Engine:
         return read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))
 
     @property
+    def peer_container(self) -> str:
+        """The peer's name for itself, from its `open`."""
+        return self._host.peer_container
+
+    @property
+    def open_sessions(self) -> int:
+        """How many sessions there are."""
+        return len(self._sessions) + self._sessions.peers
+
+    @property
     def host_asked_for(self) -> str:
         """The host that the peer's `open` asks for."""
         return read_text(lib.pn_connection_remote_hostname(self._connection))
@@ -182,7 +193,7 @@ class Engine:
             self._host.calls.clear()
             self._outgoing.clear()
             collector = self._events.collector
-            del self._events, self._host, self._turns, self._incoming, self._note_output
+            del self._events, self._host, self.turns, self._incoming, self._note_output
             return partial(_free, self._transport, collector, self._connection)
         return _do_nothing
 
@@ -223,15 +234,15 @@ class Engine:
     def output_pieces(self) -> Sequence[memoryview]:
         """Return the bytes for the peer; the pieces that are not read-only are valid until the next call."""
         output = self._outgoing.take()
-        if self._turns.ended:
+        if self.turns.ended:
             self.links.free_ended()
         if self._sessions.closed and not self._outgoing.is_full:
             self._sessions.free_closed()
-        has_room = self._turns.waiting and not self._outgoing.is_full and self._host.note_held_parts()
+        has_room = self.turns.waiting and not self._outgoing.is_full and self._host.note_held_parts()
         if output:
             self._host.outputs += 1
         if output or has_room:
-            self._turns.wake_waiting()
+            self.turns.wake_waiting()
         return output
 
     def pause_output(self) -> None:
@@ -241,7 +252,7 @@ class Engine:
     def resume_output(self) -> None:
         """Let links send again, because the network has taken the last output."""
         self._host.output_waits = False
-        self._turns.wake_waiting()
+        self.turns.wake_waiting()
 
     def limit_parts(self, most: int) -> None:
         """Put at most `most` bytes of large messages into an output from now on."""
@@ -260,6 +271,7 @@ class Engine:
         Returns:
             The bytes for the peer, when the clock is due, and whether there is more to do at once.
         """
+        self.turns.at_s = now_s
         more = self.dispatch(most, slice_s)
         due = self.tick(now_s)
         output = self.output_pieces()
@@ -278,14 +290,14 @@ class Engine:
         if events.turned:
             events.wake_turned()
         incoming.is_full, incoming.since_turn = False, 0
-        return self._turns.give(most, slice_s)
+        return self.turns.give(most, slice_s)
 
     def has_work(self, *, acts: bool = True) -> bool:
         """Note the events since `dispatch`, and tell whether there is something for it to do.
 
         With `acts=False` events are not acted on, but deliveries and flow are noted.
         """
-        events, turns = self._events, self._turns
+        events, turns = self._events, self.turns
         left = events.note(acts=acts)
         return bool(left or turns.noted or turns.dirty or events.turned or self._outgoing.kept)
 
@@ -294,7 +306,7 @@ class Engine:
 
         This may be called inside of a publisher's signal. Therefore it acts on no event and makes no delayed call.
         """
-        self._turns.give(most, slice_s)
+        self.turns.give(most, slice_s)
 
     def take_ahead(self, now_s: float) -> tuple[Sequence[memoryview], bool]:
         """Return the bytes for the peer, inside of a publisher's signal, and whether a turn is to follow."""

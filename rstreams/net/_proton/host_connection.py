@@ -25,6 +25,11 @@ from rstreams.protocol.unsettled import Share
 class LinksOwner(Protocol):
     """The owner of a connection, as its links see it."""
 
+    @property
+    def now(self) -> Callable[[], float]:
+        """The function that returns the time of its run, in seconds."""
+        ...
+
     def on_wake(self) -> None:
         """A link has something to do."""
         ...

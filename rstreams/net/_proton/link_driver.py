@@ -110,6 +110,14 @@ class LinkDriver(Driver, TakesTurns):
         if not self._let_go:
             self._host.turns.wake(self, for_item=for_item)
 
+    def sent_at_s(self) -> float:
+        """See `Driver`; only a sender sends transfers."""
+        return math.inf
+
+    def now_s(self) -> float:
+        """Return the time of the connection's run."""
+        return math.inf if self._let_go else self._host.owner.now()
+
     def slice_is_over(self) -> bool:
         """Tell whether the connection's other links and the tasks of the run are to have their turn."""
         return self._host.turns.slice_is_over()

@@ -79,6 +79,7 @@ class LinkTurns:
         dirty: The links and rooms whose ends are to work.
         waiting: The links whose ends wait until output has gone.
         ended: The links that have ended on this side since the last `take_ended`.
+        at_s: When the present turn began, or the present item was sent ahead, on the clock of the run.
     """
 
     def __init__(self, on_wake: Callable[[], None], on_item: Callable[[], None]) -> None:
@@ -96,6 +97,7 @@ class LinkTurns:
         self._rooms: dict[Hashable, _Room] = {}  # by session
         self.ended: list[TakesTurns] = []
         self._slice_ends = -math.inf
+        self.at_s = -math.inf
 
     # into the queues, and out of them
 

@@ -20,6 +20,7 @@ from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.net.links.filters_in_force import FilterCheck
+from rstreams.net.links.link_info import LinkInfo, Rates, info_of
 from rstreams.net.links.link_name import LinkName
 from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.links.sending_end import PublishingEnd
@@ -36,11 +37,19 @@ _End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
 
 
 class _Attached(NamedTuple):
-    """What is known of an end that was attached: how many came before it, how it is shown, and its first frame."""
+    """What is known of an end that was attached.
+
+    Attributes:
+        order: How many ends came before it.
+        shown: Its address, as it is shown.
+        frame: Its first frame.
+        rates: The rate of its items.
+    """
 
     order: int
     shown: str
     frame: Attach
+    rates: Rates
 
 
 class Sending:
@@ -180,7 +189,7 @@ class Links:
         end.place = lambda: f"{self.peer}{link}"
         if not address:
             shown = "to each message's own address" if sends else "from the peer's choice"
-        self._ends[end] = _Attached(next(self._attached), shown, frame)
+        self._ends[end] = _Attached(next(self._attached), shown, frame, Rates())
         if isinstance(end, LinkSubscription) and frame.filters:
             check = FilterCheck(frame.filters)
             end.why_not, end.why_not_first = partial(self._why_not, check), check.first
@@ -334,6 +343,11 @@ class Links:
         The address is that of the frame: an address that the peer chooses is "".
         """
         return [(self._name_of(attached.frame), end) for end, attached in self._living()]
+
+    def info(self) -> list[LinkInfo]:
+        """Return what the ends of the links tell that have not ended, in the order in which they were attached."""
+        peer = self.peer
+        return [info_of(self._name_of(each.frame), end, peer, each.rates) for end, each in self._living()]
 
     def _name_of(self, frame: Attach) -> LinkName:
         sends = frame.role is Role.SENDER

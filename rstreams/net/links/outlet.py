@@ -7,6 +7,7 @@ from collections import deque
 
 from rstreams._core.claims import NO_HOLD, Claims
 from rstreams._core.demand import add_demand
+from rstreams._core.spell import Spell
 from rstreams.abc import Hold, Subscriber
 
 
@@ -15,6 +16,9 @@ class Outlet(ABC):
 
     A message has arrived when `on_next` has returned and the subscriber has let go of its holds. Then its own hold is
     let go, with the outcome that the subscriber gave it.
+
+    Attributes:
+        unasked: While a message waits for the demand of a subscriber.
 
     Demand: The subscriber's. Messages beyond it wait here; those who put them in bound their number.
     Context: Any task of one trio run; no call blocks. `on_next` is not called inside of `on_next`.
@@ -28,6 +32,7 @@ class Outlet(ABC):
         self._demand = 0
         self._sending = False
         self._current: Claims = NO_HOLD
+        self.unasked = Spell()
 
     @property
     def waiting(self) -> int:
@@ -91,6 +96,8 @@ class Outlet(ABC):
         finally:
             self._current = NO_HOLD
             self._sending = False
+        if bool(self._waiting) is not self.unasked.lasts:
+            self.unasked.note(lasts=not self.unasked.lasts)
         if not self._waiting:
             self._idle()
 
@@ -101,6 +108,8 @@ class Outlet(ABC):
     def _close(self) -> Subscriber[bytes] | None:
         """Forget the subscriber, until there is another message; return it."""
         subscriber, self._subscriber = self._subscriber, None
+        if self.unasked.lasts:
+            self.unasked.note(lasts=False)
         self._is_open = False
         self._demand = 0
         return subscriber

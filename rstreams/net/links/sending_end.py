@@ -71,7 +71,7 @@ class PublishingEnd(LinkSubscriber[T]):
         self._where = where
         self._calls: Waiting | None = publisher if isinstance(publisher, Waiting) else None
         if self._calls is not None:
-            self._calls.when_waiting(self._look)
+            self._calls.when_waiting(self._on_waiting)
         self._since: float | None = None  # when the wait began, if it waits
         self._shut_at: datetime | None = None  # the time of day when the wait began, if it is for the session's window
         self._told = False  # whether the log tells of this wait
@@ -122,6 +122,16 @@ class PublishingEnd(LinkSubscriber[T]):
         super().work()
         if self._since is None:
             self._look()
+
+    def _on_waiting(self) -> None:
+        """Hear that an item begins to wait."""
+        self._look()
+        link = self._link
+        if not self.blocked.lasts and link is not None and link.state is State.ATTACHED:
+            self._note_blocked(link.driver)
+
+    def _publisher_waits(self) -> bool:
+        return self._calls is None or self._calls.waiting > 0
 
     def _look(self) -> None:
         """Begin a wait, if there is one; a window that is used up is noticed later, because that takes longer."""

@@ -12,6 +12,7 @@ from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count
 from rstreams.net.links.connection_links import Links
+from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.management.paired_requests import ManagementRequests, paired_requests, quoted
 from rstreams.runtime.context_managers import async_entered
 
@@ -62,6 +63,37 @@ class SubscriptionInfo:
     container: str
     link: str
     unsettled: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionInfo:
+    """One open connection of a client at one moment.
+
+    Attributes:
+        number: Its number at the node; it is not used again.
+        container: The client's container id.
+        user: The client's user; "" for none.
+        peer: The client's host and port.
+        product: What the client says of its product; "" if nothing.
+        version: What it says of the product's version; "" if nothing.
+        since: When it was let in, in seconds since 1970.
+        sessions: Its sessions.
+        links: Its links.
+        received_bytes: The bytes that have come from it.
+        sent_bytes: The bytes that were sent to it.
+    """
+
+    number: int
+    container: str
+    user: str
+    peer: str
+    product: str
+    version: str
+    since: float
+    sessions: int
+    links: int
+    received_bytes: int
+    sent_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +245,42 @@ class Management:
         """Return the links that clients have attached, to one address or to all."""
         query = "" if address is None else "?" + urlencode({"address": address})
         return [SubscriptionInfo(**each) for each in await self._body("GET", f"/subscriptions{query}")]
+
+    async def connections(self) -> list[ConnectionInfo]:
+        """Return the connections of clients; the user must be allowed to subscribe to `$statistics`."""
+        return [ConnectionInfo(**each) for each in await self._pages("/connections", {})]
+
+    async def links(
+        self, address: str | None = None, *, container: str | None = None, most: int | None = None
+    ) -> list[LinkInfo]:
+        """Return what the node's ends of links tell: their numbers, and how long they were blocked.
+
+        A user who may subscribe to `$statistics` is told of all links, another one of links to addresses that it may
+        manage. The node answers in pages; links that come meanwhile may be missing.
+
+        Args:
+            address: The name of an address; None: all.
+            container: The container id of a client; None: all.
+            most: The most links; None: all.
+        """
+        if most is not None:
+            require_count("links", "most", most, 1, unit=" links")
+        wanted = {"address": address, "container": container}
+        query = {name: value for name, value in wanted.items() if value is not None}
+        return [LinkInfo(**each) for each in await self._pages("/links", query, most)]
+
+    async def _pages(self, path: str, query: Mapping[str, str], most: int | None = None) -> list[dict[str, Any]]:
+        """Return what a node lists in pages."""
+        found: list[dict[str, Any]] = []
+        after = 0
+        while most is None or len(found) < most:
+            left = {} if most is None else {"most": str(most - len(found))}
+            body = await self._body("GET", f"{path}?{urlencode({**query, **left, 'after': str(after)})}")
+            found += body["found"]
+            after = body["next"]
+            if not after:
+                break
+        return found
 
     async def end_subscription(self, number: int) -> None:
         """End a link with `amqp:link:detach-forced`; unsettled messages go back to their queue."""

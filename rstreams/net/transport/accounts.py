@@ -100,12 +100,16 @@ class Client:
         peer: Its host and port.
         is_local: Whether it is on this machine.
         account: What its user has at this node.
+        number: The number of its connection in this process; 0 if it came over none.
+        since: When it was let in, in seconds since 1970.
     """
 
     user: str | None = None
     peer: str = ""
     is_local: bool = False
     account: Account = field(default_factory=Account)
+    number: int = 0
+    since: float = 0.0
 
     @property
     def shown(self) -> str:

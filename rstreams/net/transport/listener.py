@@ -12,14 +12,17 @@ makes room (`handshakes`).
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 from weakref import ref
 
 import trio
 
+from rstreams import _machine
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -44,6 +47,7 @@ from rstreams.runtime.seldom import log_seldom
 
 logger = logging.getLogger("rstreams.net")
 
+_numbers: Final = itertools.count(1)
 
 Attaching = Callable[[Client, LinkDriver, Attach], None]
 
@@ -97,6 +101,11 @@ class Listener(ListeningPlace):
     def connections(self) -> int:
         """How many connections are open, or about to be."""
         return len(self._connections)
+
+    @property
+    def open_connections(self) -> list[tuple[Pump, Client]]:
+        """The connections that are open, each with its client."""
+        return [(pump, client) for pump, client in self._connections.items() if pump in self._opened]
 
     @property
     def handshakes(self) -> int:
@@ -240,7 +249,8 @@ class _Arriving:
         if not options.admission.lets_in(user):
             msg = f"user {user!r:.80} was refused: the users have changed meanwhile"
             raise AuthenticationFailed(msg)
-        client = Client(user, self.peer, self._is_local, options.accounts.of(user))
+        account = options.accounts.of(user)
+        client = Client(user, self.peer, self._is_local, account, next(_numbers), _machine.today())
         self.pump = pump = Pump(
             stream,
             peer=self.peer if user is None else f"{user}@{self.peer}",

@@ -78,6 +78,11 @@ BURSTS_WITH_FEW: Final = 7
 class Pump(ConnectionLife):
     """One AMQP connection over one byte stream.
 
+    Attributes:
+        received_bytes: The bytes that have come, behind SASL at a server.
+        sent_bytes: The bytes that were given to the network.
+        now: Returns the time of the run, in seconds; also outside of a task.
+
     Context: `run` is the owner task; every other method is called from tasks of the same trio run.
     """
 
@@ -125,7 +130,8 @@ class Pump(ConnectionLife):
         self._sleeps = False  # the pump waits for the bell
         self._turning = False  # inside a turn, which needs no bell
         self._waits_to_send = False  # until the network takes the last output
-        self._now = trio.lowlevel.current_clock().current_time
+        self.now = trio.lowlevel.current_clock().current_time
+        self.received_bytes = self.sent_bytes = 0
         self._bursts = Bursts()
         self._failed_ahead: Exception | None = None  # raised in a turn ahead of the pump, which raises it again
         self._clock = trio.CancelScope()  # its deadline is when the engine's clock is due
@@ -240,13 +246,14 @@ class Pump(ConnectionLife):
             engine.dispatch(RUN, math.inf)  # every link has its turn
             engine.close(*self._goodbye)
             self._goodbye = None
-        now = self._now()
+        now = self.now()
         self._bursts.turned_at = now
         output, due, more = engine.turn(RUN, slice_s, now)
         # Setting the deadline takes time. A later one is not set: the clock rings too early once, and is set then.
         if due < self._clock.deadline:  # noqa: PLR1730
             self._clock.deadline = due
         if output:
+            self.sent_bytes += sum(map(len, output))
             try:
                 self._wire.send_now(*output)
             except trio.BrokenResourceError as error:
@@ -266,9 +273,10 @@ class Pump(ConnectionLife):
 
     def begin_ahead(self) -> bool:
         """See `Owner`: the pump sleeps, and the burst has not had too many items (`Bursts`)."""
-        if self._turning or not self._sleeps or self._over or not self._bursts.take(self._now()):
+        if self._turning or not self._sleeps or self._over or not self._bursts.take(self.now()):
             return False
         self._turning = True
+        self.engine.turns.at_s = self._bursts.sent_at
         return True
 
     def end_ahead(self) -> None:
@@ -277,6 +285,7 @@ class Pump(ConnectionLife):
         try:
             output, more = self.engine.take_ahead(self._bursts.sent_at)
             if output:
+                self.sent_bytes += sum(map(len, output))
                 self._wire.send_now(*output)
         except Exception as error:
             self._failed_ahead = self._failed_ahead or error
@@ -313,13 +322,14 @@ class Pump(ConnectionLife):
         # The engine's clock also notices silence, and tells the peer. But it stands still while the pump waits to send.
         with trio.CancelScope() as silence:
             while data is not None and not self._cut_off:
-                due = self._now() + _SILENCE * self._idle_timeout_s
+                due = self.now() + _SILENCE * self._idle_timeout_s
                 if silence.deadline < due or silence.deadline == math.inf:
                     silence.deadline = due + _SILENCE_STEP * self._idle_timeout_s
                 try:
                     in_rooms, data = await self._wire.receive(self.engine.rooms)
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
                     in_rooms, data = 0, b""
+                self.received_bytes += in_rooms + len(data)
                 if in_rooms or not data or (len(data) <= CLOSE_BYTES and CLOSE in bytes(data)):
                     data = await self._feeding.special(in_rooms, data)
                 fed = self._feed(data)

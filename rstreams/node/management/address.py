@@ -17,6 +17,7 @@ import trio
 
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import add_demand, take_demand
+from rstreams._core.spell import Spell
 from rstreams._core.subscription import ENDED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError, RStreamsError
@@ -26,6 +27,7 @@ from rstreams.node.access import Access, Action
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply
 from rstreams.node.management.operations import BAD_REQUEST, FAILED, Carries
 from rstreams.node.request_address import LocalReplies
+from rstreams.node.statistics_address import STATISTICS
 from rstreams.runtime.seldom import log_seldom
 
 MANAGEMENT: Final = ("$management", "/management")
@@ -65,9 +67,10 @@ class ManagementAddress(Address):
         return ""
 
     def check_access(self, access: Access, client: Client, action: Action) -> None:  # noqa: ARG002 - both or none
-        """Let in clients that may manage an address."""
-        if not access.manages(client):
-            text = f"{client.shown} may not use {self.name!r}: a permission to manage an address is needed"
+        """Let in clients that may manage an address, or see the statistics."""
+        if not (access.manages(client) or access.is_permitted(client, "subscribe", STATISTICS)):
+            needed = f"a permission to manage an address is needed, or one to subscribe to {STATISTICS!r}"
+            text = f"{client.shown} may not use {self.name!r}: {needed}"
             raise ProtocolError(Condition.UNAUTHORIZED_ACCESS.value, text)
 
     def producer_for(self, link: LinkRequest) -> Subscriber[bytes]:
@@ -167,6 +170,7 @@ class _Answers:
         self._demand = 0
         self._ended = False
         self._waiting: deque[tuple[Message, trio.Event]] = deque()
+        self.unasked = Spell()
 
     async def send(self, answer: Message) -> None:
         """Hand an answer over; return when it is asked for, or the link has ended."""
@@ -197,3 +201,5 @@ class _Answers:
             if not self._ended and self._subscriber is not None:
                 self._demand = take_demand(self._demand, 1)
                 self._subscriber.on_next(answer)
+        if bool(self._waiting) is not self.unasked.lasts:
+            self.unasked.note(lasts=not self.unasked.lasts)

@@ -15,6 +15,8 @@ look at, purge and delete queues here. The rest is this library's own:
                                         the named subscriptions of a multicast
     DELETE  /multicasts/<name>/subscriptions
                                         end one; the body has its `container`, `name` and `user`
+    GET     /connections                the connections of clients, in pages; see `traffic`
+    GET     /links                      the links with their numbers, in pages; ?address=, ?container=
     GET     /subscriptions              the links that clients have attached; ?address=<name> for those of one address
     DELETE  /subscriptions/<number>     end one
 
@@ -25,7 +27,7 @@ is answered when the store has written it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote
@@ -34,6 +36,7 @@ import trio
 
 from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.links.draining import wait_until
+from rstreams.net.management import ConnectionInfo
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access
 from rstreams.node.address import Address
@@ -42,6 +45,7 @@ from rstreams.node.emptying import Emptied, move_back
 from rstreams.node.gone_consumers import GoneConsumers
 from rstreams.node.kinds import KINDS, REFERS, AddressKind
 from rstreams.node.management.declarations import body_of, options_in
+from rstreams.node.management.traffic import Traffic
 from rstreams.node.written import ANSWER_WITHIN_S
 from rstreams.runtime.seldom import log_seldom
 
@@ -78,6 +82,10 @@ def _fits(word: str, part: str) -> bool:
 class Managed(Protocol):
     """A node, as far as it is managed."""
 
+    def connections(self) -> Sequence[ConnectionInfo]:
+        """Return the open connections of its clients."""
+        ...
+
     def remove(self, name: str) -> None:
         """Remove an address."""
         ...
@@ -110,9 +118,12 @@ class Operations:
         self._node = node
         self._addresses = addresses
         self._links = links
+        self._traffic = Traffic(links, node.connections, access)
         self._access = access
         self._known_requests: list[tuple[str, tuple[str, ...], Callable[..., Awaitable[Answer]]]] = [
             ("GET", ("addresses",), self._list),
+            ("GET", ("connections",), self._list_connections),
+            ("GET", ("links",), self._list_links),
             ("GET", ("subscriptions",), self._subscriptions),
             ("DELETE", ("subscriptions", "<name>"), self._end_subscription),
             ("DELETE", ("queues", "<name>", "messages"), self._purge),
@@ -267,6 +278,14 @@ class Operations:
             raise Refused(NOT_FOUND, f"the log {name!r:.80} has no group {group!r:.80}")
         await log.written()
         return NO_CONTENT, None
+
+    # connections and links
+
+    async def _list_connections(self, asked: _Asked) -> Answer:
+        return OK, self._traffic.connections(asked.client, asked.query)
+
+    async def _list_links(self, asked: _Asked) -> Answer:
+        return OK, self._traffic.links(asked.client, asked.query)
 
     # subscriptions
 

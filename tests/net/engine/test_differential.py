@@ -419,10 +419,10 @@ def test_a_lost_link_leaves_nothing_behind_in_the_engine(links: Callable[..., Li
     engines.run()
     for side in (engines.one, engines.other):
         assert side.engine.links.alive == []
-        assert not side.engine._turns.noted
-        assert not side.engine._turns.dirty
-        assert not side.engine._turns.waiting
-        assert not side.engine._turns.ended
+        assert not side.engine.turns.noted
+        assert not side.engine.turns.dirty
+        assert not side.engine.turns.waiting
+        assert not side.engine.turns.ended
 
 
 def test_a_peer_that_breaks_the_protocol_loses_its_link_and_no_other(links: Callable[..., Links]) -> None:

@@ -64,7 +64,7 @@ def test_who_sends_hears_what_came_before_a_run_of_items_is_handed_over(monkeypa
         monkeypatch.setattr(kind, "hand_over", hand_over)
     engines = Engines()
     for name, role in (("receives", Role.RECEIVER), ("sends", Role.SENDER), ("receives, too", Role.RECEIVER)):
-        engines.one.engine._turns.read_on(engines.one.engine.links.new(name, role))
+        engines.one.engine.turns.read_on(engines.one.engine.links.new(name, role))
     engines.one.engine.dispatch(1, 1.0)
     assert order == [True, False, False]
     engines.free()
