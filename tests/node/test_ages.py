@@ -12,7 +12,8 @@ from trio.testing import MockClock
 
 import rstreams
 from rstreams import Connection, Message, Node, Stream, _machine
-from rstreams.node import backlog, disk_storage, spell
+from rstreams._core import spell
+from rstreams.node import backlog, disk_storage
 from rstreams.node.statistics import QueueStatistics
 from tests.net.over_tcp import until
 
