@@ -10,7 +10,7 @@ import trio
 
 import rstreams
 from rstreams import Stream
-from rstreams.cli.node import collect_seldom
+from rstreams.cli.described_node import collect_seldom
 
 ITEM = b"x" * 64
 KILOBYTE = b"x" * 1024

@@ -8,7 +8,6 @@ import sys
 
 from rstreams.cli.parser import Parser
 from rstreams.errors import ConfigError
-from rstreams.node import PasswordHash
 
 
 def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -28,6 +27,8 @@ def run(arguments: argparse.Namespace) -> None:  # noqa: ARG001 - as every comma
 
     Errors: `ConfigError` if the password is empty, or typed differently the second time.
     """
+    from rstreams.node import PasswordHash
+
     print(PasswordHash.of(_password()).text)
 
 

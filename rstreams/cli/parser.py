@@ -13,14 +13,23 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         commands: The names of the commands.
+        mixes: Whether options may stand between the values of a list: `send orders --rate 5 tea milk`. argparse would
+            take the list for empty, because the option comes before it.
     """
 
     commands: Container[str] = ()
+    mixes: bool = False
 
     def parse_known_args(  # type: ignore[override] # argparse has overloads for namespaces of other classes
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse the arguments; those behind the name of a command are left to the parser of that command."""
+        if self.mixes:
+            self.mixes = False  # the method below calls this one, for the options alone
+            try:
+                return self.parse_known_intermixed_args(args, namespace or argparse.Namespace())
+            finally:
+                self.mixes = True
         for each in args or ():
             if each == "--" or each in self.commands:
                 break

@@ -17,10 +17,10 @@ from typing import Final
 import trio
 
 from rstreams.errors import ConfigError
+from rstreams.net.options.limits import DEFAULT_DRAIN_S
 from rstreams.net.transport.listening_place import ListeningPlace
 from rstreams.node import Node
 from rstreams.node.config import BrokenConfig, NodeConfig, read_config
-from rstreams.node.config.description import DEFAULT_DRAIN_S
 from rstreams.runtime.scope import Scope
 
 HANG_UP: Final = getattr(signal, "SIGHUP", None)

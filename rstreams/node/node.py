@@ -22,12 +22,14 @@ from rstreams.net.links.draining import Drained, wait_until
 from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.options.limits import (
     DEFAULT_IDLE_TIMEOUT_S,
+    DEFAULT_MAX_CONNECTIONS,
     DEFAULT_MAX_FRAME_BYTES,
     DEFAULT_MAX_LINKS,
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_MAX_SESSIONS,
     DEFAULT_MAX_UNFINISHED_BYTES,
     DEFAULT_TOTAL_LINKS,
+    DEFAULT_TOTAL_STORED_BYTES,
     DEFAULT_TOTAL_UNFINISHED_BYTES,
     ConnectionLimits,
     require_unsettled,
@@ -36,7 +38,6 @@ from rstreams.net.transport.accounts import Accounts, Client, UserLimits, requir
 from rstreams.net.transport.listener import ConnectionOptions, Listener
 from rstreams.net.transport.listening_place import (
     DEFAULT_HANDSHAKE_TIMEOUT_S,
-    DEFAULT_MAX_CONNECTIONS,
     DEFAULT_MAX_HANDSHAKE_BYTES,
     DEFAULT_MAX_HANDSHAKES,
     ListeningOptions,
@@ -57,7 +58,7 @@ from rstreams.node.node_links import CLOSING, NodeLinkOptions, NodeLinks
 from rstreams.node.node_store import NodeStore
 from rstreams.node.rates import Rates
 from rstreams.node.statistics_address import STATISTICS, StatisticsAddress
-from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, StoredBytes
+from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.watch import Watch
 from rstreams.protocol.credit import require_pack
 from rstreams.protocol.frames import Attach

@@ -6,9 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-DEFAULT_TOTAL_STORED_BYTES: Final = 256 * 1024 * 1024
-"""The most bytes of all addresses of a node together, if nobody says another number."""
-
 GUARANTEED_BYTES: Final = 128 * 1024
 """The bytes that an address may always have."""
 

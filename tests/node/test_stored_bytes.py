@@ -15,12 +15,13 @@ from rstreams import Node, Stream
 from rstreams.errors import DeliveryFailed, LinkDetached
 from rstreams.message import encode_item
 from rstreams.net.links.effectively_once import Stamper
+from rstreams.net.options.limits import DEFAULT_TOTAL_STORED_BYTES
 from rstreams.node.address import LinkRequest, NodeServices
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.multicast import MulticastAddress
 from rstreams.node.queue import Queue
-from rstreams.node.stored_bytes import DEFAULT_TOTAL_STORED_BYTES, GUARANTEED_BYTES, StoredBytes
+from rstreams.node.stored_bytes import GUARANTEED_BYTES, StoredBytes
 from rstreams.protocol.frames import Attach, Role
 from rstreams.testing import ManualPublisher, ProbeSubscriber
 from tests.net.over_tcp import connected, until

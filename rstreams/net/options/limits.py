@@ -31,6 +31,13 @@ DEFAULT_TOTAL_LINKS: Final = 32768
 DEFAULT_MAX_SESSIONS: Final = 256
 DEFAULT_MAX_UNFINISHED_BYTES: Final = 72 * 1024 * 1024
 DEFAULT_TOTAL_UNFINISHED_BYTES: Final = 80 * 1024 * 1024
+DEFAULT_MAX_CONNECTIONS: Final = 1000
+
+DEFAULT_TOTAL_STORED_BYTES: Final = 256 * 1024 * 1024
+"""The most bytes of all addresses of a node together, if nobody says another number."""
+
+DEFAULT_DRAIN_S: Final = 10.0
+"""How long a node that is told to end may finish the work under way, in seconds."""
 
 MAX_COUNT: Final = 2**31 - 1
 """The most of a limit that is not in bytes."""

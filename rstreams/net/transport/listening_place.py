@@ -18,7 +18,7 @@ from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
 from rstreams.errors import ConfigError, TransportError
-from rstreams.net.options.limits import MAX_COUNT, require_time_limit, require_tls
+from rstreams.net.options.limits import DEFAULT_MAX_CONNECTIONS, MAX_COUNT, require_time_limit, require_tls
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.password_line import origin_of
 from rstreams.net.transport.security import Admission
@@ -27,7 +27,6 @@ logger = logging.getLogger("rstreams.net")
 
 L = TypeVar("L", bound="ListeningPlace")
 
-DEFAULT_MAX_CONNECTIONS: Final = 1000
 DEFAULT_MAX_HANDSHAKES: Final = 128
 DEFAULT_HANDSHAKE_TIMEOUT_S: Final = 10.0
 DEFAULT_MAX_HANDSHAKE_BYTES: Final = 64 * 1024

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from rstreams import _machine
 from rstreams._certificate_dates import warnings_about
 from rstreams.errors import ConfigError
+from rstreams.net.options.limits import DEFAULT_DRAIN_S
 from rstreams.net.transport.accounts import UserLimits
 from rstreams.net.transport.address import DEFAULT_PORT, DEFAULT_TLS_PORT, parse_place
 from rstreams.net.transport.listener import Listener
@@ -30,10 +31,6 @@ from rstreams.tls import server_context
 
 DEFAULT_HTTP_PLACE: Final = "127.0.0.1:15692"
 """Where a node answers HTTP, unless the place is given: the port of RabbitMQ's metrics."""
-
-DEFAULT_DRAIN_S: Final = 10.0
-"""How long a node that is told to end may finish the work under way, in seconds."""
-
 
 ACCESS: Final = ("users", "certificate_users", "permissions", "limits")
 """The options of `Node` that have tables of their own in a file."""

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from rstreams._checks.numbers import require_seconds
 from rstreams.errors import ConfigError
+from rstreams.net.options.limits import DEFAULT_DRAIN_S
 from rstreams.net.transport.accounts import EVERYONE, UserLimits
 from rstreams.net.transport.address import parse_place
 from rstreams.net.transport.listening_place import ListeningOptions
@@ -22,7 +23,6 @@ from rstreams.net.transport.security import Admission
 from rstreams.node.access import ACTIONS, Permission
 from rstreams.node.config.description import (
     ACCESS,
-    DEFAULT_DRAIN_S,
     DeclaredAddress,
     DeclaredHttp,
     DeclaredListener,
