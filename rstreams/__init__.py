@@ -4,6 +4,7 @@ A name of this package is imported when it is first used. A program that needs o
 worker of Spark that reads a file, does not load the network and the node.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -67,6 +68,7 @@ _PACKAGES: Final = frozenset(
     (
         "abc",
         "errors",
+        "logs",
         "message",
         "net",
         "node",
@@ -93,6 +95,9 @@ if not TYPE_CHECKING:  # a type checker would allow any name
             raise import_module(f"{__name__}._checks.other_names").missing_name(__name__, name)
         value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
         return value
+
+    if os.environ.get("RSTREAMS_LOG"):
+        import_module(f"{__name__}.logs").from_environment()
 
 
 def __dir__() -> list[str]:

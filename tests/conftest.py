@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from rstreams.runtime.seldom import LINES_OF_THREADS
 from tests.generated_examples import load_settings
 from tests.small_spark import set_environment
 
@@ -69,6 +70,7 @@ def _sendable(part: Any) -> Any:  # noqa: ANN401 - a report is any of these
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let `usefixtures` with a virtual clock set it; pytest-trio itself looks for one among the arguments only."""
+    LINES_OF_THREADS.forget()  # the same line of an earlier test is no reason to count one
     if not isinstance(item, pytest.Function) or item.get_closest_marker("trio") is None:
         return
     virtual = next((name for name in ("autojump_clock", "mock_clock") if name in item.fixturenames), None)

@@ -136,6 +136,7 @@ MODULES: dict[str, Module] = {
     ),
     "rstreams.web": Module("The counters of a node for Prometheus. [Guide](../guides/metrics.md)", ("rstreams.web",)),
     "rstreams.telemetry": Module("Traces by OpenTelemetry. [Guide](../guides/traces.md)", ("rstreams.telemetry",)),
+    "rstreams.logs": Module("Events of the log. [Guide](../guides/log-events.md)", ("rstreams.logs",)),
     "rstreams.tls": Module("Contexts for TLS. [Guide](../guides/security.md)", ("rstreams.tls",)),
     "rstreams.aio": Module(
         "Connections, nodes and streams for asyncio. [Guide](../guides/asyncio.md)", ("rstreams.aio",)

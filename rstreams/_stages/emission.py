@@ -21,7 +21,6 @@ comes directly behind its last item. Any other iterator completes with the reque
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import chain, compress, islice, repeat
@@ -39,6 +38,7 @@ from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Watched, W
 from rstreams._core.subscription import subscribe_failed
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._core.turn import Turn
+from rstreams._events.table import STREAM_ERROR_DROPPED
 from rstreams._stages.fusion import Loop, Step, Stopped, fused_loop
 from rstreams.abc import Cancellable, Hold, Subscriber
 
@@ -53,12 +53,9 @@ _MANY: Final = 64  # the most items drawn without a look at the clock, however q
 _LABELS: Final[dict[type, str]] = dict(zip(_EXACT, ("list", "tuple", "range", "range"), strict=True))
 
 
-_logger = logging.getLogger("rstreams")
-
-
 def log_dropped(error: BaseException, happened: str) -> None:
     """Log an error that no subscriber can get: `cancel` returns normally (3.15), and nothing follows an end (1.7)."""
-    _logger.error("%s, after its subscription had ended", happened, exc_info=error)
+    STREAM_ERROR_DROPPED.tell(happened, raised=error, happened=happened)
 
 
 class IteratorPublisher(Watched, Generic[T]):

@@ -6,17 +6,15 @@ But subscribers whose scope has ended have left, also if they have not cancelled
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Protocol
 from weakref import ref
 
 from rstreams._core.scheduler import current_scheduler
 from rstreams._core.threads import get_ident, refuse_thread
+from rstreams._events.table import STREAM_SUBSCRIBER_RAISED, STREAM_TASK_FAILED
 from rstreams.abc import Cancellable, RunScheduler, Scheduler
 from rstreams.errors import RStreamsError
-
-_logger = logging.getLogger("rstreams")
 
 
 class HasTasks(Protocol):
@@ -102,8 +100,8 @@ class RunTasks:
             heard = self._run.task_failed(
                 RStreamsError("the tasks of a shared run were cancelled") if cancelled else error
             )
-        except Exception:  # a subscriber raised; nothing may leave a task of the run
-            _logger.exception("a subscriber of a shared stream raised at its end")
+        except Exception as raised:  # a subscriber raised; nothing may leave a task of the run
+            STREAM_SUBSCRIBER_RAISED.tell(raised=raised)
             return
         if not cancelled and not (heard and isinstance(error, Exception)):
             _end_scope(scope, error)
@@ -116,7 +114,7 @@ def _end_scope(scheduler: Scheduler | None, error: BaseException) -> None:
             return
     except RuntimeError:
         pass  # the scope has ended
-    _logger.error("a task of a shared stream failed when it had no subscribers", exc_info=error)
+    STREAM_TASK_FAILED.tell(raised=error)
 
 
 async def _raise(error: BaseException) -> None:

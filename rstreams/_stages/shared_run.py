@@ -20,7 +20,6 @@ scope of that subscriber waits for their end. A scope that ends takes its member
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Final, Generic, TypeVar
 from weakref import ref
 
@@ -32,6 +31,7 @@ from rstreams._core.sight import ASK, CANCEL, SEND, Waits, Way, counts_of
 from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._core.turn import Turn
+from rstreams._events.table import STREAM_SUBSCRIBER_RAISED
 from rstreams._stages.dispatching import Dispatching
 from rstreams._stages.lookout import LOOK_AGAIN_S, Lookout
 from rstreams._stages.member import Member
@@ -45,8 +45,6 @@ M = TypeVar("M", bound="Member[Any]")
 
 NOBODY: Final = -1
 """The value of `needs` for a run that begins by `connect()`, with any number of subscribers."""
-
-_logger = logging.getLogger("rstreams")
 
 
 class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
@@ -190,7 +188,7 @@ class Sharing(RunOfSource[T], Dispatching[T, M], Generic[T, M]):
             raise error
         if not self.members and self.phase is not Phase.RUNNING:
             raise error
-        _logger.error("a subscriber of a shared stream raised; it counts as cancelled", exc_info=error)
+        STREAM_SUBSCRIBER_RAISED.tell(raised=error)
 
     def update(self) -> None:
         """Serve the members now or, if they are being served, after the current step."""

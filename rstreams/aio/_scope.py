@@ -12,6 +12,7 @@ from typing import Self
 import trio
 
 from rstreams._core.scheduler import current_scheduler
+from rstreams._events.seldom import LOOPS
 from rstreams.abc import Event, Scheduler
 from rstreams.aio._scheduler import AsyncioEvent, AsyncioScheduler, TaskInLoop
 from rstreams.aio._seldom import lines_of_asyncio
@@ -19,7 +20,6 @@ from rstreams.errors import RStreamsError
 from rstreams.runtime.failures import unwrap
 from rstreams.runtime.ground import GROUNDS
 from rstreams.runtime.scope import in_asyncio
-from rstreams.runtime.seldom import LOOPS
 
 
 def require_asyncio() -> asyncio.Task[object]:
@@ -203,4 +203,4 @@ class AsyncioGround:
 
 
 GROUNDS.append(AsyncioGround())
-LOOPS.append(lines_of_asyncio)
+LOOPS.insert(-1, lines_of_asyncio)

@@ -1,4 +1,4 @@
-"""Lines of the log that are told once a second, in a loop of asyncio; see `rstreams.runtime.seldom`."""
+"""Lines of the log that are told once a second, in a loop of asyncio; see `rstreams._events.seldom`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from rstreams.runtime.seldom import SeldomLines
+from rstreams._events.seldom import SeldomLines
 
 _lines: Final[dict[asyncio.AbstractEventLoop, SeldomLines]] = {}
 """The lines of each loop that has had some within the last second."""

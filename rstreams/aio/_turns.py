@@ -12,7 +12,6 @@ cannot wait for the file, get trio's own guest mode.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,7 +19,7 @@ from typing import Any, Final
 import trio
 from sniffio import thread_local as sniffio_library
 
-logger = logging.getLogger("rstreams.aio")
+from rstreams._events.table import ASYNCIO_OTHER_THREAD
 
 TURNS_S: Final = 0.001
 """How long trio goes on before asyncio has its turn, although asyncio has nothing to do that is known."""
@@ -105,8 +104,8 @@ class Turns:
                 return False
             self._loop.add_reader(self._file, self._ready)
             self._runner.io_manager = _TrioIO(self._io, self._wake)
-        except (AttributeError, NotImplementedError, OSError):
-            logger.debug("trio waits for the network in a thread of its own", exc_info=True)
+        except (AttributeError, NotImplementedError, OSError) as error:
+            ASYNCIO_OTHER_THREAD.tell(raised=error)
             return False
         return True
 

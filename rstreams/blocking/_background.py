@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Self
 
 from rstreams._checks.numbers import require_seconds
+from rstreams._events.table import BACKGROUND_FAILED
 from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.portal import Portal
-
-logger = logging.getLogger("rstreams.blocking")
 
 
 class Background:
@@ -104,4 +102,4 @@ class Background:
         """Log that it has failed, because the user may never ask."""
         error = None if future.cancelled() else future.exception()
         if error is not None and not self._waited_for:
-            logger.error("%s in the background has failed: %s", self._call, error, exc_info=error)
+            BACKGROUND_FAILED.tell(self._call, raised=error, call=self._call, why=error)

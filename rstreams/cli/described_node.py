@@ -13,6 +13,8 @@ from typing import Final
 
 import trio
 
+from rstreams import logs
+from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import require_seconds
 from rstreams.cli.node import LIMITS
 from rstreams.cli.serving import serve
@@ -34,7 +36,17 @@ from rstreams.node.plain_options import options_of
 _OPTIONS: Final = options_of(Node.__init__, *ACCESS)
 _NODE_OPTIONS: Final = [name for name in LIMITS if name in _OPTIONS]
 
-_BESIDE_FILE: Final = ("command", "node_command", "run", "parser", "config", "check", "url_file")
+_BESIDE_FILE: Final = (
+    "command",
+    "node_command",
+    "run",
+    "parser",
+    "config",
+    "check",
+    "url_file",
+    "log_format",
+    "log_level",
+)
 """The options that do not describe the node."""
 
 
@@ -45,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         that cannot be read or written.
     Context: Blocks until a signal comes; then every connection is closed in order.
     """
+    _check_log(arguments)
     try:
         config = _config(arguments) if arguments.config is None else _config_of_file(arguments)
         if arguments.check:
@@ -61,11 +74,22 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(map(str, error.problems)), file=sys.stderr)
         return 2
     collect_seldom()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    for name in ("rstreams.cli", "rstreams.node"):
-        logging.getLogger(name).setLevel(logging.INFO)
+    _write_log(arguments)
     trio.run(partial(serve, config, file=arguments.config, url_file=arguments.url_file))
     return 0
+
+
+def _check_log(arguments: argparse.Namespace) -> None:
+    require_choice("", "--log-level", arguments.log_level, logs.LogLevel)
+    if arguments.log_format is None:
+        arguments.log_format = logs.format_of_environment() or "text"
+    require_choice("", "--log-format", arguments.log_format, logs.LogFormat)
+
+
+def _write_log(arguments: argparse.Namespace) -> None:
+    logs.give_up_configuration()
+    logging.basicConfig(handlers=[logs.handler_for(arguments.log_format)])
+    logging.getLogger("rstreams").setLevel(arguments.log_level.upper())
 
 
 def collect_seldom() -> None:

@@ -99,6 +99,18 @@ def add_options(parser: Parser) -> None:
         default=limits.DEFAULT_DRAIN_S,
         help="how long the work under way may take after the first signal; 0: none (default: %(default)s)",
     )
+    parser.add_argument(
+        "--log-format",
+        metavar="FORMAT",
+        help="how the lines of the log look, on standard error: text, or json, one object a line (default: what the "
+        "environment variable RSTREAMS_LOG says, or text)",
+    )
+    parser.add_argument(
+        "--log-level",
+        metavar="LEVEL",
+        default="info",
+        help="the least level of these lines: debug, info, warning or error (default: %(default)s)",
+    )
     parser.set_defaults(run=run, parser=parser)
     inner = parser.add_subparsers(dest="node_command", metavar="COMMAND")
     hash_password.add_to(inner)

@@ -6,7 +6,6 @@ SIGHUP             the config file is read again: users, permissions, limits and
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Final
 
 import trio
 
+from rstreams._events.table import CONFIG_NEEDS_RESTART, CONFIG_NOT_USED, CONFIG_READ_AGAIN, CONFIG_WRONG, NODE_DRAINS
 from rstreams.errors import ConfigError
 from rstreams.net.options.limits import DEFAULT_DRAIN_S
 from rstreams.net.transport.listening_place import ListeningPlace
@@ -25,8 +25,6 @@ from rstreams.runtime.scope import Scope
 
 HANG_UP: Final = getattr(signal, "SIGHUP", None)
 """The signal for reading the file again; None on systems without it."""
-
-logger = logging.getLogger("rstreams.cli")
 
 
 async def serve(config: NodeConfig, *, file: Path | None = None, url_file: Path | None = None) -> None:
@@ -84,8 +82,7 @@ class _Process:
     async def drain(self, drain_s: float) -> None:
         """Finish the work under way, for at most `drain_s` seconds, or until the second signal."""
         if drain_s:
-            text = "the node finishes the work under way, in at most %g s; another signal ends it at once"
-            logger.info(text, drain_s)
+            NODE_DRAINS.tell(seconds=drain_s)
         else:
             self._draining.cancel()  # the log still tells what is left
         with self._draining:
@@ -100,13 +97,12 @@ class _Process:
             await config.renew(self._node, self._config, self._listeners)
         except ConfigError as error:
             for problem in error.problems if isinstance(error, BrokenConfig) else (error,):
-                logger.error("%s", problem)  # noqa: TRY400 - the text says it all
-            text = "%s is not used: the old users, permissions, limits and certificates stay"
-            logger.error(text, self._file)  # noqa: TRY400 - likewise
+                CONFIG_WRONG.tell(str(problem), why=problem, file=self._file)
+            CONFIG_NOT_USED.tell(file=self._file)
         else:
-            logger.info("%s has been read again: users, permissions, limits and certificates", self._file)
+            CONFIG_READ_AGAIN.tell(file=self._file)
         if changes := config.fixed_changes(self._config):
-            logger.warning("%s has changes that need a restart: %s", self._file, "; ".join(changes))
+            CONFIG_NEEDS_RESTART.tell(file=self._file, what="; ".join(changes))
 
 
 @contextmanager

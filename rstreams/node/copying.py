@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
 from rstreams._core.claims import no_claims
 from rstreams._core.spell import Spell
+from rstreams._events.table import MESSAGE_MISSED
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
@@ -19,9 +19,6 @@ from rstreams.node.producer import Producer
 from rstreams.node.seen_messages import Seen
 from rstreams.node.statistics import SubscriberStatistics
 from rstreams.node.subscription import OwnDemand
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.node")
 
 
 class Copying:
@@ -273,8 +270,7 @@ class Copies(OwnDemand):
             self.dropped += 1
             address.dropped += 1
         if self.dropped > before:
-            text = "multicast %r: a slow subscriber loses its oldest item (%d so far)"
-            log_seldom(logger, logging.WARNING, text, address.name, address.dropped, peer=address.name)
+            MESSAGE_MISSED.tell(address.name, address=address.name, count=address.dropped)
 
     def _ask(self, n: int) -> None:
         super()._ask(n)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from rstreams._core.claims import DONE, Claims, Ending, Settles
+from rstreams._events.table import (
+    DEAD_LETTERS_IN_MEMORY,
+    DEAD_LETTERS_REFUSED,
+    DEAD_LETTERS_TAKEN_AGAIN,
+    MESSAGE_BURIED,
+    MESSAGE_DEAD_LETTERED,
+)
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.node.lifetime import QueueClock, dead_letter
 from rstreams.node.producer_outlet import ProducerOutlet
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Stored
-from rstreams.runtime.seldom import log_seldom
 
 RETRY_S: Final = 1.0
 """The time after which dead letters that were not taken are sent again, in seconds."""
 
 REASONS: Final = ("rejected", "exhausted", "expired")
 """Why messages leave a queue without being accepted. The text of a reason begins with one of these words."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 def reason_of(text: str) -> str:
@@ -40,7 +43,7 @@ def lost_at_a_restart(queue: str, letters: str) -> str:
 
 async def warn_of_loss(queue: str, letters: str) -> None:
     """Log that warning; a task of the node does it, so that a node which is only tried does not."""
-    logger.warning("%s", lost_at_a_restart(queue, letters))
+    DEAD_LETTERS_IN_MEMORY.tell(queue, why=lost_at_a_restart(queue, letters), address=queue, dead_letters=letters)
 
 
 class TakesDeadLetters(Protocol):
@@ -94,10 +97,8 @@ class Unaccepted:
     def bury(self, message: Stored, reason: str) -> None:
         """Let go of a message for good, for a reason: to the dead letters, if there are any."""
         outlet, number = self._outlet, self.rejected + self.exhausted + self.expired
-        where = "is dropped, because there are no dead letters" if outlet is None else "goes to the dead letters"
-        text = "%s: a message %s (%d so far): %.300r"
-        name = f"{self._storage.kind} {self._name!r:.80}"
-        log_seldom(logger, logging.WARNING, text, name, where, number, reason, peer=self._name)
+        event = MESSAGE_BURIED if outlet is None else MESSAGE_DEAD_LETTERED
+        event.tell(self._name, kind=self._storage.kind, address=self._name, count=number, why=reason)
         if outlet is None:
             self._storage.let_go((message,))
             return
@@ -135,13 +136,13 @@ class Unaccepted:
             self._storage.room.serve()
             if self._told and not self._refused:
                 self._told = False
-                logger.warning("queue %r: its dead letters are taken again", self._name)
+                DEAD_LETTERS_TAKEN_AGAIN.tell(self._name, address=self._name)
             return
         self._refused.append(letter)
         if not self._told:
             self._told = True
-            text = "%s: its dead letters are not taken (%s); they are sent again"
-            logger.error(text, self._name, how if isinstance(how, BaseException) else DeliveryFailed("released"))
+            why = how if isinstance(how, BaseException) else DeliveryFailed("released")
+            DEAD_LETTERS_REFUSED.tell(self._name, address=self._name, why=why)
         if self.due == math.inf:
             self.due = self._clock.now() + RETRY_S
             self._clock.wake_at(self.due)

@@ -20,7 +20,6 @@ get an error; new ones have it read again. If it is damaged, no more links are l
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -29,6 +28,7 @@ from typing import Final, NamedTuple
 
 from rstreams import _machine
 from rstreams._codec.forwarding import once_acquired
+from rstreams._events.table import QUEUE_STOPPED
 from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp
 from rstreams.node.browser import Browser
@@ -50,8 +50,6 @@ DEFAULT_IN_MEMORY: Final = 4096
 
 IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
 """The most bytes of a durable queue that wait in memory, about; a single message may be larger."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 class _Came(NamedTuple):
@@ -374,8 +372,7 @@ class DiskStorage(Storage):
         if isinstance(error, StoreDamaged) or self._partition.store_error is not None:
             self.error = error
             self.drops_oldest = False  # they are dropped when they have been read; damaged ones never are
-            text = "%s %r: it hands out no more messages from the disk: %s"
-            logger.error(text, self._queue.kind, self._queue.name, error)
+            QUEUE_STOPPED.tell(self._queue.name, kind=self._queue.kind, address=self._queue.name, why=error)
             self._queue.cannot_read(failed=True)
         else:  # the next request reads it again
             self._queue.cannot_read(failed=False)

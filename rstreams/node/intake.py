@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from itertools import compress, groupby
 
+from rstreams import _machine
+from rstreams._events.table import MESSAGE_DROPPED, QUEUE_FREE_AGAIN, QUEUE_FULL, QUEUE_REFUSES
 from rstreams.errors import Condition, DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.limits import WhenFull
 from rstreams.node.producer import Producer
 from rstreams.node.storage import Storage
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.node")
 
 
 class QueueIntake:
@@ -43,9 +41,10 @@ class QueueIntake:
         self.explain = explain
         self.refused = 0
         self._dropped = 0  # how many were dropped, because the queue was full when they came
-        self._told_at = 0  # how many messages were stored when the log was told that the queue is full
+        self._full_since = 0.0
         self._storage = storage
         self._room = storage.room
+        self._room.on_half_empty = self._tell_of_room
         self._ask_for_room = ask_for_room
         self.when_full = when_full
 
@@ -101,22 +100,25 @@ class QueueIntake:
             kept = list(compress(run, limits.fitting(run, room.stored, room.size)))
             dropped = len(run) - len(kept)
             self._dropped += dropped
-            text = "%s is full: a message that came is dropped (%d so far)"
-            log_seldom(logger, logging.WARNING, text, self.title, self._dropped, peer=self.name)
+            kind, which = self._storage.kind, "a message that came"
+            MESSAGE_DROPPED.tell(self.name, kind=kind, address=self.name, which=which, count=self._dropped)
             room.take_back(producer, dropped)
             self._storage.append(producer, kept, stamps, repeated, dropped)
         room.top_up(producer)
         if room.is_short:
             self._on_short()
-        elif self._told_at and 2 * room.stored < self._told_at:
-            self._told_at = 0
 
     def _on_short(self) -> None:
         """Have consumers let go of messages; log that the queue is full, if it was half empty since the last time."""
         self._ask_for_room()
-        if not self._told_at and self._room.is_short and self._storage.is_full(waits=False):
-            self._told_at = self._room.stored
-            log_seldom(logger, logging.WARNING, "producers wait: %s", self.explain(), peer=self.name)
+        room = self._room
+        if not room.full_with and room.is_short and self._storage.is_full(waits=False):
+            room.full_with, self._full_since = room.stored, _machine.monotonic()
+            QUEUE_FULL.tell(self.name, why=self.explain(), address=self.name, stored=room.stored)
+
+    def _tell_of_room(self) -> None:
+        kind, seconds = self._storage.kind, _machine.monotonic() - self._full_since
+        QUEUE_FREE_AGAIN.tell(self.name, kind=kind, address=self.name, stored=self._room.stored, seconds=seconds)
 
     def _store_or_refuse(
         self,
@@ -153,6 +155,6 @@ class QueueIntake:
     def refuse_in_turn(self, producer: Producer, messages: int, error: DeliveryFailed) -> None:
         """Refuse messages when the outcomes of all earlier ones of their producer are told."""
         self.refused += messages
-        text = "%s refuses a message (%d so far): %s"
-        log_seldom(logger, logging.WARNING, text, self.title, self.refused, error.description, peer=self.name)
+        kind, why = self._storage.kind, error.description
+        QUEUE_REFUSES.tell(self.name, kind=kind, address=self.name, count=self.refused, why=why)
         self._storage.refuse_in_turn(producer, messages, error)

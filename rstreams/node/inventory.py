@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Final
 
+from rstreams._events.table import NODE_DRAINED, NODE_NOT_DRAINED, STORE_OPENED
 from rstreams.net.links.draining import Drained
 from rstreams.node.address import Address
 from rstreams.node.node_store import NodeStore
 
 _MOST_NAMES: Final = 3
 """How many addresses a line names; the others are counted."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 def tell_start(store: NodeStore, addresses: Iterable[Address]) -> None:
@@ -25,7 +23,9 @@ def tell_start(store: NodeStore, addresses: Iterable[Address]) -> None:
     text = f"{_messages(store.recovered)} in it{_where(kept)}"
     if unknown > 0:
         text += f"; {_messages(unknown)} at addresses that the node does not have so far"
-    logger.info("store %r was opened in %.2f s: %s", store.store.path, store.opened_in_s, text)
+    STORE_OPENED.tell(
+        store.store.path, store=store.store.path, seconds=store.opened_in_s, what=text, messages=store.recovered
+    )
 
 
 def tell_end(drained: Drained, addresses: Iterable[Address]) -> None:
@@ -40,8 +40,13 @@ def tell_end(drained: Drained, addresses: Iterable[Address]) -> None:
         told.append(f"{_messages(drained.given_back)} received and not stored: their senders have no outcome")
     if drained.outcome_unknown:
         told.append(f"{_messages(drained.outcome_unknown)} sent and not settled")
-    level = logging.INFO if drained.complete else logging.WARNING
-    logger.log(level, "the node ends: %s", "; ".join(told) or "no messages are left")
+    event = NODE_DRAINED if drained.complete else NODE_NOT_DRAINED
+    event.tell(
+        what="; ".join(told) or "no messages are left",
+        kept=sum(kept.values()),
+        lost=sum(lost.values()),
+        unsettled=drained.outcome_unknown,
+    )
 
 
 def _messages(count: int) -> str:

@@ -20,7 +20,6 @@ lost. The new link gets the subscription, and the old one is ended with `amqp:li
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import trio
 
 from rstreams._codec.data_sections import total_bytes
+from rstreams._events.table import CONSUMER_FORGOTTEN
 from rstreams.errors import Condition, LinkDetached, RemoteProtocolError, RStreamsError
 from rstreams.node.address import Supply
 from rstreams.node.stealable import StealableSubscriber, stolen
@@ -38,7 +38,6 @@ from rstreams.protocol.link import Link
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 from rstreams.protocol.unsettled import GUARANTEED_BYTES, OVERHEAD_BYTES, Budget, Share
-from rstreams.runtime.seldom import log_seldom
 
 T = TypeVar("T")
 
@@ -49,8 +48,6 @@ MAX_AWAY: Final = 1024
 
 MAX_AWAY_OF_ONE: Final = 256
 """The most of them of one user, or of one container of clients without a user."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 class SubscriptionName(NamedTuple):
@@ -259,5 +256,5 @@ class KeptSubscriptions:
 
     def _end(self, name: SubscriptionName, why: str) -> None:
         text = f"the subscription of link {name.link!r:.80} to {name.address!r:.80} was ended: {why}"
-        log_seldom(logger, logging.WARNING, "%s (container %.80r)", text, name.container)
+        CONSUMER_FORGOTTEN.tell(name.container, why=text, container=name.container)
         self._ends[name].give_up(LinkDetached(Condition.LINK_DETACH_FORCED.value, text))

@@ -24,7 +24,6 @@ no more of that partition, and the memory for the settled ones is bounded.
 
 from __future__ import annotations
 
-import logging
 import math
 import struct
 from bisect import bisect_left
@@ -33,6 +32,7 @@ from datetime import datetime
 from typing import Final
 
 from rstreams._core.claims import DONE, RELEASED, Claims, Ending, Settles
+from rstreams._events.table import GROUP_LOST_MESSAGES
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, DeliveryFailed, ProtocolError, StoreError
 from rstreams.net.dialects import Offset
@@ -54,8 +54,6 @@ MOST_PAUSE_S: Final = 1.0
 
 MOST_AHEAD: Final = 16 * 1024
 """The most messages of a partition from the first one that is not settled to the last one that was handed out."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 class GroupPartition(Settles):
@@ -157,7 +155,7 @@ class GroupPartition(Settles):
         text = f"the messages from offset {position} to {first - 1} were deleted before they were settled"
         if self.owner is not None and self.owner.goes_on:
             self.lost += first - position - sum(position <= offset < first for offset in self._settled)
-            logger.warning("group %r of log %r: %s; it goes on with the oldest one that is there", group, log, text)
+            GROUP_LOST_MESSAGES.tell(f"{group} {log}", group=group, address=log, first=position, last=first - 1)
             return None
         choice = 'start="first" goes on with the oldest one that is there'
         return ProtocolError(Condition.NOT_FOUND.value, f"group {group!r} of log {log!r:.80}: {text}; {choice}")

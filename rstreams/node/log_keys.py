@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 import zlib
 from collections import deque
@@ -14,11 +13,11 @@ from uuid import UUID
 
 from rstreams._codec.decode import Malformed
 from rstreams._codec.encode import encode_value
+from rstreams._events.table import LOG_KEY_RAISED, LOG_KEY_WRONG, LOG_NOT_COMPACTED
 from rstreams.errors import ConfigError, StoreError
 from rstreams.message import Message, decode_body, decode_message
 from rstreams.net.links.effectively_once import read_annotations
 from rstreams.node.log_partition import LogPartition
-from rstreams.runtime.seldom import log_seldom
 from rstreams.store import Chunk
 
 DEFAULT_KEY: Final = "x-opt-partition-key"
@@ -26,8 +25,6 @@ DEFAULT_KEY: Final = "x-opt-partition-key"
 
 Key: TypeAlias = str | Callable[[Message], Any]
 """Where the key of a message is: the name of a message annotation, or a function of the message."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 class Keys:
@@ -57,14 +54,12 @@ class Keys:
             try:
                 value = key(decode_message(encoded))
             except Exception as error:  # the user's own function, or a message that is none
-                text = "a log's function for keys raised; the message counts as one without a key"
-                log_seldom(logger, logging.ERROR, text, exc_info=error)
+                LOG_KEY_RAISED.tell(raised=error)
                 return None
         if value is None:
             return None
         if not isinstance(value, str | bytes | int | float | bool | UUID | datetime):
-            text = "the key %.80r cannot be used: it must be a text, bytes, a number, a UUID or a time"
-            log_seldom(logger, logging.ERROR, text, value)
+            LOG_KEY_WRONG.tell(type=type(value).__name__)
             return None
         # Equal keys of kindred types are the same key: a symbol and a string, an int and a long.
         if isinstance(value, str):
@@ -127,7 +122,7 @@ class Compaction:
     def _read(self, position: int) -> None:
         def on_read(answer: Chunk | StoreError) -> None:
             if isinstance(answer, StoreError):
-                logger.error("log %r is not compacted: %s", self._partition.name, answer)
+                LOG_NOT_COMPACTED.tell(self._partition.name, address=self._partition.name, why=answer)
                 return
             for run in answer.runs:
                 self.come(run.positions, run.messages)

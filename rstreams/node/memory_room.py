@@ -116,7 +116,7 @@ class MemoryRoom(Room):
 
     def serve(self) -> None:
         """Give the free places out; see `Room`."""
-        if not self._waiting:
+        if not self._waiting and not self.full_with:
             return
         super().serve()
         if self.is_short and self.fitting < self.capacity - self.stored:  # for want of bytes, and not of places

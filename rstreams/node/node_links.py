@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +11,14 @@ from weakref import WeakKeyDictionary
 from rstreams import _machine
 from rstreams._codec import Described
 from rstreams._core.windows import WINDOW
+from rstreams._events.table import (
+    ATTACH_FAILED,
+    ATTACH_REFUSED,
+    CONSUMER_ENDED,
+    CONSUMER_TOO_SMALL,
+    ITEM_NOT_SENT,
+    PRODUCER_FAILED,
+)
 from rstreams.abc import Hold, Subscriber
 from rstreams.errors import (
     Condition,
@@ -48,7 +55,6 @@ from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.unsettled import Budget, UnsettledLimits
-from rstreams.runtime.seldom import log_seldom
 
 CLOSING: Final = "the node is closing"
 
@@ -75,8 +81,6 @@ _LOGGED_REFUSALS: Final = {Condition.UNAUTHORIZED_ACCESS, Condition.RESOURCE_LIM
 """Why links are refused that leave a line in the log: their users may not have them, or there are too many."""
 
 _OF_CONNECTIONS: Final = (ConnectionClosed, ConnectionLost, RemoteProtocolError)
-
-logger = logging.getLogger("rstreams.node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,13 +246,10 @@ class NodeLinks:
                 answer = self._answer_sender(client, driver, frame)
         except ProtocolError as error:
             if error.condition in _LOGGED_REFUSALS:
-                text = "refused link %.80r of user %r at %s: %s"
-                log_seldom(logger, logging.WARNING, text, frame.name, client.user, client.peer, error, peer=origin)
+                ATTACH_REFUSED.tell(origin, link=frame.name, user=client.user, peer=client.peer, why=error)
             driver.bind(refuse(driver, frame, error.condition, error.description))
         except Exception as error:
-            text = "an address raised while link %r was attached (source %r, target %r); the link is refused"
-            about = frame.name, frame.source, frame.target
-            log_seldom(logger, logging.ERROR, text, *about, peer=origin, exc_info=error)
+            ATTACH_FAILED.tell(origin, raised=error, link=frame.name, source=frame.source, target=frame.target)
             driver.bind(refuse(driver, frame, Condition.INTERNAL_ERROR.value, "the address failed"))
         else:
             answer()
@@ -415,12 +416,10 @@ class NodeLinks:
         if of_replies:
             self._relay.address_gone(source)
         if end.unencodable:
-            text = "item %d of a subscription to %r, counted from 0, cannot be sent: %s"
-            log_seldom(logger, logging.ERROR, text, end.sent, source, error, peer=source)
+            ITEM_NOT_SENT.tell(source, number=end.sent, address=source, why=error)
         # Who failed to reply has left a line, and so has a connection that is over, for all of its links.
         elif error is not None and not (of_replies or isinstance(error, _OF_CONNECTIONS)):
-            text = "the link %.80r of container %.80r, which receives from %r, has ended: %s"
-            log_seldom(logger, logging.WARNING, text, name.link, name.container, source, error, peer=source)
+            CONSUMER_ENDED.tell(source, link=name.link, container=name.container, address=source, why=error)
         if supply.on_ended is not None:
             supply.on_ended(error)
         if supply.named is not None:
@@ -460,10 +459,8 @@ def _leave_to_others(frame: Attach) -> Callable[[Hold, Outcome, bytes], bool]:
     def give_back(hold: Hold, outcome: Outcome, _message: bytes) -> bool:
         nonlocal told
         if not told:
-            text = "queue %r: %s; it waits for another consumer than link %r"
-            log_seldom(
-                logger, logging.WARNING, text, frame.source, outcome.description, frame.name, peer=frame.source or ""
-            )
+            source = frame.source or ""
+            CONSUMER_TOO_SMALL.tell(source, address=source, why=outcome.description, link=frame.name)
             told = True
         hold.fail(DeliveryFailed("modified", delivery_failed=False, undeliverable_here=True))
         return True
@@ -496,5 +493,4 @@ def _answer(frame: Attach, role: Role, properties: Mapping[str, Any]) -> Attach:
 
 
 def _log_raised(error: BaseException) -> None:
-    text = "an address of the node raised; the producer's link is ended"
-    log_seldom(logger, logging.ERROR, text, exc_info=error)
+    PRODUCER_FAILED.tell(raised=error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -10,14 +9,12 @@ from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.run import Run
 from rstreams._core.sight import Scannable
 from rstreams._core.subscription import ENDED
+from rstreams._events.table import PRODUCER_TOO_MUCH
 from rstreams._stages.drawing import Drawing, drawing_from
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.node.seen_messages import Seen, behind_a_gap, end_stolen, open_gaps
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.node")
 
 
 class Receives(Protocol):
@@ -131,8 +128,7 @@ class Producer(Scannable):
             return
         if not self.outstanding:
             # 1.1: no room was granted for it, therefore it cannot be stored. A link cannot get here.
-            text = "address %r: a producer sent more than was requested; its link is ended"
-            log_seldom(logger, logging.WARNING, text, self._address.name, peer=self._address.name)
+            PRODUCER_TOO_MUCH.tell(self._address.name, address=self._address.name)
             self._subscription.hold().release()
             self._end()
             self._subscription.cancel()

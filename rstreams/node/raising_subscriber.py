@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
+from rstreams._events.table import CONSUMER_RAISED, CONSUMER_RAISED_AGAIN
 from rstreams.abc import Run, Subscriber
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.node")
 
 
 def hand_over(
@@ -54,10 +51,9 @@ def hand_over_run(
 
 def end_raised(subscriber: Subscriber[bytes], error: Exception, address: str, drop: Callable[[], None]) -> None:
     """End the subscription of a subscriber that has raised `error`, as `hand_over` does."""
-    text = "address %r: a subscriber raised in on_next; its subscription is ended"
-    log_seldom(logger, logging.ERROR, text, address, peer=address, exc_info=error)
+    CONSUMER_RAISED.tell(address, raised=error, address=address)
     drop()
     try:
         subscriber.on_error(error)
-    except Exception:
-        logger.exception("address %r: it also raised in on_error", address)
+    except Exception as again:
+        CONSUMER_RAISED_AGAIN.tell(address, raised=again, address=address)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
@@ -14,6 +13,7 @@ from rstreams._checks.functions import require_function
 from rstreams._checks.numbers import require_count
 from rstreams._codec.asking import Wish
 from rstreams._core.subscription import ENDED
+from rstreams._events.table import REPLY_NOT_SENT, REQUEST_UNANSWERED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError, RStreamsError
 from rstreams.message import Message, encode_item
@@ -23,10 +23,7 @@ from rstreams.net.request_reply.responder import REPLY_TIMEOUT_S
 from rstreams.net.transport.accounts import Client
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
 from rstreams.node.wishes import AS_THEY_COME
-from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
-
-logger = logging.getLogger("rstreams.node")
 
 Find: TypeAlias = Callable[[str], Address | None]
 """A function that returns the address of a name, or None."""
@@ -135,8 +132,7 @@ class RequestAddress(Address):
 
     def log_failure(self, error: Exception) -> None:
         """Log that a request has failed whose requester is not told."""
-        text = "a request to %r could not be answered"
-        log_seldom(logger, logging.WARNING, text, self.name, peer=self.name, exc_info=error)
+        REQUEST_UNANSWERED.tell(self.name, raised=error, address=self.name)
 
 
 class _Requests:
@@ -219,7 +215,7 @@ class LocalReplies:
             with trio.fail_after(REPLY_TIMEOUT_S):
                 await sender.send(reply)
         except (RStreamsError, trio.TooSlowError) as error:
-            logger.debug("a reply to %r could not be sent: %s", address, error)
+            REPLY_NOT_SENT.tell(address, address=address, why=error)
         finally:
             sender.complete()
 
@@ -245,7 +241,7 @@ class LocalReplies:
                 return target.producer()
             except ProtocolError as error:
                 why = error.description
-        logger.debug("a reply could not be sent: %s", why)
+        REPLY_NOT_SENT.tell(address, address=address, why=why)
         return None
 
 

@@ -25,7 +25,7 @@ the producer sends.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rstreams._core.spell import Spell
 from rstreams.node.producer import Producer
@@ -43,9 +43,21 @@ class Room:
         outstanding: Places promised to producers.
         producers: How many there are.
         full: While producers wait for a place.
+        full_with: How many messages were stored when the log was told that the queue is full; 0: it was not.
+        on_half_empty: Called when fewer than half of them are stored.
     """
 
-    __slots__ = ("_serving", "_waiting", "capacity", "full", "outstanding", "producers", "stored")
+    __slots__ = (
+        "_serving",
+        "_waiting",
+        "capacity",
+        "full",
+        "full_with",
+        "on_half_empty",
+        "outstanding",
+        "producers",
+        "stored",
+    )
 
     size: int = 0  # the bytes of the stored messages, in rooms that count them
     unsafe: int = 0  # stored messages that are on their way to the disk, and their bytes
@@ -59,6 +71,8 @@ class Room:
         self.outstanding = 0
         self.producers = 0
         self.full = Spell()
+        self.full_with = 0
+        self.on_half_empty: Callable[[], None] = lambda: None
         self._waiting: deque[Producer] = deque()
         self._serving = False
 
@@ -156,6 +170,9 @@ class Room:
             self._serving = False
         if bool(self._waiting) is not self.full.lasts:
             self.full.note(lasts=not self.full.lasts)
+        if self.full_with and 2 * self.stored < self.full_with:
+            self.full_with = 0
+            self.on_half_empty()
 
     @property
     def is_short(self) -> bool:

@@ -16,20 +16,17 @@ is ended with an error.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
+from rstreams._events.table import PRODUCER_ENDED
 from rstreams.abc import Subscription
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, RemoteProtocolError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
 from rstreams.protocol.receiver import LinkSubscription
-from rstreams.runtime.seldom import log_seldom
 
 DEFAULT_PRODUCERS = 4096
-
-logger = logging.getLogger("rstreams.node")
 
 
 class GivesWay(Protocol):
@@ -171,7 +168,7 @@ def behind_a_gap(stamp: Stamp) -> DeliveryFailed:
 def end_stolen(subscription: Subscription, producer: str) -> RemoteProtocolError | None:
     """End the link of a producer as which another link sends now; return the error if no signal tells of it."""
     error = RemoteProtocolError(Condition.LINK_STOLEN.value, f"another link sends as the producer {producer!r} now")
-    log_seldom(logger, logging.WARNING, "a link that sends to a node is ended: %s", error.description)
+    PRODUCER_ENDED.tell(producer, why=error.description)
     if isinstance(subscription, LinkSubscription):
         subscription.give_up(error)
         return None

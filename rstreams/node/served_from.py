@@ -7,7 +7,6 @@ logs from an offset reads such a stream in the same way.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ from rstreams._checks.names import require_name
 from rstreams._checks.publishers import require_returned_publisher, require_subscriber
 from rstreams._checks.refusals import refuse_value
 from rstreams._core.subscription import subscribe_failed
+from rstreams._events.table import SERVED_ITEM_NOT_SENT, SERVED_RAISED
 from rstreams.abc import Publisher, Subscriber
 from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.message import encode_item
@@ -30,14 +30,11 @@ from rstreams.node.consumer import Subscribing
 from rstreams.node.incarnations import require_incarnation
 from rstreams.node.served import Served
 from rstreams.protocol.frames import Settlement
-from rstreams.runtime.seldom import log_seldom
 
 T = TypeVar("T")
 
 FromOffset = Callable[[int], Publisher[T]]
 """A function that returns the stream from a position on; the first item of all has the position 0."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 def make_served(
@@ -145,8 +142,7 @@ class ServedFrom(Served[T]):
             subscribe_failed(subscriber, error)
             return
         except Exception as error:
-            text = "from_offset(%d) of the served stream %r raised; the link is ended"
-            log_seldom(logger, logging.ERROR, text, position, self.name, peer=self.name, exc_info=error)
+            SERVED_RAISED.tell(self.name, raised=error, position=position, address=self.name)
             subscribe_failed(subscriber, error)
             return
         numbered: Publisher[Any] = operators.map(items, _Numbering(self.name, position).number)
@@ -172,8 +168,7 @@ class _Numbering:
         try:
             encoded = with_offset(encode_item(item), self._position)
         except Exception as error:
-            text = "the item at %d of the served stream %r cannot be sent: %s"
-            logger.error(text, self._position, self._name, error)  # noqa: TRY400 - the reason is in the text
+            SERVED_ITEM_NOT_SENT.tell(self._name, position=self._position, address=self._name, why=error)
             raise
         self._position += 1
         return encoded

@@ -21,12 +21,12 @@ priority, a filter, or a group of consumers is a matter of the backlog and of th
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
+from rstreams._events.table import MESSAGE_DROPPED
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp
@@ -40,10 +40,7 @@ from rstreams.node.producer import Producer
 from rstreams.node.room import Room
 from rstreams.node.seen_messages import Seen
 from rstreams.node.stored_message import Stored, is_gone
-from rstreams.runtime.seldom import log_seldom
 from rstreams.store import Done
-
-logger = logging.getLogger("rstreams.node")
 
 
 class Keeps(Protocol):
@@ -213,9 +210,8 @@ class Storage(ABC):
                     self.let_go((message,))
                     self.dropped += 1
         if self.dropped > before:
-            name = f"{self.kind} {self._queue.name!r:.80}"
-            text = "%s is full: the oldest message is dropped (%d so far)"
-            log_seldom(logger, logging.WARNING, text, name, self.dropped, peer=self._queue.name)
+            name, which = self._queue.name, "the oldest message"
+            MESSAGE_DROPPED.tell(name, kind=self.kind, address=name, which=which, count=self.dropped)
 
     # sight
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from rstreams._checks.publishers import require_subscriber, require_subscription
 from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.subscription import ENDED, subscribe_failed
+from rstreams._events.table import REPLY_FAILED
 from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, LinkDetached, ProtocolError, RemoteProtocolError
@@ -24,9 +24,6 @@ from rstreams.node.queue import Queue
 from rstreams.node.stored_bytes import StoredBytes
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.receiver import LinkSubscription
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.node")
 
 CAPACITY = 1024
 """The most replies that are stored for one requester, and granted to their senders."""
@@ -53,7 +50,7 @@ class ReplyQueue(Queue):
 
     def _fail_request(self, hold: Hold, outcome: Outcome, encoded: bytes) -> bool:
         """Tell the requester that it does not take a reply because of its size."""
-        log_seldom(logger, logging.WARNING, "a reply to %r failed: %s", self.name, outcome.description, peer=self.name)
+        REPLY_FAILED.tell(self.name, address=self.name, why=outcome.description)
         hold.done()
         try:
             failure = failure_instead(decode_message(encoded), outcome.as_error())

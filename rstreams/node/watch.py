@@ -11,13 +11,13 @@ error, once for each address.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 import trio
 
+from rstreams._events.table import MESSAGES_MISSING
 from rstreams.node.address import Address
 from rstreams.node.statistics import AddressRates, Tally
 
@@ -30,8 +30,6 @@ KEPT_S: Final = 120.0
 _GRID_S: Final = 5.0
 _GRID: Final = 13
 """The looks of the last minute that are kept: one in five seconds."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 class _Look(NamedTuple):
@@ -117,10 +115,7 @@ class Watch:
             self.missing.pop(name, None)
             return
         if name not in self.missing:
-            text = (
-                "%s %r: %d messages are missing: what came is not what is here, was settled or was dropped; report it"
-            )
-            logger.error(text, address.kind, name, missing)
+            MESSAGES_MISSING.tell(name, kind=address.kind, address=name, count=missing)
         self.missing[name] = missing
 
 

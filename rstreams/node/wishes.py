@@ -5,13 +5,13 @@ The message is taken nevertheless. A look at its first section shows that most m
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from rstreams._codec.asking import Wish, asked_by, asked_by_link, may_ask
 from rstreams._codec.forwarding import DELIVERY_ANNOTATIONS, without_delivery_annotations
 from rstreams._codec.sections import PROPERTIES
+from rstreams._events.table import WISH_IGNORED
 
 SHOWN: Final[Mapping[Wish, str]] = {
     Wish.DURABLE: "that messages are durable",
@@ -32,8 +32,6 @@ AS_THEY_COME: Final[Mapping[Wish, str]] = {
 """What all addresses ignore that pass messages on as they come, and the reason of each."""
 
 IN_MEMORY: Final = "they are in memory, and end with the node"
-
-logger = logging.getLogger("rstreams.node")
 
 
 class Ignores(Protocol):
@@ -99,5 +97,5 @@ class Wishes:
         address = self._address
         for wish in Wish(asked & self.untold):
             self.untold &= ~wish
-            text = "%s %r ignores %s: %s; the first to ask is %s"
-            logger.warning(text, address.kind, address.name, SHOWN[wish], address.ignores[wish], origin)
+            kind, name, why = address.kind, address.name, address.ignores[wish]
+            WISH_IGNORED.tell(f"{SHOWN[wish]} {name}", kind=kind, address=name, wish=SHOWN[wish], why=why, peer=origin)

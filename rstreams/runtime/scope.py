@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import trio
 
+import rstreams.runtime.seldom  # noqa: F401 - from now on lines of the log are counted
 from rstreams._core.scheduler import current_scheduler
 from rstreams.abc import Scheduler
 from rstreams.runtime.failures import unwrap

@@ -1,111 +1,22 @@
-"""Lines of the log that peers can cause, as many as they like: the first is logged at once, the others are counted.
-
-A line has a kind, which is its text without its arguments, and is about a peer or about nobody. Within a second only
-the first line of a kind and a peer is logged. At the end of the second one line tells how many more there were, and
-the last of them; and so on for each second. Each trio run counts for itself, and so does each loop of asyncio.
-"""
+"""Lines of the log that are told once a second, in a trio run and in threads; see `rstreams._events.seldom`."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+import atexit
+from collections.abc import Mapping
+from threading import RLock
+from typing import Final
 
 import trio
 
-PERIOD_S: Final = 1.0
-"""For how long lines of one kind about one peer are counted, in seconds."""
-
-MOST_KINDS: Final = 1000
-"""How many pairs of kind and peer are told apart; beyond, one kind counts for all peers together."""
+from rstreams import _machine
+from rstreams._events.seldom import LOOPS, PERIOD_S, Line, SeldomLines
 
 _lines: Final = trio.lowlevel.RunVar["SeldomLines | None"]("seldom lines", None)
 
 
-def log_seldom(
-    logger: logging.Logger,
-    level: int,
-    text: str,
-    *args: object,
-    peer: str = "",
-    exc_info: BaseException | None = None,
-) -> None:
-    """Log a line, or count it if one of its kind about the same peer has been logged within the last second.
-
-    Args:
-        logger: The logger.
-        level: The level.
-        text: The kind of the line: its text, with places for `args`.
-        *args: The arguments.
-        peer: Whom or what it is about, without what a peer can choose, such as a port.
-        exc_info: An exception whose traceback is logged.
-
-    Context: Any thread; outside of the loops each line is logged.
-    """
-    if not logger.isEnabledFor(level):
-        return
-    for loop in LOOPS:
-        lines = loop()
-        if lines is not None:
-            before = lines.before(logger, text, peer)
-            if before is not None:
-                before.count(level, args, exc_info)
-                return
-            break
-    logger.log(level, text, *args, exc_info=exc_info, stacklevel=2)
-
-
-class SeldomLines:
-    """The lines of the last second in one loop.
-
-    Args:
-        now: Returns the time.
-        sleep: Waits for so many seconds.
-        start: Starts the task that tells the counts.
-    """
-
-    def __init__(
-        self,
-        now: Callable[[], float],
-        sleep: Callable[[float], Awaitable[object]],
-        start: Callable[[Callable[[], Awaitable[Any]]], object],
-    ) -> None:
-        self._now = now
-        self._sleep = sleep
-        self._start = start
-        self._kinds: dict[tuple[str, str, str], _Kind] = {}  # by the end of their second
-
-    def before(self, logger: logging.Logger, text: str, peer: str) -> _Kind | None:
-        """Return the lines of this kind in this second; None if this is the first one."""
-        key = logger.name, text, peer
-        kind = self._kinds.get(key)
-        if kind is None and len(self._kinds) >= MOST_KINDS:
-            key = logger.name, text, ""
-            kind = self._kinds.get(key)
-        if kind is None:
-            if not self._kinds:
-                self._start(self._tell)
-            self._kinds[key] = _Kind(logger, text, key[2], self._now() + PERIOD_S)
-        return kind
-
-    async def _tell(self) -> None:
-        """Tell the counts, each at the end of its second."""
-        try:
-            while self._kinds:
-                key = next(iter(self._kinds))
-                await self._sleep(max(0.0, self._kinds[key].until - self._now()))
-                kind = self._kinds.pop(key)
-                if kind.more:
-                    kind.tell()
-                    kind.until = self._now() + PERIOD_S
-                    self._kinds[key] = kind
-        finally:  # also at the end of the loop
-            for kind in self._kinds.values():
-                kind.tell()
-            self._kinds.clear()
-
-
-def _lines_of_trio() -> SeldomLines | None:
+def lines_of_trio() -> SeldomLines | None:
+    """Return the lines of the trio run that runs here; None if none does."""
     try:
         lines = _lines.get()
     except RuntimeError:  # no trio run
@@ -116,32 +27,39 @@ def _lines_of_trio() -> SeldomLines | None:
     return lines
 
 
-LOOPS: Final[list[Callable[[], SeldomLines | None]]] = [_lines_of_trio]
-"""Each returns the lines of the loop that runs here, or None; `rstreams.aio` adds that of asyncio."""
+class _LinesOfThreads(SeldomLines):
+    """The lines of threads without a loop: no task tells a count, but the next line, or the end of the process."""
+
+    def __init__(self) -> None:
+        super().__init__(_machine.monotonic, trio.sleep, lambda _: None)
+        self._lock = RLock()  # a handler of `logging` may have something to tell, too
+
+    def is_first(self, line: Line, about: str, fields: Mapping[str, object], raised: BaseException | None) -> bool:
+        """Return whether it is the first of its kind in this second; another one is counted.
+
+        Context: Any thread.
+        """
+        with self._lock:
+            self._end_past(counted=False)
+            first = super().is_first(line, about, fields, raised)
+            self._end_past(counted=True)
+            return first
+
+    def forget(self) -> None:
+        """Tell all counts, and begin anew."""
+        with self._lock:
+            super().forget()
+
+    def _end_past(self, *, counted: bool) -> None:
+        """End the seconds that are over: those with counts, which are told, or those without."""
+        now = self.now()
+        past = [key for key, kind in self.kinds.items() if not kind.until - PERIOD_S <= now < kind.until]
+        for key in past:
+            if self.kinds[key].has_counted is counted:
+                self.end(key)
 
 
-class _Kind:
-    """The lines of one kind about one peer in one second."""
+LINES_OF_THREADS: Final = _LinesOfThreads()
 
-    def __init__(self, logger: logging.Logger, text: str, peer: str, until: float) -> None:
-        self.until = until
-        self.more = 0
-        self._logger = logger
-        self._text = text
-        self._peer = peer
-        self._last: tuple[int, tuple[object, ...], BaseException | None] = 0, (), None
-
-    def count(self, level: int, args: tuple[object, ...], error: BaseException | None) -> None:
-        self.more += 1
-        self._last = level, args, error  # there may be a million in a second: only the last one becomes text
-
-    def tell(self) -> None:
-        """Log how many more there were, and count from 0."""
-        if self.more:
-            about = f" about {self._peer}" if self._peer else ""
-            level, args, error = self._last
-            last = self._text % args if args else self._text
-            said = "" if error is None else f" ({type(error).__name__}: {error})"
-            text = "%d more of this kind%s within %g s, the last: %s%s"
-            self._logger.log(level, text, self.more, about, PERIOD_S, last, said)
-            self.more, self._last = 0, (0, (), None)
+atexit.register(LINES_OF_THREADS.forget)
+LOOPS += lines_of_trio, lambda: LINES_OF_THREADS

@@ -8,7 +8,6 @@ asyncio.
 from __future__ import annotations
 
 import inspect
-import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,13 +19,13 @@ import trio
 
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.refusals import refuse_object, refuse_result
+from rstreams._events.table import PROGRAM_ENDS, PROGRAM_NOT_DRAINED
 from rstreams.errors import ConfigError, ConnectionLost
 from rstreams.runtime.scope import open_nursery
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-logger = logging.getLogger("rstreams.runtime")
 
 INTERRUPTED: Final = 130
 """The exit code of a program that SIGINT has ended, by the convention of shells."""
@@ -167,7 +166,7 @@ class Service:
     def say(self) -> None:
         """Log that the program is about to end."""
         name = signal.Signals(self.signal or 0).name
-        logger.info("%s: the program ends when the work in hand is done, in at most %g s", name, self._drain_s)
+        PROGRAM_ENDS.tell(signal=name, seconds=self._drain_s)
 
     def adopt(self) -> None:
         """Drain the connections and nodes of this trio run."""
@@ -192,7 +191,7 @@ class Service:
         try:
             await drain(self._drain_s)
         except Exception as error:  # the program must end nevertheless
-            logger.warning("a connection or a node could not be drained: %s", error)
+            PROGRAM_NOT_DRAINED.tell(why=error)
 
 
 def _is_of_the_end(error: BaseException) -> bool:

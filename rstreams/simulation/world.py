@@ -21,6 +21,7 @@ import trio
 
 from rstreams.node import Node
 from rstreams.runtime.scope import open_nursery
+from rstreams.runtime.seldom import LINES_OF_THREADS
 from rstreams.simulation.agenda import Agenda
 from rstreams.simulation.disk import MemoryDisk
 from rstreams.simulation.faults import WorldFaults
@@ -329,6 +330,7 @@ def _gathered(lines: list[str], failures: list[str], now: Callable[[], float]) -
     loggers = [logging.getLogger(name) for name in _WATCHED]
     logging.getLogger().addHandler(handler)
     propagated = [logger.propagate for logger in loggers]
+    LINES_OF_THREADS.forget()  # what was counted before would be told here
     for logger in loggers:
         logger.addHandler(handler)
         logger.propagate = False

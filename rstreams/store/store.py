@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import sqlite3
@@ -17,6 +16,14 @@ from queue import Empty
 from typing import Any, Final
 
 from rstreams import _machine
+from rstreams._events.table import (
+    STORE_DAMAGED,
+    STORE_FAILED,
+    STORE_NOT_CLOSED,
+    STORE_READABLE_AGAIN,
+    STORE_TABLES_OPEN,
+    STORE_UNREADABLE,
+)
 from rstreams.errors import StoreError
 from rstreams.store.changes import Append, Change, Delete, Modification, Read, Seek, Together
 from rstreams.store.directory import APPLICATION, SKIPPED, TABLES, StoreDirectory, damaged, is_missing
@@ -32,8 +39,6 @@ from rstreams.store.writer import LOCKED_S, LOG_BYTES, RETRY_S, Writer
 
 _COMMIT_BYTES: Final = 8 * 1024 * 1024
 """The size of a commit's messages at which it takes no further changes."""
-
-logger = logging.getLogger("rstreams.store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +295,8 @@ class Store:
                 came = yield wait_s
                 try:
                     self._turn(came)
-                except BaseException:
-                    logger.exception("store %r: its thread has failed", self.path)
+                except BaseException as error:
+                    STORE_FAILED.tell(self.path, raised=error, store=self.path)
                     self._error = StoreError(f"store {self.path!r} has failed; the log says how")
                     self._batch.changes = []
                     self._writer.give_up(self._error)
@@ -299,15 +304,15 @@ class Store:
                     self._finished.append(partial(self._tell_all, self._error))
                     self._notify()
             self._writer.close()
-        except BaseException:
-            logger.exception("store %r: it was not closed in order", self.path)
+        except BaseException as error:
+            STORE_NOT_CLOSED.tell(self.path, raised=error, store=self.path)
         finally:
             for _, question in self._unread:
                 self._tell_answer(question, StoreError(f"store {self.path!r} is closed"))
             try:
                 self._tables.connection.close()
-            except sqlite3.Error:
-                logger.exception("store %r: the tables cannot be closed", self.path)
+            except sqlite3.Error as error:
+                STORE_TABLES_OPEN.tell(self.path, raised=error, store=self.path)
             self._room.close()
             self._directory.close()
 
@@ -371,12 +376,12 @@ class Store:
         else:
             if self._unreadable and not self._unread:
                 self._unreadable = ""
-                logger.warning("store %r can be read again", self.path)
+                STORE_READABLE_AGAIN.tell(self.path, store=self.path)
 
     def _tell_of_damage(self, question: Read | Seek, damage: StoreError) -> None:
         if str(damage) not in self._damages:
             self._damages.add(str(damage))
-            logger.error("%s", damage)
+            STORE_DAMAGED.tell(str(damage), why=damage, store=self.path)
         self._tell_answer(question, damage)
 
     def _answer_later(self, question: Read | Seek, since: float, error: BaseException) -> None:
@@ -388,7 +393,7 @@ class Store:
         reason = failure(f"store {self.path!r} cannot be read", error)
         if not is_lock(error) and str(reason) != self._unreadable:
             self._unreadable = str(reason)
-            logger.error("%s; it is tried again", reason)
+            STORE_UNREADABLE.tell(self.path, why=reason, store=self.path)
         if is_lock(error) or now - since < question.retries_s:
             self._unread.append((since, question))
             self._unread_at = min(self._unread_at, now + (LOCKED_S if is_lock(error) else RETRY_S))

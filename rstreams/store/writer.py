@@ -17,7 +17,6 @@ commit is made before the whole log has been written anew, into the tables.
 
 from __future__ import annotations
 
-import logging
 import math
 import sqlite3
 import time
@@ -25,6 +24,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from rstreams import _machine
+from rstreams._events.table import STORE_GIVEN_UP, STORE_LOCKED, STORE_UNLOCKED, STORE_UNWRITABLE, STORE_WRITABLE_AGAIN
 from rstreams.errors import StoreError
 from rstreams.store.changes import Delete, Modification
 from rstreams.store.disk_room import DiskRoom
@@ -54,8 +54,6 @@ _LOCK_TOLD_AFTER_S: Final = 1.0
 
 _CLOSE_S: Final = 10.0
 """The longest time that a close waits for a lock."""
-
-logger = logging.getLogger("rstreams.store")
 
 
 class Tells(Protocol):
@@ -93,6 +91,7 @@ class Writer:
         mark: Callable[[int], None],
         tell: Tells,
     ) -> None:
+        self._path = path
         self._what = f"store {path!r}"
         self._tables = tables
         self._room = room
@@ -160,8 +159,7 @@ class Writer:
             reason = self.trouble or StoreError(
                 f"{self._what} cannot be written: another program has locked its tables"
             )
-            text = "%s; %d changes are given up: settled messages may come again when the store is opened"
-            logger.error(text, reason, len(left))
+            STORE_GIVEN_UP.tell(self._path, why=reason, count=len(left), store=self._path)
             self._refuse(left, reason)
 
     # commits
@@ -302,7 +300,7 @@ class Writer:
         if self.trouble is None:
             self._troubled_at = _machine.monotonic()
         if self.trouble is None or str(self.trouble) != str(reason):
-            logger.error("%s; new messages are refused, and everything else is written later", reason)
+            STORE_UNWRITABLE.tell(self._path, why=reason, store=self._path)
             self.trouble = reason
         return reason
 
@@ -323,7 +321,8 @@ class Writer:
             self._note(lack)
             self._try_later(RETRY_S)
         elif self.trouble is not None:
-            logger.warning("%s can be written again after %.0f s", self._what, _machine.monotonic() - self._troubled_at)
+            seconds = _machine.monotonic() - self._troubled_at
+            STORE_WRITABLE_AGAIN.tell(self._path, store=self._path, seconds=seconds)
             self.trouble = None
 
     def _try_later(self, delay_s: float) -> None:
@@ -336,16 +335,15 @@ class Writer:
         self._locked(min(self._locked_at, now))
         if now - self._locked_at >= _LOCK_TOLD_AFTER_S and not self._told_of_lock:
             self._told_of_lock = True
-            logger.warning(
-                "%s; it waits until that program is through", failure(f"{self._what} cannot be written", error)
-            )
+            reason = failure(f"{self._what} cannot be written", error)
+            STORE_LOCKED.tell(self._path, why=reason, store=self._path)
 
     def _locked(self, since: float) -> None:
         """Note since when another program has locked the tables; infinity: none has."""
         self._locked_at = since
         if self._told_of_lock and since == math.inf:
             self._told_of_lock = False
-            logger.warning("%s is not locked any more", self._what)
+            STORE_UNLOCKED.tell(self._path, store=self._path)
 
 
 def _is_broken(change: Modification) -> bool:

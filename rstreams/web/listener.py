@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
 import trio
 
+from rstreams._events.table import HTTP_FAILED, HTTP_LOGIN_REFUSED, HTTP_REFUSED, HTTP_SILENT
 from rstreams.errors import RStreamsError
 from rstreams.net.transport.accounts import Client
 from rstreams.net.transport.address import PeerAddress, is_loopback
@@ -32,11 +32,8 @@ from rstreams.net.transport.passwords import Passwords
 from rstreams.net.transport.security import Admission
 from rstreams.net.transport.tls_streams import accept_tls
 from rstreams.runtime.scope import open_nursery
-from rstreams.runtime.seldom import log_seldom
 from rstreams.tls import ClientCertificate
 from rstreams.web.conversation import Request, Response, converse, refusal
-
-logger = logging.getLogger("rstreams.web")
 
 Pages = Callable[[Request, Client | None], Awaitable[Response]]
 """Makes the answer to a request of a client; None: it has not said who it is."""
@@ -62,8 +59,8 @@ class HttpListener(ListeningPlace):
     async def _serve(self, pages: Pages, tcp: trio.SocketStream) -> None:
         peer, origin, _ = came_from = who_is(tcp)
         if self._connections >= 2 * self._options.max_connections:
-            text = "refused an HTTP client, %s: more than twice max_connections=%d are open"
-            log_seldom(logger, logging.WARNING, text, peer, self._options.max_connections, peer=origin)
+            why = f"more than twice max_connections={self._options.max_connections} are open"
+            HTTP_REFUSED.tell(origin, peer=peer, why=why)
             await trio.aclose_forcefully(tcp)
             return
         metered = MeteredStream(tcp, self._options.max_handshake_bytes)
@@ -73,10 +70,10 @@ class HttpListener(ListeningPlace):
                 await self._talk(pages, metered, came_from)
                 await hang_up(tcp)
         except RStreamsError as error:
-            level = logging.WARNING if metered.came else logging.DEBUG  # a probe may hang up without a word
-            log_seldom(logger, level, "refused an HTTP client, %s: %s", peer, error, peer=origin)
+            event = HTTP_REFUSED if metered.came else HTTP_SILENT  # a probe may hang up without a word
+            event.tell(origin, peer=peer, why=error)
         except Exception as error:  # a defect that one client has found must not end the others' connections
-            log_seldom(logger, logging.ERROR, "the HTTP client %s failed", peer, peer=origin, exc_info=error)
+            HTTP_FAILED.tell(origin, raised=error, peer=peer)
         finally:
             self._connections -= 1
             await trio.aclose_forcefully(tcp)
@@ -132,8 +129,7 @@ class _Visitor:
                 return self._client(user)
         except CheckLater:
             return refusal(503, "too many passwords of this address are being checked", ("Retry-After", "1"))
-        text = "refused an HTTP client, %s: the user %r or its password is wrong"
-        log_seldom(logger, logging.WARNING, text, self._peer, user[:80], peer=self._origin)
+        HTTP_LOGIN_REFUSED.tell(self._origin, peer=self._peer, user=user)
         return ask_who("the user or the password is wrong")
 
     def _client(self, user: str | None) -> Client:

@@ -12,6 +12,7 @@ from tests.docs.examples import ROOT, examples_of
 PAGES = [
     *("guides/codecs.md", "guides/delivery.md", "guides/durable.md", "guides/effectively-once.md", "guides/errors.md"),
     *("guides/groups.md", "guides/handlers.md", "guides/large-messages.md", "guides/latest.md", "guides/limits.md"),
+    "guides/log-events.md",
     *("guides/management.md", "guides/monitoring.md", "guides/multicasts.md", "guides/publish.md", "guides/queues.md"),
     *("guides/looking.md", "guides/rabbitmq-messages.md", "guides/reconnect.md", "guides/request-reply.md"),
     *("guides/sharing.md", "guides/store.md", "guides/traces.md", "guides/users.md"),

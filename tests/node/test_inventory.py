@@ -12,6 +12,7 @@ import trio
 
 import rstreams
 from rstreams import Connection, Node, Stream
+from tests.log_lines import tell_counts
 from tests.net.over_tcp import until
 
 
@@ -121,6 +122,7 @@ async def test_messages_that_are_kept_are_told_at_the_end_and_at_the_next_start(
         await work(node, connection)
         assert (await node.drain_and_close()).complete
     assert ends(caplog) == [("INFO", told)]
+    tell_counts()
     node = Node(store=tmp_path / "s")
     make(node)
     async with node:

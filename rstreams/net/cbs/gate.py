@@ -13,13 +13,13 @@ begins anew.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Final
 from weakref import WeakSet
 
 import trio
 
+from rstreams._events.table import TOKEN_EXPIRED, TOKEN_NOT_RENEWED, TOKEN_REFUSED
 from rstreams.errors import ConnectFailed, RStreamsError
 from rstreams.net._proton import LinkEnd
 from rstreams.net.cbs import tokens
@@ -30,8 +30,6 @@ from rstreams.net.transport.opening import OpeningOptions
 from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.reconnect import Reconnect
 from rstreams.protocol.frames import Attach, Lost, Role
-
-logger = logging.getLogger("rstreams.net")
 
 RENEWED_AT: Final = 0.8
 """The part of a token's life after which the next one is put."""
@@ -154,7 +152,7 @@ class TokenGate:
                 if policy.max_attempts is not None and attempt >= policy.max_attempts:
                     raise
                 delay_s = policy.delay_s(attempt, self._random())
-                logger.warning("asking again in %.3g s: %s", delay_s, error)
+                TOKEN_REFUSED.tell(audience.name, seconds=delay_s, why=error)
                 await trio.sleep(delay_s)
             else:
                 self._known.add(audience.name)
@@ -172,11 +170,11 @@ class TokenGate:
             except RStreamsError as error:
                 left_s = expires_at - trio.current_time()
                 if left_s <= 0:
-                    logger.warning("a token has expired and could not be renewed: %s", error)
+                    TOKEN_EXPIRED.tell(audience.name, why=error)
                 if left_s <= 0 or _is_over(audience.pump):
                     raise
                 delay_s = min(left_s, max(left_s / 2, LEAST_PAUSE_S))
-                logger.warning("a token could not be renewed, asking again in %.3g s: %s", delay_s, error)
+                TOKEN_NOT_RENEWED.tell(audience.name, seconds=delay_s, why=error)
                 await trio.sleep(delay_s)
 
     async def _put(self, audience: _Audience) -> float:

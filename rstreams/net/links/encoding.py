@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,15 +11,13 @@ from rstreams import operators, sources
 from rstreams._checks.functions import require_plain
 from rstreams._checks.refusals import refuse_value
 from rstreams._codec.forwarding import address_of
+from rstreams._events.table import MESSAGE_NOT_ENCODED
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, text_of
 from rstreams.message import Message, as_is, encode_item
 from rstreams.net.dialects import Dialect, kind_of
-from rstreams.runtime.seldom import log_seldom
 
 T = TypeVar("T")
-
-logger = logging.getLogger("rstreams.net")
 
 
 class Encoding:
@@ -166,9 +163,8 @@ def encoded_for(address: str, items: Publisher[T], encode: Callable[[T], object]
 
         def tell(error: BaseException) -> None:
             if error is encoding.error:
-                text = "item %d of a subscription to %r, counted from 0: %s"
-                about = encoding.count, address, encoding.told(error)
-                log_seldom(logger, logging.ERROR, text, *about, peer=address, exc_info=error)
+                why = encoding.told(error)
+                MESSAGE_NOT_ENCODED.tell(address, raised=error, number=encoding.count, address=address, why=why)
 
         return operators.do_on_error(operators.map(items, encoding.__call__), tell)
 

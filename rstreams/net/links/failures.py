@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._core.claims import Claims
+from rstreams._events.table import DEAD_LETTERS_NOT_SENT, MESSAGE_NOT_DECODED
 from rstreams.errors import ConfigError, LinkDetached, RemoteProtocolError, RStreamsError, SessionEnded
 from rstreams.message import encode_item
 from rstreams.net.links.effectively_once import decode_unstamped
@@ -26,7 +26,6 @@ from rstreams.protocol.delivery import (
     outcome_of,
     reject,
 )
-from rstreams.runtime.seldom import log_seldom
 
 FailureName: TypeAlias = Literal["fail", "modify", "release", "reject", "accept"]
 
@@ -35,8 +34,6 @@ FAILURE_TEXT: Final = "x-opt-rstreams-failure"
 
 FAILURE_ADDRESS: Final = "x-opt-rstreams-failed-at"
 """The annotation of a dead letter with the address that it came from."""
-
-logger = logging.getLogger("rstreams.net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +119,8 @@ class _FailureLog:
 
     def tell(self, error: BaseException) -> None:
         self._failures += 1
-        text = "an item from %r cannot be decoded (%d so far); on_failure=%r"
-        about = self._address, self._failures, self._on_failure
-        log_seldom(logger, logging.WARNING, text, *about, peer=self._address, exc_info=error)
+        address, count = self._address, self._failures
+        MESSAGE_NOT_DECODED.tell(address, raised=error, address=address, count=count, on_failure=self._on_failure)
 
 
 def dead_letter(
@@ -189,8 +185,7 @@ class DeadLetterQueue(Outlet):
         reason = error or RStreamsError("the peer ended the link for dead letters")
         if waiting:
             count = f"{len(waiting)} dead letters" if len(waiting) > 1 else "a dead letter"
-            text = "%s to %r could not be sent, and the failed messages are given back: %s"
-            log_seldom(logger, logging.WARNING, text, count, self._address, reason, peer=self._address)
+            DEAD_LETTERS_NOT_SENT.tell(self._address, letters=count, address=self._address, why=reason)
         refusal = self._refusal(reason)
         for _, hold in waiting:
             hold.fail(reason)

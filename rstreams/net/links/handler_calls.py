@@ -22,7 +22,6 @@ handle in 5 ms, up to the window. For slow handlers it asks for none ahead, and 
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from functools import partial
@@ -37,6 +36,7 @@ from rstreams._core.contexts import Carrier, carrier_here, has_changed
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED
+from rstreams._events.table import HANDLER_FAILED
 from rstreams._stages.carrying import beside, in_context
 from rstreams._stages.intake import Intake
 from rstreams.abc import Event, Hold, Publisher, Subscription
@@ -44,10 +44,7 @@ from rstreams.errors import DeliveryFailed, TransportError
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.runtime.at_work import AtWork
 from rstreams.runtime.ground import TRIO, Ground
-from rstreams.runtime.seldom import log_seldom
 from rstreams.sinks.sink import Sink
-
-logger = logging.getLogger("rstreams.net")
 
 
 class Handling:
@@ -211,9 +208,8 @@ class Handling:
 
     def _log(self, error: Exception) -> None:
         self._failures += 1
-        text = "the handler of %r failed (%d so far); on_failure=%r"
-        about = self._address, self._failures, self._on_failure
-        log_seldom(logger, logging.WARNING, text, *about, peer=self._address, exc_info=error)
+        address, count = self._address, self._failures
+        HANDLER_FAILED.tell(address, raised=error, address=address, count=count, on_failure=self._on_failure)
 
 
 class _Inbox(Sink[Any]):

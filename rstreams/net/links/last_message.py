@@ -7,14 +7,11 @@ The message is dropped then. It counts neither for the demand nor for the positi
 
 from __future__ import annotations
 
-import logging
-
 from rstreams._codec.decode import Malformed, skip_value
 from rstreams._codec.sections import MESSAGE_ANNOTATIONS, read_section
+from rstreams._events.table import LINK_MESSAGES_GONE
 from rstreams.errors import MADE_ANEW, Condition, LinkDetached
 from rstreams.net.links.offsets import read_offset
-
-logger = logging.getLogger("rstreams.net")
 
 
 class LastMessage:
@@ -61,7 +58,7 @@ class LastMessage:
             text = f"{place} is gone, as all before offset {first}: they were deleted, or the stream was made anew"
             if not self._filtered:
                 raise LinkDetached(Condition.NOT_FOUND.value, text)
-            logger.warning("%s; the link has a filter, and goes on", text)
+            LINK_MESSAGES_GONE.tell(why=text, offset=offset, first=first)
             return False
         there = f"the link begins at offset {first}" if first is not None and first < offset else "another one is there"
         text = f"the stream was made anew: {place} is gone, and {there}. What the earlier one had behind it is gone"

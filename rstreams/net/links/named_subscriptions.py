@@ -11,14 +11,15 @@ subscription at the peer. AMQP brokers and their clients call this a durable sub
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import trio
 
 from rstreams._checks.names import require_name
+from rstreams._events.table import SUBSCRIBER_RAISED
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.net.links.connection_links import Links
@@ -30,7 +31,6 @@ from rstreams.protocol.states import State
 
 T = TypeVar("T")
 
-logger = logging.getLogger("rstreams.net")
 
 _NO_LINK = (State.UNATTACHED, State.DETACHED)
 
@@ -263,7 +263,7 @@ class SubscriptionMethods:
         if elsewhere is not None:
             raise elsewhere
         outcome = _Outcome()
-        end = SubscriptionEnd(outcome, ReceivingOptions(decode=bytes, window=1), _log_raised)
+        end = SubscriptionEnd(outcome, ReceivingOptions(decode=bytes, window=1), partial(log_raised, address))
         end.source = links.dialect.source(address).address
         end.when_gone = outcome.known.set
         frame = as_subscription(Attach(name, Role.RECEIVER, None, ""), name)
@@ -277,5 +277,6 @@ class SubscriptionMethods:
             raise error
 
 
-def _log_raised(error: BaseException) -> None:
-    logger.error("a subscriber of rstreams raised", exc_info=error)
+def log_raised(address: str, error: BaseException) -> None:
+    """Log that a subscriber has raised, which the specification forbids."""
+    SUBSCRIBER_RAISED.tell(address, raised=error, address=address)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -12,6 +11,7 @@ import trio
 
 from rstreams import _machine, operators
 from rstreams._checks.publishers import hint_for, is_publisher
+from rstreams._events.table import CALLBACK_RAISED
 from rstreams._published import PublishResult, RefusedItem
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, DeliveryFailed, PeerClosed, RStreamsError, TransportError
@@ -23,8 +23,6 @@ from rstreams.net.links.encoding import Encoding
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_body import streaming
 from rstreams.protocol.sender import LinkSubscriber
-
-logger = logging.getLogger("rstreams.net")
 
 
 def stamper_for(settlement: str, producer_id: str | None, first_sequence: int) -> Stamper | None:
@@ -152,8 +150,9 @@ def _tell(on_end: Callable[[PublishResult], object] | None, result: PublishResul
         return
     try:
         on_end(result)
-    except Exception:  # it is the user's function, and the end is what it is
-        logger.exception("on_end of %s raised", call)
+    except Exception as error:  # it is the user's function, and the end is what it is
+        callback = f"on_end of {call}"
+        CALLBACK_RAISED.tell(callback, raised=error, callback=callback)
 
 
 def naming_the_item(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, runtime_checkable
@@ -12,6 +11,7 @@ from rstreams._checks.publishers import require_subscriber
 from rstreams._core.contexts import carrier_here
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import subscribe_failed
+from rstreams._events.table import LINK_PLACE_MISSING
 from rstreams._stages.carrying import ContextStage
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, LinkDetached
@@ -21,7 +21,7 @@ from rstreams.net.links.effectively_once import ONCE, RESUMES, OnceStage
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.net.links.last_message import LastMessage
 from rstreams.net.links.manual_settlement import manual_stage
-from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed
+from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed, log_raised
 from rstreams.net.links.offsets import Position, end_filter, group_filter
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.options import ReceivingOptions
@@ -29,8 +29,6 @@ from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.states import State
 
 T = TypeVar("T")
-
-logger = logging.getLogger("rstreams.net")
 
 
 class StreamOptions(TypedDict, total=False):
@@ -141,7 +139,8 @@ class Resuming(LinkSubscription[T]):
     def _is_at_end(self) -> None:
         self._looks_for_it = False
         if self._awaited is not None:
-            logger.warning("%s: %s", self.place(), self._awaited.missing)
+            place = self.place()
+            LINK_PLACE_MISSING.tell(place, link=place, why=self._awaited.missing)
 
     def next_attach(self, frame: Attach) -> Attach:
         """Return the first attach, or one that goes on behind the items that have come and are not dropped."""
@@ -307,9 +306,3 @@ def receiving_from(address: str, dialect: Dialect, options: ReceivingOptions[T])
     """
     label = f"link {address!r}" + ("" if dialect.answers_drain else f" (dialect {dialect.name!r})")
     return replace(options, renews_at_zero=dialect.renews_at_zero, answers_drain=dialect.answers_drain, label=label)
-
-
-def log_raised(address: str, error: BaseException) -> None:
-    """Log that a subscriber has raised, which the specification forbids."""
-    text = "the subscriber of %r raised; its subscription is cancelled (Reactive Streams rule 2.13)"
-    logger.error(text, address, exc_info=error)

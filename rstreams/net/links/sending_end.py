@@ -8,7 +8,6 @@ window closed. One delayed call of the connection looks at it again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar, runtime_checkable
@@ -17,6 +16,16 @@ from weakref import ref
 import trio
 
 from rstreams import _machine
+from rstreams._events.event import LogEvent
+from rstreams._events.table import (
+    LINK_ANSWERED,
+    LINK_CREDIT_AGAIN,
+    LINK_GIVEN_UP,
+    LINK_NO_CREDIT,
+    LINK_UNANSWERED,
+    LINK_WINDOW_OPEN_AGAIN,
+    LINK_WINDOW_SHUT,
+)
 from rstreams.abc import Publisher
 from rstreams.errors import AnswerTimeout
 from rstreams.protocol.driver import Driver
@@ -28,7 +37,6 @@ from rstreams.protocol.states import State
 
 T = TypeVar("T")
 
-logger = logging.getLogger("rstreams.net")
 
 TOLD_AFTER_S: Final = 5.0
 """How long a wait may last before the log says so, in seconds."""
@@ -38,8 +46,6 @@ TOLD_AGAIN_AFTER_S: Final = 60.0
 
 SOON_S: Final = 0.001
 """By how many seconds a wait may be shorter and still be logged."""
-
-_LOOK: Final = "print(connection.explain()) shows what each link waits for"
 
 
 @runtime_checkable
@@ -90,13 +96,13 @@ class PublishingEnd(LinkSubscriber[T]):
 
     def on_attach(self, frame: Attach) -> None:
         """The peer's answer: the wait for it is over."""
-        self._over("has answered the attach")
+        self._over(LINK_ANSWERED)
         super().on_attach(frame)
 
     def on_flow(self, frame: Flow) -> None:
         """Credit has changed: if there is some, the wait for credit is over."""
         if self._since is not None and frame.credit > 0 and self._shut_at is None:
-            self._over("has granted credit again")
+            self._over(LINK_CREDIT_AGAIN)
         super().on_flow(frame)
 
     def on_detach(self, frame: Detach) -> None:
@@ -109,7 +115,8 @@ class PublishingEnd(LinkSubscriber[T]):
         self._forget()
         super().on_lost(frame)
         if isinstance(frame.error, AnswerTimeout) and not self.wants_link and self._publisher.error is None:
-            logger.warning("%s", frame.error)  # all its items are settled: nobody gets this as an error
+            link = self._where()  # all its items are settled: nobody gets this as an error
+            LINK_GIVEN_UP.tell(link, why=frame.error, link=link)
 
     def work(self) -> None:
         """Do the work that has become possible, and see whether credit or the session's window is missing for more."""
@@ -118,7 +125,7 @@ class PublishingEnd(LinkSubscriber[T]):
                 if self._driver.is_shut():
                     self._forget()  # the wait before was another one
             elif not self.is_shut:
-                self._over("has opened the session window again")
+                self._over(LINK_WINDOW_OPEN_AGAIN)
         super().work()
         if self._since is None:
             self._look()
@@ -197,25 +204,19 @@ class PublishingEnd(LinkSubscriber[T]):
             self._look_again(left_s)
             return
         self._told = True
+        link = self._where()
         if self._shut_at is not None:
-            text = (
-                "%s takes nothing: the peer's session window is closed since %s (%.0f s): %s. A broker closes it while "
-                "it is short of memory or disk; %s"
-            )
-            logger.warning(text, self._where(), _time(self._shut_at), waited_s, self._what_waits(), _LOOK)
+            since = _time(self._shut_at)
+            LINK_WINDOW_SHUT.tell(link, link=link, since=since, seconds=waited_s, waiting=self._what_waits())
         elif self.state is State.ATTACHED:
-            text = (
-                "%s has granted no credit for %.0f s: %s. The address may be full, or nobody may consume from it "
-                "or subscribe to it; its statistics tell ($statistics, at an rstreams node), and %s"
-            )
-            logger.warning(text, self._where(), waited_s, self._what_waits(), _LOOK)
+            LINK_NO_CREDIT.tell(link, link=link, seconds=waited_s, waiting=self._what_waits())
         else:
-            text = "%s has not answered the attach for %.0f s: %s; %s"
-            logger.warning(text, self._where(), waited_s, self._what_waits(), _LOOK)
+            LINK_UNANSWERED.tell(link, link=link, seconds=waited_s, waiting=self._what_waits())
 
-    def _over(self, what: str) -> None:
+    def _over(self, what: LogEvent) -> None:
         if self._told and self._since is not None:
-            logger.info("%s %s, after %.1f s", self._where(), what, trio.current_time() - self._since)
+            link = self._where()
+            what.tell(link, link=link, seconds=trio.current_time() - self._since)
             self._tell_after_s = TOLD_AGAIN_AFTER_S
         self._forget()
 

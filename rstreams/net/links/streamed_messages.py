@@ -15,7 +15,8 @@ from rstreams.abc import Subscriber
 from rstreams.errors import RStreamsError
 from rstreams.message import ByteStream, Message, decode_message
 from rstreams.net.links.connection_links import Links
-from rstreams.net.links.remote_stream import log_raised, receiving_from
+from rstreams.net.links.named_subscriptions import log_raised
+from rstreams.net.links.remote_stream import receiving_from
 from rstreams.protocol.delivery import END, FailureStrategy
 from rstreams.protocol.frames import Attach, Role
 from rstreams.protocol.incoming_body import IncomingBody

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +11,8 @@ from typing import Any, Protocol, TypeAlias
 from rstreams._checks.functions import is_generator
 from rstreams._checks.publishers import hint_for, is_observable, is_publisher
 from rstreams._checks.refusals import refuse_result
+from rstreams._events.event import LogEvent
+from rstreams._events.table import REQUEST_FAILED, REQUEST_STREAM_FAILED
 from rstreams.errors import RequestFailed
 from rstreams.message import Message, decode_message
 from rstreams.net.request_reply.properties import (
@@ -26,10 +27,7 @@ from rstreams.net.request_reply.properties import (
     told,
 )
 from rstreams.runtime.at_work import AtWork
-from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
-
-logger = logging.getLogger("rstreams.net")
 
 Handler: TypeAlias = Callable[[Any], object]
 """A function of a request: returns the reply, an awaitable of it, or a stream or async iterable of several."""
@@ -159,17 +157,17 @@ class Answering:
         address = request.reply_to
         if address is None:
             raise error
-        self._log("the handler of requests to %r failed", error)
+        self._log(REQUEST_FAILED, error)
         if request.properties.get(REPLIES) == STREAM:
             return partial(way.send_all, address, Stream.fail(told(error, expose=self.expose_errors)))
         return _send_one(address, failure_to(request, error, expose=self.expose_errors), way)
 
-    def _log(self, text: str, error: Exception) -> None:
+    def _log(self, event: LogEvent, error: Exception) -> None:
         if not isinstance(error, RequestFailed):  # that is an answer, which the handler has chosen
-            log_seldom(logger, logging.WARNING, text, self.address, peer=self.address, exc_info=error)
+            event.tell(self.address, raised=error, address=self.address)
 
     def _told(self, error: Exception) -> Exception:
-        self._log("the stream of replies to a request to %r failed", error)
+        self._log(REQUEST_STREAM_FAILED, error)
         return told(error, expose=self.expose_errors)
 
     def _failure(self, request: Message, error: Exception) -> Message:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ from typing import Final
 
 import trio
 
+from rstreams._events.table import REPLY_FAILED, REPLY_NOT_SENT
 from rstreams.errors import DeliveryFailed, RStreamsError
 from rstreams.message import Message, encode_item
 from rstreams.net.dialects import Place
@@ -18,10 +18,7 @@ from rstreams.net.links.sender import SenderPublisher
 from rstreams.net.links.tracing import sender_for
 from rstreams.net.request_reply.properties import failure_instead
 from rstreams.protocol.options import SendingOptions
-from rstreams.runtime.seldom import log_seldom
 from rstreams.stream import Stream
-
-logger = logging.getLogger("rstreams.net")
 
 MAX_SENDERS: Final = 64
 """The most links for replies that are kept while nothing is sent on them."""
@@ -65,7 +62,7 @@ class ReplySenders:
                 async with self._sender(address) as sender:
                     await _send(sender, address, reply)
         except (RStreamsError, trio.TooSlowError) as error:
-            logger.debug("a reply to %r could not be sent: %s", address, error)
+            REPLY_NOT_SENT.tell(address, address=address, why=error)
 
     async def send_all(self, address: str, replies: Stream[Message]) -> None:
         """Send replies on a link of their own, as the requester asks for them; see `Way`."""
@@ -83,7 +80,7 @@ class ReplySenders:
             sending.end.abort()
             raise
         if sending.error is not None:
-            logger.debug("the replies to %r ended: %s", address, sending.error)
+            REPLY_NOT_SENT.tell(address, address=address, why=sending.error)
 
     def close(self) -> None:
         """Detach every link."""
@@ -142,7 +139,7 @@ async def _send(sender: SenderPublisher, address: str, reply: Message) -> None:
         failure = failure_instead(reply, error) if error.refused_here else None
         if failure is None:
             raise
-        log_seldom(logger, logging.WARNING, "a reply to %r failed: %s", address, error, peer=address)
+        REPLY_FAILED.tell(address, address=address, why=error)
         await sender.send(failure)
 
 

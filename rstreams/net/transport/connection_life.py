@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import trio
 
+from rstreams._events.table import SESSION_CUT_OFF
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -24,9 +24,6 @@ from rstreams.net._proton import Engine, LinkDriver, LinkEnd
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.protocol.frames import Attach, Lost
 from rstreams.protocol.states import State
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.net")
 
 LOST_AT_ONCE: Final = 64
 """The most links that hear at once that their connection has ended; further links hear it a slice at a time."""
@@ -136,7 +133,7 @@ class ConnectionLife:
     def on_broken_session(self, drivers: Sequence[LinkDriver], condition: str, description: str) -> None:
         """The peer broke the protocol in a session: every link in it ends."""
         error = RemoteProtocolError(condition, f"{self.peer} was cut off from a session: {description}")
-        log_seldom(logger, logging.WARNING, "%s", error, peer=self.peer.rpartition(":")[0])
+        SESSION_CUT_OFF.tell(self.peer.rpartition(":")[0], why=error, peer=self.peer)
         for driver in drivers:
             if driver.link is not None:
                 driver.link.lose(Lost(error))

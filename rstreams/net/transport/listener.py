@@ -13,7 +13,6 @@ makes room (`handshakes`).
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +22,15 @@ from weakref import ref
 import trio
 
 from rstreams import _machine
+from rstreams._events.event import LogEvent
+from rstreams._events.table import (
+    CLIENT_CUT_OFF,
+    CLIENT_FAILED,
+    CLIENT_LOST,
+    CLIENT_REFUSED,
+    CLIENT_SILENT,
+    LOGIN_REFUSED,
+)
 from rstreams.errors import (
     AuthenticationFailed,
     Condition,
@@ -43,9 +51,6 @@ from rstreams.protocol.frames import Attach
 from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import Budget, Share
 from rstreams.runtime.scope import open_nursery
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.net")
 
 _numbers: Final = itertools.count(1)
 
@@ -144,8 +149,7 @@ class Listener(ListeningPlace):
         try:
             await self._serve_client(arrival)
         except Exception as error:  # a defect that one peer has found must not end the others' connections
-            text, origin = "the connection from %s failed", arrival.origin
-            log_seldom(logger, logging.ERROR, text, arrival.peer, peer=origin, exc_info=error)
+            CLIENT_FAILED.tell(arrival.origin, raised=error, peer=arrival.peer)
         finally:
             with trio.CancelScope(shield=True):
                 await share_of_run().next_slice()
@@ -168,8 +172,8 @@ class Listener(ListeningPlace):
                     arrival.counted.connections -= 1
         error = None if arrival.pump is None else arrival.pump.error
         if error is not None:
-            level = logging.WARNING if isinstance(error, RemoteProtocolError) else logging.INFO
-            log_seldom(logger, level, "a client is gone: %s", error, peer=arrival.origin)
+            event = CLIENT_CUT_OFF if isinstance(error, RemoteProtocolError) else CLIENT_LOST
+            event.tell(arrival.origin, why=error, peer=arrival.peer)
 
     async def _admit(self, arrival: _Arriving, handshake: Handshake, nursery: trio.Nursery) -> None:
         """Authenticate a client, and open its connection if there is room for one more."""
@@ -178,10 +182,10 @@ class Listener(ListeningPlace):
         except (RStreamsError, trio.BrokenResourceError) as error:
             said = error.description if isinstance(error, RemoteProtocolError) else str(error)
             if arrival.metered.came:
-                await self._refuse(arrival, said or "it hung up before it had said who it is")
+                event = LOGIN_REFUSED if isinstance(error, AuthenticationFailed) else CLIENT_REFUSED
+                await self._refuse(arrival, said or "it hung up before it had said who it is", event=event)
             else:  # as the probes of a supervisor do
-                text = "a client at %s hung up without a word"
-                log_seldom(logger, logging.DEBUG, text, arrival.peer, peer=arrival.origin)
+                CLIENT_SILENT.tell(arrival.origin, peer=arrival.peer)
             return
         why, condition = client.account.why_no_connection(), Condition.RESOURCE_LIMIT_EXCEEDED
         self._connections[pump] = client
@@ -201,13 +205,17 @@ class Listener(ListeningPlace):
             await self._refuse(arrival, why, condition)
 
     @staticmethod
-    async def _refuse(arrival: _Arriving, why: str, condition: Condition = Condition.RESOURCE_LIMIT_EXCEEDED) -> None:
+    async def _refuse(
+        arrival: _Arriving,
+        why: str,
+        condition: Condition = Condition.RESOURCE_LIMIT_EXCEEDED,
+        event: LogEvent = CLIENT_REFUSED,
+    ) -> None:
         """Log once why a client is refused, tell the client as far as possible, and wait for it only a moment."""
         if arrival.refused:
             return
         arrival.refused = True
-        text = "refused a connection from %s: %s"
-        log_seldom(logger, logging.WARNING, text, arrival.peer, why, peer=arrival.origin)
+        event.tell(arrival.origin, peer=arrival.peer, why=why)
         with trio.move_on_after(HANG_UP_TIMEOUT_S):
             if arrival.pump is None:
                 await hang_up(arrival.tcp)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,13 +16,12 @@ from rstreams._certificate_dates import warnings_about
 from rstreams._checks.choices import require_flag
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
+from rstreams._events.table import CERTIFICATE_DATES
 from rstreams.errors import ConfigError, TransportError
 from rstreams.net.options.limits import DEFAULT_MAX_CONNECTIONS, MAX_COUNT, require_time_limit, require_tls
 from rstreams.net.transport.address import PeerAddress, is_loopback, parse_place
 from rstreams.net.transport.password_line import origin_of
 from rstreams.net.transport.security import Admission
-
-logger = logging.getLogger("rstreams.net")
 
 L = TypeVar("L", bound="ListeningPlace")
 
@@ -165,7 +163,7 @@ class ListeningPlace(ABC):
         """Log a warning for each certificate that is not valid now, or will not be soon."""
         if self._options.tls is not None:
             for text in warnings_about(self._options.tls, _machine.today_utc()):
-                logger.warning("%s: %s", self.url, text)
+                CERTIFICATE_DATES.tell(text, listener=self.url, why=text)
 
 
 async def open_place(kind: type[L], place: str, options: ListeningOptions, admission: Admission) -> L:

@@ -16,7 +16,6 @@ for a user of an address: more would not be answered in time. A further one is r
 from __future__ import annotations
 
 import ipaddress
-import logging
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import suppress
@@ -24,12 +23,12 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from rstreams._events.table import PASSWORD_NOT_CHECKED
 from rstreams.errors import TransportError
 
 if TYPE_CHECKING:
     from outcome import Outcome
 
-logger = logging.getLogger("rstreams.net")
 
 MOST_OF_ADDRESS: Final = 32
 """The most passwords of one address that wait, for each one that is hashed at a time. All of them take six seconds."""
@@ -141,8 +140,8 @@ class PasswordLine:
         def matches() -> bool | None:
             try:
                 return question.matches()
-            except Exception:
-                logger.exception("a password could not be checked")
+            except Exception as error:
+                PASSWORD_NOT_CHECKED.tell(raised=error)
                 return None
 
         def deliver(answer: Outcome[bool | None]) -> None:

@@ -22,7 +22,6 @@ A peer may accept each connection and drop it. Therefore a connection counts as 
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ import trio
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.choices import require_flag
 from rstreams._checks.functions import is_async
+from rstreams._events.table import CALLBACK_RAISED, CONNECTION_CLOSED, CONNECTION_LOST, CONNECTION_OPENED, LINK_LOST
 from rstreams.errors import (
     AnswerTimeout,
     AuthenticationFailed,
@@ -54,7 +54,6 @@ from rstreams.protocol.frames import Attach, Lost
 
 V = TypeVar("V")
 
-logger = logging.getLogger("rstreams.net.reconnect")  # its own: programs with `on_status` may tell of losses themselves
 
 _FINAL: Final = frozenset({Condition.UNAUTHORIZED_ACCESS.value, Condition.NOT_ALLOWED.value})
 """The conditions with which every further attempt would end in the same way."""
@@ -294,7 +293,7 @@ class KeptConnection:
             self._give_up(pump, error)
             return
         delay_s = min(delay_s, left_s)
-        logger.warning("attaching links again in %.3g s: %s", delay_s, error)
+        LINK_LOST.tell(self.peer, seconds=delay_s, why=error)
         await trio.sleep(delay_s)
         if pump.ended.is_set():
             return
@@ -378,7 +377,7 @@ class KeptConnection:
 
     async def _pause(self, error: RStreamsError, attempt: int) -> None:
         delay_s = self._policy.delay_s(attempt, self._random())
-        logger.warning("connecting again in %.3g s: %s", delay_s, error)
+        CONNECTION_LOST.tell(self.peer, seconds=delay_s, why=error, peer=self.peer)
         self._tell(ConnectionStatus("lost", self.peer, error, attempt - 1, delay_s))
         await trio.sleep(delay_s)
 
@@ -440,16 +439,21 @@ class KeptConnection:
 
     def _tell(self, status: ConnectionStatus) -> None:
         self._status = status
-        if status.state != "lost":
-            logger.info("the connection to %s is %s", status.peer, status.state)
+        event = _TOLD.get(status.state)
+        if event is not None:
+            event.tell(status.peer, peer=status.peer)
         self._call("on_status", self._policy.on_status, status)
 
     def _call(self, option: str, function: Callable[[V], object] | None, value: V) -> None:
         if function is not None:
             try:
                 function(value)
-            except Exception:  # user code, which must not end the connection
-                logger.exception("%s raised", option)
+            except Exception as error:  # user code, which must not end the connection
+                CALLBACK_RAISED.tell(option, raised=error, callback=option)
+
+
+_TOLD: Final = {"connected": CONNECTION_OPENED, "closed": CONNECTION_CLOSED}
+"""The events of states; a loss has one of its own."""
 
 
 def _check(option: str, value: object, least: float, most: float, allowed: str) -> None:

@@ -6,7 +6,6 @@ reads and writes the few frames before the AMQP header itself, and hands the oth
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,13 +15,11 @@ import trio
 from rstreams._checks.names import CertificateUsers
 from rstreams._codec import Described, decode_value
 from rstreams._codec.encode import encode_fields, encode_symbol_array
+from rstreams._events.table import CERTIFICATE_USERS_RAISED
 from rstreams.errors import AuthenticationFailed, Condition, RemoteProtocolError
 from rstreams.net.transport.password_line import CheckLater
 from rstreams.net.transport.passwords import PasswordHash, Passwords
-from rstreams.runtime.seldom import log_seldom
 from rstreams.tls import ClientCertificate
-
-logger = logging.getLogger("rstreams.net")
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
@@ -99,8 +96,7 @@ class Admission:
         try:
             user = who(certificate)
         except Exception as error:
-            text = "certificate_users raised for %s, who is not let in"
-            log_seldom(logger, logging.ERROR, text, certificate.subject, exc_info=error)
+            CERTIFICATE_USERS_RAISED.tell(raised=error, subject=certificate.subject)
             return None
         return user if isinstance(user, str) else None
 

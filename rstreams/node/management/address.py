@@ -9,7 +9,6 @@ A link has at most `REQUESTS` requests under way. They are carried out one after
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import Final
 
@@ -19,6 +18,7 @@ from rstreams._core.claims import NO_HOLD
 from rstreams._core.demand import add_demand, take_demand
 from rstreams._core.spell import Spell
 from rstreams._core.subscription import ENDED
+from rstreams._events.table import MANAGEMENT_FAILED
 from rstreams.abc import Hold, Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError, RStreamsError
 from rstreams.message import Message, decode_message
@@ -28,7 +28,6 @@ from rstreams.node.address import Address, LinkRequest, NodeServices, Supply
 from rstreams.node.management.operations import BAD_REQUEST, FAILED, Carries
 from rstreams.node.request_address import LocalReplies
 from rstreams.node.statistics_address import STATISTICS
-from rstreams.runtime.seldom import log_seldom
 
 MANAGEMENT: Final = ("$management", "/management")
 """The names of the address: that of the AMQP management drafts, and that of RabbitMQ 4."""
@@ -38,8 +37,6 @@ REQUESTS: Final = 16
 
 PAIR: Final = "$me"
 """The reply-to of a request whose answer goes to the pair of its link."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 class ManagementAddress(Address):
@@ -100,8 +97,8 @@ class ManagementAddress(Address):
             else:
                 status, body = await self.carry_out(client, request.subject, request.address, request.body)
         except Exception as error:
-            about = self.name, request.subject, request.address
-            log_seldom(logger, logging.ERROR, "a request to %r failed: %r %r", *about, exc_info=error)
+            method, path = request.subject, request.address
+            MANAGEMENT_FAILED.tell(self.name, raised=error, address=self.name, method=method, path=path)
             status, body = FAILED, "the node could not carry it out; its log tells the reason"
         known = request.id if request.correlation_id is None else request.correlation_id
         answer = Message(body, subject=str(status), correlation_id=known)

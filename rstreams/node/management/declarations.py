@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from rstreams._codec.types import is_whole
+from rstreams._events.table import QUEUE_IN_MEMORY
 from rstreams.errors import ConfigError
 from rstreams.node.kinds import KINDS, AddressKind
 from rstreams.node.plain_options import PlainOption
-from rstreams.runtime.seldom import log_seldom
 
 _ARGUMENTS: Final[Mapping[str, str]] = {"x-max-length": "capacity", "x-delivery-limit": "max_deliveries"}
 """RabbitMQ's arguments of a queue that have another name here."""
@@ -21,8 +20,6 @@ _QUEUE_TYPES: Final = ("classic", "quorum")
 
 _NOT_ASKED: Final = ("durable", "auto_delete", "exclusive")
 """The keys of a body that RabbitMQ's clients always send; false asks for nothing."""
-
-logger = logging.getLogger("rstreams.node")
 
 
 def body_of(method: str, body: object) -> Mapping[str, Any]:
@@ -89,6 +86,5 @@ def _of_queue(
         options["max_deliveries"] = attempts + 1  # RabbitMQ does not count the first one
     if given.get("durable") is True and "durable" not in arguments and not has_store:
         del options["durable"]  # RabbitMQ's clients know no other queues
-        text = "queue %r is declared as durable, and its messages are in memory: the node has no store"
-        log_seldom(logger, logging.WARNING, text, address, peer=address)
+        QUEUE_IN_MEMORY.tell(address, address=address)
     return options

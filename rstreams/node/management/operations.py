@@ -26,7 +26,6 @@ is answered when the store has written it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
@@ -34,6 +33,7 @@ from urllib.parse import parse_qs, unquote
 
 import trio
 
+from rstreams._events.table import MANAGEMENT_NOT_SAFE
 from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.links.draining import wait_until
 from rstreams.net.management import ConnectionInfo
@@ -47,9 +47,6 @@ from rstreams.node.kinds import KINDS, REFERS, AddressKind
 from rstreams.node.management.declarations import body_of, options_in
 from rstreams.node.management.traffic import Traffic
 from rstreams.node.written import ANSWER_WITHIN_S
-from rstreams.runtime.seldom import log_seldom
-
-logger = logging.getLogger("rstreams.node")
 
 OK, CREATED, NO_CONTENT = 200, 201, 204
 BAD_REQUEST, FORBIDDEN, NOT_FOUND, NOT_ALLOWED, CONFLICT, FAILED = 400, 403, 404, 405, 409, 500
@@ -155,7 +152,7 @@ class Operations:
         except ConfigError as error:
             return BAD_REQUEST, str(error)
         except StoreError as error:
-            log_seldom(logger, logging.ERROR, "%s %s is not safe in the store: %s", method, path, error, peer=path)
+            MANAGEMENT_NOT_SAFE.tell(path, method=method, path=path, why=error)
             return FAILED, "it is done, and not safe in the store; the log of the node tells the reason"
         except ProtocolError as error:
             forbidden = error.condition == Condition.UNAUTHORIZED_ACCESS
