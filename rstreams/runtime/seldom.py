@@ -62,4 +62,4 @@ class _LinesOfThreads(SeldomLines):
 LINES_OF_THREADS: Final = _LinesOfThreads()
 
 atexit.register(LINES_OF_THREADS.forget)
-LOOPS += lines_of_trio, lambda: LINES_OF_THREADS
+LOOPS.extend((lines_of_trio, lambda: LINES_OF_THREADS))

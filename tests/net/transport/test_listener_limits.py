@@ -368,6 +368,8 @@ async def test_a_flood_of_refused_clients_is_one_line_and_then_a_count(caplog: p
                 await stream.send_all(SASL_HEADER + said)
                 await heard(stream)
         await trio.sleep(2)
-    first, count = refusals(caplog)
+    first, broken, count, count_of_broken = refusals(caplog)
     assert "refused a connection from 127.0.0.1:" in first
-    assert "29 more of this kind about 127.0.0.1, the last: refused a connection" in count
+    assert "no SASL frame" in broken
+    assert "19 more of this kind about 127.0.0.1, the last: refused a connection" in count
+    assert "9 more of this kind about 127.0.0.1, the last: refused a connection" in count_of_broken
