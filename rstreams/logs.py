@@ -140,3 +140,7 @@ def from_environment() -> None:
     else:
         if log_format is not None:
             configure(log_format)
+
+
+def __dir__() -> list[str]:
+    return __all__
