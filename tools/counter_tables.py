@@ -29,6 +29,7 @@ COUNTERS: Final[Mapping[str, type[Any]]] = {
     "Log": statistics.LogStatistics,
     "Partition of a log": statistics.PartitionStatistics,
     "Group of a log": statistics.GroupStatistics,
+    "Partition of a group": statistics.GroupPartitionStatistics,
     "Served stream": statistics.ServedStatistics,
     "Node": statistics.NodeStatistics,
     "Rates of an address": statistics.AddressRates,

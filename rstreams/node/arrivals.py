@@ -30,11 +30,11 @@ class Arrivals:
 
     __slots__ = ("_end", "_numbers", "_times")
 
-    def __init__(self) -> None:
-        """Know of none."""
+    def __init__(self, begin: int = 0) -> None:
+        """Know of none; `begin` is the first number."""
         self._numbers = array("q")
         self._times = array("d")
-        self._end = 0  # the number behind the last message that is known of
+        self._end = begin  # the number behind the last message that is known of
 
     def note(self, end: int, now: float) -> None:
         """Note that messages have come, and some wait.

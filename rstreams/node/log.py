@@ -25,11 +25,12 @@ from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.offsets import GROUP, INCARNATION, TO_END, read_group, read_start, read_to_end
-from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
+from rstreams.node.address import Address, LinkRequest, NodeServices, SubscriptionOwner, Supply, require_address_name
 from rstreams.node.consumer import Subscribing
+from rstreams.node.group_partition import names_of_groups
 from rstreams.node.incarnations import require_incarnation
 from rstreams.node.lifetime import QueueClock
-from rstreams.node.log_group import Group, GroupMember, names_of_groups
+from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_intake import LogIntake
 from rstreams.node.log_keys import Compaction, Key, Keys
 from rstreams.node.log_partition import LogPartition, Retention
@@ -175,7 +176,7 @@ class LogAddress(Address):
             if safe is not None and begun.is_known:  # else its changes are behind that of the id
                 begun = safe
             told = {INCARNATION: first.incarnation.id}
-            member = Subscribing(partial(self._join_group, group, start, to_end=to_end))
+            member = Subscribing(partial(self._join_group, group, start, to_end=to_end, who=link.owner))
             return Supply(member, encoded=True, filters=used, properties=told, begun=begun)
         if len(self.partitions) > 1:
             names = f"{first.name!r} to {self.partitions[-1].name!r}"
@@ -201,11 +202,17 @@ class LogAddress(Address):
         reader.emit()  # it may complete at once
 
     def _join_group(
-        self, name: str, start: Offset | None, subscriber: Subscriber[bytes], *, to_end: bool = False
+        self,
+        name: str,
+        start: Offset | None,
+        subscriber: Subscriber[bytes],
+        *,
+        to_end: bool = False,
+        who: SubscriptionOwner = SubscriptionOwner("", ""),  # noqa: B008 - it never changes
     ) -> None:
         require_subscriber(subscriber)
         group = self._admitted(name, start)
-        member = GroupMember(self.name, group, subscriber, goes_on=start == "first", to_end=to_end)
+        member = GroupMember(self.name, group, subscriber, goes_on=start == "first", to_end=to_end, who=who)
         subscriber.on_subscribe(member)
         if not member.ended:
             group.join(member)

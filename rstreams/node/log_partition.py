@@ -22,6 +22,7 @@ from typing import Final
 from rstreams.errors import Condition, ProtocolError, StoreError
 from rstreams.net.links.offsets import Appended
 from rstreams.node.incarnations import Incarnation
+from rstreams.node.lag import AppendTimes
 from rstreams.node.memory_partition import AnyPartition
 from rstreams.store import AppendedRun, Chunk, Done, split
 
@@ -98,6 +99,7 @@ class LogPartition:
         incarnation: Tells this partition from an earlier or a later one at its address.
         number: Its number in the log.
         read_ahead: The bytes of the chunks that its cursors keep.
+        times: When its messages were appended.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class LogPartition:
         self.safe_end = kept.next
         self.incarnation = Incarnation(kept, sync_s)
         self.read_ahead = 0
+        self.times = AppendTimes(kept)
         self._retention = retention
         self._trimming = False
         self._removed: list[int] = []  # their room on the disk may not be free yet
@@ -141,6 +144,7 @@ class LogPartition:
 
     def _come(self, first: int, run: Sequence[bytes]) -> None:
         self.safe_end = first + len(run)
+        self.times.note(self.safe_end)
         size = sum(map(len, run))
         self._recent.append(_RecentRun(first, run, size, Appended(self.number, self.kept.time_ms)))
         self._recent_bytes += size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from rstreams.net.management import NamedSubscriptionInfo
 from rstreams.store import StoreStatistics, SyncTimes
@@ -16,6 +16,7 @@ from rstreams.store import StoreStatistics, SyncTimes
 __all__ = [
     "AddressRates",
     "AddressStatistics",
+    "GroupPartitionStatistics",
     "GroupStatistics",
     "LogStatistics",
     "MulticastStatistics",
@@ -27,6 +28,7 @@ __all__ = [
     "SubscriberStatistics",
     "SyncTimes",
     "Tally",
+    "WaitsFor",
 ]
 
 
@@ -306,6 +308,37 @@ class PartitionStatistics:
     incarnation: str = ""
 
 
+WaitsFor: TypeAlias = Literal["", "member", "outcomes", "pause", "demand"]
+"""What a partition waits for before it hands out more to a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartitionStatistics:
+    """One partition of a log as a consumer group has it, at one moment.
+
+    Attributes:
+        container: The container id of the member that gets its messages; "" if there is none.
+        user: The user of that member; "" for none.
+        link: The name of its link.
+        gone: Whether that member has left, or has completed, and has not settled all.
+        lag: Messages from the committed offset to the end.
+        lag_s: The age of the first of them, in seconds; 0 if there is none.
+        unsettled: Messages at the member.
+        waits_for: Why it hands out no more: there is no "member"; the "outcomes" of its member, before another one gets
+            it; a "pause" after a failure; the "demand" of its member, which asks for no more or is suspended; "" for no
+            reason.
+    """
+
+    container: str
+    user: str
+    link: str
+    gone: bool
+    lag: int
+    lag_s: float
+    unsettled: int
+    waits_for: WaitsFor
+
+
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
     """One consumer group of a log at one moment.
@@ -317,6 +350,11 @@ class GroupStatistics:
         unsettled: Messages at members.
         waiting_to_move: Partitions that change hands when their member has settled its messages.
         lost: Messages that were deleted before they were settled, and that members have passed over.
+        lag_s: The age of the oldest message that is not settled, in seconds; 0 if there is none. After a start of the
+            node, the first answer may be too low.
+        trend: Whether the lag is "growing", "steady" or "shrinking", since a minute, or since somebody asks; "" the
+            first time.
+        partitions: Its partitions, each with its owner.
     """
 
     members: int
@@ -325,6 +363,9 @@ class GroupStatistics:
     unsettled: int
     waiting_to_move: int
     lost: int = 0
+    lag_s: float = field(default=0.0, compare=False)
+    trend: str = field(default="", compare=False)
+    partitions: tuple[GroupPartitionStatistics, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,7 @@ GROUPS: Final = _table(
     "group",
     ("members", "members", "Members that are there."),
     ("lag", "lag_messages", "Messages from the committed offsets to the end, in all partitions together."),
+    ("lag_s", "lag_seconds", "The age of the oldest message that is not settled; 0 if there is none."),
     ("unsettled", "messages_unsettled", "Messages at members."),
     ("waiting_to_move", "partitions_waiting_to_move", "Partitions that change hands when their messages are settled."),
     ("lost", "messages_lost_total", "Messages that were deleted before they were settled."),

@@ -30,7 +30,9 @@ NO_LOSS = {
         *("size_bytes",),
     },
     "log": {"partitions", "appended", "duplicates", "producers", "credit", "readers", "groups"},
-    "group of a log": {"members", "committed", "lag", "unsettled", "waiting_to_move"},
+    "group of a log": {
+        *("members", "committed", "lag", "unsettled", "waiting_to_move", "lag_s", "trend", "partitions"),
+    },
     "served stream": {"subscriptions", "subscribers", "delivered", "completed", "cancelled", "away", "incarnation"},
 }
 """Counters that mean no loss, by the words of the guide."""

@@ -74,4 +74,5 @@ def test_the_guide_has_every_counter_as_its_class_tells_it() -> None:
     assert {*vars(statistics)["__all__"]} - {kind.__name__ for kind in COUNTERS.values()} <= {
         "AddressStatistics",
         "Tally",
+        "WaitsFor",
     }

@@ -17,8 +17,8 @@ from rstreams.abc import Subscription
 from rstreams.errors import ConfigError, LinkDetached
 from rstreams.message import decode_body, encode_item
 from rstreams.net.links.offsets import read_offset
+from rstreams.node import group_partition, log_partition
 from rstreams.node import log as log_module
-from rstreams.node import log_group, log_partition
 from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_keys import Compaction, Keys
 from rstreams.node.log_partition import LogCursor
@@ -230,7 +230,7 @@ def test_a_group_of_a_compacted_log_has_no_lag_behind_deleted_messages() -> None
 
 
 def test_one_message_that_is_never_settled_does_not_let_the_memory_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_group, "MOST_AHEAD", 20)
+    monkeypatch.setattr(group_partition, "MOST_AHEAD", 20)
     partition, _ = slow_log()
     append(partition, range(100), in_memory=True)
     group = Group("g", [partition], "first")

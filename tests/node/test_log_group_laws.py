@@ -8,7 +8,7 @@ import pytest
 
 from rstreams.message import decode_body, encode_item
 from rstreams.net.links.offsets import read_offset
-from rstreams.node import log_group, log_partition
+from rstreams.node import group_partition, log_partition
 from rstreams.node.log_group import Group, GroupMember
 from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.testing import ProbeSubscriber
@@ -141,7 +141,7 @@ class Script:
 @pytest.mark.parametrize("seed", seeds(60, quick=24))
 def test_random_members(monkeypatch: pytest.MonkeyPatch, seed: int, *, on_disk: bool) -> None:
     monkeypatch.setattr(log_partition, "READ_AHEAD_BYTES", (0, 2**30)[seed % 2])
-    monkeypatch.setattr(log_group, "MOST_AHEAD", (7, 2**14)[seed % 3 > 0])
+    monkeypatch.setattr(group_partition, "MOST_AHEAD", (7, 2**14)[seed % 3 > 0])
     script = Script(seed, on_disk=on_disk)
     steps = [script.answer, script.append, script.request, script.request, script.settle, script.settle, script.settle]
     for _ in range(300):

@@ -11,7 +11,7 @@ import trio
 
 import rstreams
 from rstreams import Connection, Node
-from rstreams.node.log_group import FIRST_PAUSE_S, MOST_PAUSE_S
+from rstreams.node.group_partition import FIRST_PAUSE_S, MOST_PAUSE_S
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

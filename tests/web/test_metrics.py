@@ -38,7 +38,7 @@ from rstreams.web.metrics import metrics_text
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "metrics.md"
 
-NO_NUMBERS = {"overflow", "incarnation", "container_id", "container", "name", "user", "durable", "rates"}
+NO_NUMBERS = {"overflow", "incarnation", "container_id", "container", "name", "user", "durable", "rates", "trend"}
 """Fields that are words, or do not change while an address is there; Prometheus finds rates by itself."""
 
 ELSEWHERE = {"queues", "multicasts", "served", "logs", "others", "partitions", "groups", "named", "subscribers"}
