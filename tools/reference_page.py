@@ -55,6 +55,10 @@ MODULES: dict[str, Module] = {
         "The bridge to reactivex. [Guide](../guides/reactivex.md)", ("rstreams.observables",)
     ),
     "rstreams.notifications": Module("Signals as items.", ("rstreams.notifications",)),
+    "rstreams.culprits": Module(
+        "Who waits for whom, and the culprit. [Guide](../guides/looking.md#who-waits-for-whom-across-processes)",
+        ("rstreams.culprits",),
+    ),
     "rstreams.message": Module(
         "Messages, and how items become messages. [Guide](../guides/codecs.md)", ("rstreams.message",)
     ),

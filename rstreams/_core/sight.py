@@ -12,6 +12,8 @@ Theory of operation. `explain`, `DemandDeadlock` and the texts of errors ask a s
     others_may_come  whether it may get more subscribers
     standing         what it keeps, if it may block
     takes            the purpose for which it takes several streams
+    blame            the reason of its own why others wait for it
+    part             the larger thing that it belongs to, with what that waits for, as a tree
 
 Each question has a default that says as little as possible. A stage answers only the questions that it can answer. The
 analysis does not know the class, file or module of any stage. A subscription of another library, which is not a
@@ -23,16 +25,21 @@ A publisher remembers its runs by weak references. All of this costs nothing whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 from weakref import ref
 
 from rstreams._core.demand import UNBOUNDED
 from rstreams.abc import Subscription
+from rstreams.culprits import Culprit, WaitTree
 
 S = TypeVar("S")
 
 _MANY: Final = 16
+
+_LONG_S: Final = 10.0
+"""From how many seconds on a time is told without a fraction."""
 
 Way: TypeAlias = Literal["ask", "send", "cancel"]
 """The next act of a stage: ask its source for more or cancel it, send its subscriber a signal, or cancel its source."""
@@ -43,6 +50,59 @@ CANCEL: Final = "cancel"
 
 Waits: TypeAlias = "list[tuple[Way, object]] | None"
 """The acts of others, one of which must happen first. None: the stage may move by itself, or is moving now."""
+
+
+Want: TypeAlias = Literal["room", "items", "outcomes"]
+"""What somebody waits for: that more items are taken, that items come, or that those which have come are settled."""
+
+ROOM: Final = "room"
+ITEMS: Final = "items"
+OUTCOMES: Final = "outcomes"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question on its way from one that waits to what it waits for; see `_core.waits`.
+
+    Attributes:
+        who: The name of this process for the sentences: its container id; "" if it has none here.
+        now: The time of the question; None if nobody knows it here.
+        trail: The places that the question has come through.
+    """
+
+    who: str = ""
+    now: datetime | None = None
+    trail: tuple[str, ...] = ()
+
+    @property
+    def consumer(self) -> str:
+        """This process as a consumer, in a sentence."""
+        return f"consumer {self.who!r:.120}" if self.who else "the consumer"
+
+    @property
+    def publisher(self) -> str:
+        """This process as a publisher, in a sentence."""
+        return f"publisher {self.who!r:.120}" if self.who else "the publisher"
+
+    def blame(self, kind: str, sentence: str, name: str | None = None, for_s: float | None = None) -> Culprit:
+        """Return a culprit that this process tells of.
+
+        Args:
+            kind: As for `Culprit`.
+            sentence: As for `Culprit`; the time is added, if it is known.
+            name: As for `Culprit`; None: this process.
+            for_s: For how long it has been so, in seconds; None if that is not known.
+        """
+        name = self.who if name is None else name
+        if for_s is None or self.now is None:
+            return Culprit(kind, sentence, name, where=self.who)
+        since, digits = self.now - timedelta(seconds=for_s), 0 if for_s >= _LONG_S else 1
+        told = f" for {for_s:.{digits}f} s (since {since.astimezone():%H:%M:%S})" if for_s >= 1 else ""
+        return Culprit(kind, sentence + told, name, since, self.who)
+
+    def through(self, place: str) -> Asked:
+        """Return the question behind a place."""
+        return replace(self, trail=(*self.trail, place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +202,17 @@ class Scannable:
     def waits_when_quiet(self, way: Way) -> Waits:
         """Return the same after a silence so long that a source without further items would have announced its end."""
         return self.waits_to(way)
+
+    def blame(self, asked: Asked) -> Culprit | None:  # noqa: ARG002 - by default it has no reason of its own
+        """Return its own reason why it takes no more items, or sends none; None: it waits for others, if at all."""
+        return None
+
+    def part(self, want: Want, asked: Asked) -> WaitTree | None:  # noqa: ARG002 - by default it is only a stage
+        """Return the larger thing that it belongs to, such as a link or a queue, with what that waits for.
+
+        None: it is only a stage of a stream, and its neighbours are asked.
+        """
+        return None
 
     @property
     def standing(self) -> Any:  # noqa: ANN401 - a `Blocked`, if it may block

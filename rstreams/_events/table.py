@@ -54,6 +54,7 @@ CONNECTION_LOST = LogEvent(
 )
 CONNECTION_OPENED = LogEvent("connection.opened", _RECONNECT, INFO, "the connection to %(peer)s is connected")
 CONNECTION_CLOSED = LogEvent("connection.closed", _RECONNECT, INFO, "the connection to %(peer)s is closed")
+EXPLAIN_FAILED = LogEvent("explain.failed", _NET, ERROR, "a question at $explain failed")
 CALLBACK_RAISED = LogEvent("callback.raised", _NET, ERROR, "%(callback)s raised")
 TOKEN_REFUSED = LogEvent("token.refused", _NET, WARNING, "asking again in %(seconds).3g s: %(why)s")
 TOKEN_NOT_RENEWED = LogEvent(

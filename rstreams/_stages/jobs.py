@@ -32,10 +32,12 @@ from rstreams._core.claims import DONE, NO_HOLD, Claims, EachHold, Ending
 from rstreams._core.contexts import has_changed
 from rstreams._core.demand import SLICE, TURN_S, add_demand, take_demand
 from rstreams._core.run import Run
+from rstreams._core.sight import Asked
 from rstreams._core.subscription import ENDED
 from rstreams._stages.intake import AHEAD_S, Intake
 from rstreams._stages.stage import KeepingStage
 from rstreams.abc import Cancellable, Event, Hold, Scheduler, Subscriber, Subscription
+from rstreams.culprits import Culprit
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -116,6 +118,14 @@ class Jobs(KeepingStage[T, R], EachHold):
         self._called = 0  # workers on their way to an item
 
     only_reacts = True
+
+    def blame(self, asked: Asked) -> Culprit | None:
+        """Return that calls of its function are under way, if there are some."""
+        calls = sum(not job.is_done for job in self._jobs)
+        if not calls:
+            return None
+        told = f"slow handler: {self.label} of {asked.consumer} waits for {calls} of {self._concurrency} calls"
+        return asked.blame("slow_handler", told)
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)

@@ -18,6 +18,7 @@ from rstreams.aio._management import Management
 from rstreams.aio._requester import Requester
 from rstreams.aio._scope import Scope
 from rstreams.aio._sender import Sender
+from rstreams.culprits import WaitTree
 from rstreams.message import Message
 from rstreams.net.cbs.tokens import require_token_source
 from rstreams.net.connection import Connection as TrioConnection
@@ -100,6 +101,16 @@ class Connection:
     def links(self) -> list[LinkInfo]:
         """Return the numbers of each link of this side, and how long it was blocked."""
         return self._connection.links()
+
+    @like_method(TrioConnection.explain_across)
+    async def explain_across(self, stream: Stream[Any] | None = None, **options: Any) -> WaitTree:
+        """Return what the links wait for, also at their other sides; see `rstreams.Connection.explain_across`.
+
+        Args:
+            stream: A stream that runs: its runs are looked at; None: all links.
+            **options: As for `rstreams.Connection.explain_across`.
+        """
+        return await self._guest.run(partial(self._connection.explain_across, stream, **options))
 
     @overload
     def stream(

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from rstreams.aio._guest import Guest
+from rstreams.culprits import WaitTree
 from rstreams.net.management import (
     AddressInfo,
     ConnectionInfo,
@@ -99,6 +100,10 @@ class Management:
     async def unsubscribe(self, address: str, name: str, *, container: str, user: str = "") -> None:
         """End a named subscription, and delete its messages."""
         await self._run(self._management.unsubscribe, address, name, container=container, user=user)
+
+    async def explain(self, address: str | None = None, **options: Any) -> WaitTree:
+        """Return what an address of the node waits for, or all; options as for the model."""
+        return await self._run(self._management.explain, address, **options)
 
     async def _run(self, call: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         return await self._guest.run(partial(call, *arguments, **options))

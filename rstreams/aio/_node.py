@@ -12,6 +12,7 @@ from rstreams.aio._bound import bound_handler
 from rstreams.aio._guest import Guest, guest_run
 from rstreams.aio._scheduler import AsyncioScheduler
 from rstreams.aio._scope import Scope
+from rstreams.culprits import WaitTree
 from rstreams.net.links.draining import Drained
 from rstreams.net.transport.listener import Listener
 from rstreams.net.transport.listening_place import ListeningPlace
@@ -82,6 +83,17 @@ class Node(TrioNode):
     async def renew_access(self, **options: Any) -> None:  # noqa: ANN401 - as the model
         """Have other users, permissions and limits from now on; see `rstreams.Node.renew_access`."""
         await self._run("is changed", "renew_access(...)").run(partial(super().renew_access, **options))
+
+    @like_method(TrioNode.explain_across)
+    async def explain_across(self, address: str | None = None, **options: Any) -> WaitTree:  # noqa: ANN401 - as the model
+        """Return what an address waits for, or all; see `rstreams.Node.explain_across`.
+
+        Args:
+            address: The name of the address; None: all at which somebody waits.
+            **options: As for `rstreams.Node.explain_across`.
+        """
+        run = self._run("is asked", "explain_across(...)")
+        return await run.run(partial(super().explain_across, address, **options))
 
     def _scheduler(self) -> AsyncioScheduler:
         assert self._asyncio is not None, "requests come inside the block"

@@ -24,6 +24,7 @@ from rstreams.blocking._management import BlockingManagement
 from rstreams.blocking._requester import BlockingRequester
 from rstreams.blocking._sender import BlockingSender
 from rstreams.blocking._stream import AWAITED, BlockingStream
+from rstreams.culprits import WaitTree
 from rstreams.message import Message, decode_body
 from rstreams.net.connection import Connection, Delivery, PublishResult, SettlementName
 from rstreams.net.links.draining import Drained
@@ -119,6 +120,19 @@ class BlockingConnection:
             return self._connection.links()
 
         return self._portal.run(links)
+
+    @like_method(Connection.explain_across)
+    def explain_across(self, stream: BlockingStream[Any] | None = None, **options: Any) -> WaitTree:
+        """Return what the links wait for, also at their other sides; see `rstreams.Connection.explain_across`.
+
+        Args:
+            stream: A stream that runs: its runs are looked at; None: all links.
+            **options: As for `rstreams.Connection.explain_across`.
+
+        Context: Any thread but the connection's own; blocks it.
+        """
+        asked = None if stream is None else stream._stream  # noqa: SLF001 - the same stream
+        return self._portal.run(partial(self._connection.explain_across, asked, **options))
 
     @overload
     def stream(

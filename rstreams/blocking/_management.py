@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from rstreams.culprits import WaitTree
 from rstreams.net.management import (
     AddressInfo,
     ConnectionInfo,
@@ -99,6 +100,10 @@ class BlockingManagement:
     def unsubscribe(self, address: str, name: str, *, container: str, user: str = "") -> None:
         """End a named subscription, and delete its messages."""
         self._run(self._management.unsubscribe, address, name, container=container, user=user)
+
+    def explain(self, address: str | None = None, **options: Any) -> WaitTree:
+        """Return what an address of the node waits for, or all; options as for the model."""
+        return self._run(self._management.explain, address, **options)
 
     def _run(self, call: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
         return self._portal.run(partial(call, *arguments, **options))

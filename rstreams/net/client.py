@@ -11,12 +11,12 @@ import trio
 from rstreams import _machine
 from rstreams._checks.argument_names import named_arguments
 from rstreams._checks.names import require_container_id
-from rstreams.errors import Condition, ConfigError
-from rstreams.net._proton import LinkDriver
+from rstreams.errors import ConfigError
 from rstreams.net.cbs.gate import TokenGate
 from rstreams.net.cbs.tokens import TokenSource, require_token_source
 from rstreams.net.connection import Connection
 from rstreams.net.dialects import Dialect, dialect_named
+from rstreams.net.explaining import ClientAnswers, ask_rabbitmq
 from rstreams.net.links.connection_links import Links
 from rstreams.net.options.limits import (
     DEFAULT_ANSWER_TIMEOUT_S,
@@ -29,8 +29,6 @@ from rstreams.net.options.limits import (
 from rstreams.net.transport.address import parse_url
 from rstreams.net.transport.opening import DEFAULT_CONNECT_TIMEOUT_S, Mechanism, OpeningOptions
 from rstreams.net.transport.reconnect import KeptConnection, Reconnect
-from rstreams.protocol.frames import Attach
-from rstreams.protocol.refusal import refuse
 from rstreams.protocol.unsettled import DEFAULT_MAX_UNSETTLED, DEFAULT_MAX_UNSETTLED_BYTES
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.scope import NetworkScope
@@ -131,10 +129,13 @@ async def connect(
         gate = None
         if cbs is not None:
             gate = TokenGate(cbs, scope.nursery, options, dialect=spoken, policy=reconnect, random=own)
-        carrier = KeptConnection(addresses, options, reconnect, random=own, on_attach=_refuse_attach, gate=gate)
+        answers = ClientAnswers(scope.nursery.start_soon)
+        carrier = KeptConnection(addresses, options, reconnect, random=own, on_attach=answers.attach, gate=gate)
         await carrier.open(scope.nursery)
         links = Links(carrier, options.container_id, spoken, unsettled, has_random_id=not container_id)
         links.answer_timeout_s = answer_timeout_s
+        links.asks_broker = ask_rabbitmq
+        answers.links = links
         connection = Connection(links)
         forget = ends_in_order(lambda timeout_s: connection.drain_and_close(timeout_s=timeout_s))
         try:
@@ -143,8 +144,3 @@ async def connect(
             forget()
             with trio.CancelScope(shield=True):
                 await carrier.close()
-
-
-def _refuse_attach(driver: LinkDriver, frame: Attach) -> None:
-    text = "this side is a client and has no addresses"
-    driver.bind(refuse(driver, frame, Condition.NOT_ALLOWED.value, text))

@@ -11,12 +11,15 @@ from rstreams._checks.functions import refuse_generator, require_function, requi
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.terminus import require_capabilities, require_filters
+from rstreams._core.beyond import HOPS, WITHIN_S
 from rstreams._core.windows import WINDOW, require_ahead
 from rstreams._published import PublishResult
 from rstreams.abc import Publisher
+from rstreams.culprits import WaitTree
 from rstreams.errors import ConfigError
 from rstreams.message import Message, as_is, decode_body
 from rstreams.net.dialects import Dialect, Offset
+from rstreams.net.links.asking import go_on, question_of
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import DrainingMethods
@@ -46,6 +49,7 @@ from rstreams.protocol.outgoing_body import streaming
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.ground import ground_here
 from rstreams.stream import Stream
+from rstreams.stream._explain import trees_of
 
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
@@ -100,6 +104,31 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Context: Any task of the connection's trio run.
         """
         return self._links.info()
+
+    async def explain_across(
+        self, stream: Stream[Any] | None = None, *, within_s: float = WITHIN_S, hops: int = HOPS
+    ) -> WaitTree:
+        """Return what the links of this connection wait for, also at the other side: `print(await ...)`.
+
+        The tree goes on from link to link as far as there are peers of rstreams that tell: a node tells of its
+        addresses, and asks its clients, and these ask their nodes. At a broker it ends with what its management tells.
+        `culprit` of the tree is the one end that all others wait for. No message and no password is in it.
+
+        Args:
+            stream: A stream that runs, over this connection or others: its runs are looked at; None: all links.
+            within_s: How long the answer may take, in seconds. A peer that has not answered by then is named as silent.
+            hops: Over how many connections the question goes.
+
+        Errors: `ConfigError` for a number that is not allowed. A peer that refuses, or answers nonsense, is one part of
+            the tree that says so.
+        Cancels: The questions are given up.
+        Context: Any task of the connection's trio run.
+        """
+        question = question_of("explain_across", None, within_s, hops)
+        if stream is None:
+            return await go_on(self._links.waits(question), question)
+        trees = trees_of(stream, self._links.asked(question))
+        return await go_on(WaitTree("stream", "the stream", "" if trees else "it has no run", None, trees), question)
 
     @overload
     def stream(

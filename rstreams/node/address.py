@@ -29,11 +29,14 @@ from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
 from rstreams._codec.asking import Wish
+from rstreams._core.sight import Asked, Want
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.culprits import WaitTree
 from rstreams.errors import Condition, LinkDetached, ProtocolError, StoreError
 from rstreams.net.links.effectively_once import ONCE
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
+from rstreams.node.address_waits import Standing
 from rstreams.node.statistics import AddressStatistics, Tally
 from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.wishes import Wishes
@@ -207,6 +210,7 @@ class Address:
         table: The name of the kind's table in a config file, and of its paths in `$management`.
         takes_dead_letters: Whether a queue may send its dead letters here.
         open_while_draining: Whether links that send here are let in, and go on, while the node is drained.
+        metered: Whether the limits of a user's rate hold for links that receive from here.
         parts: The names of addresses that are removed with it.
         names_subscriptions: Whether a peer may have named subscriptions here; `has_subscription` then tells which.
         sends_to: The addresses of the node that it sends messages to. They cannot be removed before it.
@@ -222,6 +226,7 @@ class Address:
     takes_dead_letters: ClassVar[bool] = False
     open_while_draining: ClassVar[bool] = False
     names_subscriptions: ClassVar[bool] = False
+    metered: ClassVar[bool] = True
 
     name: str
     ignores: Mapping[Wish, str] = MappingProxyType({})
@@ -329,6 +334,14 @@ class Address:
     def explain(self) -> str:
         """Return one line for `Node.explain`; "" for none."""
         return f"{self.kind} {self.name!r:.80}"
+
+    def standing(self, asked: Asked) -> Standing:  # noqa: ARG002 - for those at which somebody may wait
+        """Return its state, as far as somebody may wait because of it."""
+        return Standing(self.kind, self.name, self.explain())
+
+    def waits(self, want: Want | None, asked: Asked) -> WaitTree:
+        """Return what it waits for; see `rstreams.node.address_waits`."""
+        return self.standing(asked).waits(want, asked)
 
     # drain
 

@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from rstreams._checks.names import CertificateUsers, require_certificate_users
+from rstreams._core.beyond import HOPS, WITHIN_S, Question
+from rstreams.culprits import WaitTree, culprits_of
 from rstreams.errors import Condition, ConfigError, LinkDetached
+from rstreams.net.links.asking import question_of
 from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.links.sight import Sight
 from rstreams.net.management import ConnectionInfo
@@ -20,6 +23,7 @@ from rstreams.net.transport.pump import Pump
 from rstreams.net.transport.security import Admission
 from rstreams.node.access import Access, Permission, require_permissions
 from rstreams.node.address import Address, NodeServices
+from rstreams.node.explain_address import NodeWaits
 from rstreams.node.node_links import NodeLinks
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import counters
@@ -38,6 +42,7 @@ class AdministeredNode:
     _options: ConnectionOptions
     _access: Access
     _watch: Watch
+    _waits: NodeWaits
     _services: NodeServices
     _start_soon: Callable[..., None]
 
@@ -96,7 +101,29 @@ class AdministeredNode:
             for end, link in self._links.attached
             if isinstance(end, LinkSubscriber) and end.is_shut
         )
-        return Sight(heading, tuple(line for line in (*lines, *shut) if line))
+        culprits = culprits_of(self._waits.here(Question()).waits_for)
+        return Sight(heading, tuple(line for line in (*lines, *shut) if line), culprits)
+
+    async def explain_across(
+        self, address: str | None = None, *, within_s: float = WITHIN_S, hops: int = HOPS
+    ) -> WaitTree:
+        """Return what an address waits for, or all of them, also at the other sides of their links.
+
+        The node asks its clients over the connections that they have opened. A client of rstreams tells of its own
+        side of its links, and asks the nodes to which it sends the items, and so on. `culprit` of the tree is the one
+        end that all others wait for. No message and no password is in it.
+
+        Args:
+            address: The name of the address; None: all at which somebody waits.
+            within_s: How long the answer may take, in seconds. A client that has not answered by then is named as
+                silent.
+            hops: Over how many connections the question goes.
+
+        Errors: `ConfigError` for a number that is not allowed.
+        Cancels: The questions are given up.
+        Context: Any task of the node's trio run.
+        """
+        return await self._waits.answer(question_of("explain_across", address, within_s, hops))
 
     @property
     def _open_connections(self) -> int:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import trio
 
+from rstreams._core.beyond import Question, Sides
+from rstreams.culprits import WaitTree
 from rstreams.errors import Condition, LinkDetached, ProtocolError
+from rstreams.net._proton import LinkDriver
+from rstreams.net.links.asking import Asking
 from rstreams.net.links.link_info import LinkInfo, Rates, info_of
 from rstreams.net.links.link_name import LinkName
 from rstreams.net.transport.accounts import Client
@@ -37,6 +41,7 @@ class AttachedLink:
         container: The client's container id.
         name: The name of the link.
         rates: The rate of its items.
+        driver: Carries the link.
     """
 
     number: int
@@ -46,6 +51,7 @@ class AttachedLink:
     container: str
     name: str
     rates: Rates
+    driver: LinkDriver
 
     @property
     def shown(self) -> LinkName:
@@ -60,8 +66,10 @@ class AttachedLink:
 class AttachedLinks:
     """All links that clients have attached and that have not ended."""
 
-    def __init__(self) -> None:
-        """Have none."""
+    def __init__(self, own: str = "") -> None:
+        """Have none; `own` is the container id of the node."""
+        self.own = own
+        self._asking: WeakKeyDictionary[Client, Asking] = WeakKeyDictionary()
         self._counted_at = -math.inf
         self._numbers = itertools.count(1)
         self._links: WeakKeyDictionary[_NodeEnd, AttachedLink] = WeakKeyDictionary()  # by their numbers
@@ -71,16 +79,42 @@ class AttachedLinks:
         end: _NodeEnd,
         address: str,
         client: Client,
-        container: str,
         name: str,
+        driver: LinkDriver,
     ) -> None:
         """Note a link that is about to be attached."""
         does: Literal["publish", "subscribe"] = "publish" if isinstance(end, LinkSubscription) else "subscribe"
         before = self._links.get(end)  # a kept subscription, attached again
         number = next(self._numbers) if before is None else before.number
         rates = Rates() if before is None else before.rates
-        self._links[end] = AttachedLink(number, address, does, client, container, name, rates)
+        self._links[end] = AttachedLink(number, address, does, client, driver.peer_container, name, rates, driver)
+        end.beyond = self
         client.account.links.add(end)
+
+    # see `Beyond`
+
+    def sides(self, end: _NodeEnd) -> Sides:
+        """Return the names of an end's link."""
+        link = self._links.get(end)
+        return (
+            Sides("a link", self.own, "a client") if link is None else Sides(str(link.shown), self.own, link.container)
+        )
+
+    async def ask(self, end: _NodeEnd, question: Question) -> WaitTree:
+        """Ask the client of an end about its side of the link."""
+        link = self._links.get(end)
+        if link is None or not link.driver.lives:
+            return WaitTree("peer", "the client", "its connection is lost")
+        peer = f"client {link.container!r:.120}"
+        if not link.driver.peer_explains:
+            return WaitTree("peer", peer, "the peer tells nothing more")
+        asking = self._asking.get(link.client)
+        if asking is None:
+            names = map("{}/explain/{}".format, itertools.repeat(self.own), itertools.count(1))
+            asking = Asking(link.driver.attach_beside, names.__next__, lambda: link.container, self.own)
+            self._asking[link.client] = asking
+        about = replace(question, address="", container=link.container, does=link.does, link=link.name)
+        return await asking.ask(about)
 
     def are(self, most: int) -> bool:
         """Tell whether there are so many; some that have just ended may count for a moment."""

@@ -9,6 +9,7 @@ from rstreams._core.claims import Ending
 from rstreams._core.demand import UNBOUNDED
 from rstreams._core.spell import Spell
 from rstreams.abc import Subscriber
+from rstreams.node.address_waits import Waits
 from rstreams.node.consumer import Consumer
 from rstreams.node.dead_letters import Unaccepted
 from rstreams.node.failure import Failure
@@ -39,6 +40,7 @@ class Competing:
         released: How many came back unchanged.
         modified: How many came back with a mark.
         unserved: While messages are ready and no consumer asks for one.
+        waits: Returns what the queue waits for, for its consumers; set by the queue.
     """
 
     def __init__(
@@ -57,12 +59,14 @@ class Competing:
         self._clock = clock
         self._dispatching = False
         self.unserved = Spell()
+        self.waits: Waits | None = None
 
     # consumers call these
 
     def subscribe(self, subscriber: Subscriber[bytes], origin: str) -> None:
         """Add a consumer, whose peer and link are `origin`."""
         consumer = Consumer(self, subscriber, origin)
+        consumer.waits = self.waits
         self.takers.join(consumer)
         subscriber.on_subscribe(consumer)
 

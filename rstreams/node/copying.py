@@ -12,6 +12,7 @@ from rstreams._events.table import MESSAGE_MISSED
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.address_waits import Waits
 from rstreams.node.memory_room import CopiesBytes
 from rstreams.node.multicast_outcomes import Outcomes, OutcomesInStore
 from rstreams.node.named_subscriptions import BacklogOptions, NamedSubscriptions
@@ -49,6 +50,7 @@ class Copying:
         delivered: How many copies subscribers have got that have gone.
         dropped: How many copies slow subscribers have lost.
         abandoned: How many copies waited for subscribers when these left.
+        waits: Returns what the multicast waits for, for its subscribers; set by the multicast.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Copying:
         self._handed_end = 0  # the number of the first item that nobody has got who has left
         self._draining = False
         self.named = NamedSubscriptions(self, backlogs, lambda: self.through)
+        self.waits: Waits | None = None
         self.outcomes = Outcomes(self.seen) if backlogs.store is None else OutcomesInStore(self.named, self.seen)
 
     @property
@@ -121,6 +124,7 @@ class Copying:
     def subscribe(self, subscriber: Subscriber[bytes]) -> None:
         """Add a subscriber; it gets the items that come in from now on."""
         copies = Copies(self, subscriber)
+        copies.waits = self.waits
         self.subscribers = (*self.subscribers, copies)
         subscriber.on_subscribe(copies)
         if self.unclaimed:

@@ -177,6 +177,11 @@ class GroupPartition(Settles):
         kept = self.partition.kept
         return min(self.partition.safe_end - max(self.committed, kept.first), kept.count)
 
+    @property
+    def attempts(self) -> int:
+        """How often the first message that is not settled has failed."""
+        return self._failures if self._failures and self.committed == self._stuck_at else 0
+
     def _wake(self) -> None:
         if self.owner is not None:
             self.owner.on_ready()

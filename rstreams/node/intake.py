@@ -9,6 +9,7 @@ from rstreams import _machine
 from rstreams._events.table import MESSAGE_DROPPED, QUEUE_FREE_AGAIN, QUEUE_FULL, QUEUE_REFUSES
 from rstreams.errors import Condition, DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp, read_stamp
+from rstreams.node.address_waits import Waits
 from rstreams.node.limits import WhenFull
 from rstreams.node.producer import Producer
 from rstreams.node.storage import Storage
@@ -23,6 +24,7 @@ class QueueIntake:
         when_full: What becomes of messages that come to a full queue.
         ask_for_room: Called when a producer waits for room; consumers may let go of messages.
         explain: As for `Receives`.
+        waits: As for `Receives`.
 
     Attributes:
         refused: How many messages were refused.
@@ -35,10 +37,13 @@ class QueueIntake:
         when_full: WhenFull,
         ask_for_room: Callable[[], None],
         explain: Callable[[], str],
+        *,
+        waits: Waits,
     ) -> None:
         self.name = name
         self.title = f"{storage.kind} {name!r:.80}"  # for the log
         self.explain = explain
+        self.waits = waits
         self.refused = 0
         self._dropped = 0  # how many were dropped, because the queue was full when they came
         self._full_since = 0.0

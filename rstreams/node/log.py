@@ -20,12 +20,14 @@ from typing import Final
 from rstreams import _machine
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec.asking import Wish
+from rstreams._core.sight import Asked
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, ProtocolError
 from rstreams.net.dialects import Offset
 from rstreams.net.dialects.stream_offsets import START_AT
 from rstreams.net.links.offsets import GROUP, INCARNATION, TO_END, read_group, read_start, read_to_end
 from rstreams.node.address import Address, LinkRequest, NodeServices, SubscriptionOwner, Supply, require_address_name
+from rstreams.node.address_waits import Standing, disk_full, poison
 from rstreams.node.consumer import Subscribing
 from rstreams.node.group_partition import names_of_groups
 from rstreams.node.incarnations import require_incarnation
@@ -111,7 +113,7 @@ class LogAddress(Address):
         self._start: Offset = start
         keys = Keys(key, len(kept))
         self._retention = retention
-        self._intake = LogIntake(name, self.partitions, keys, self._on_safe, self.explain)
+        self._intake = LogIntake(name, self.partitions, keys, self._on_safe, self.explain, waits=self.waits)
         self._groups: dict[str, Group] = {}
         self._clock = QueueClock(now=self._now, wake_at=self._wake_at)
         self._readers: set[LogReader] = set()
@@ -197,6 +199,7 @@ class LogAddress(Address):
     def _read(self, partition: LogPartition, start: Offset, end: int | None, subscriber: Subscriber[bytes]) -> None:
         require_subscriber(subscriber)
         reader = LogReader(partition, subscriber, start, self._readers.discard, end)
+        reader.waits = self.waits
         self._readers.add(reader)
         subscriber.on_subscribe(reader)
         reader.emit()  # it may complete at once
@@ -213,6 +216,7 @@ class LogAddress(Address):
         require_subscriber(subscriber)
         group = self._admitted(name, start)
         member = GroupMember(self.name, group, subscriber, goes_on=start == "first", to_end=to_end, who=who)
+        member.waits = self.waits
         subscriber.on_subscribe(member)
         if not member.ended:
             group.join(member)
@@ -263,6 +267,28 @@ class LogAddress(Address):
     def explain(self) -> str:
         """Return how many messages the log has, and which groups read it."""
         return log_line(self.name, self.statistics())
+
+    def standing(self, asked: Asked) -> Standing:
+        """Return the members that have not settled what they have, the producers, and what fails again and again."""
+        room, groups = self._intake.room, self._groups.values()
+        behind = [part for group in groups for part in group.behind]
+        attempts = max((part.attempts for part in behind), default=0)
+        stored = self.partitions[0].kept
+        trouble = None if isinstance(stored, MemoryPartition) else stored.trouble
+        blame = poison(self.kind, self.name, attempts, asked) if attempts > 1 else None
+        return Standing(
+            self.kind,
+            self.name,
+            self.explain(),
+            full=room.full.lasts,
+            full_s=room.full.present_s if room.full.lasts else None,
+            waiting=max((part.lag for part in behind), default=0),
+            consumers=[member.subscriber for group in groups for member in group.holders],
+            takers=len(self._readers) + sum(group.members for group in groups),
+            wanting=any(each.demand for each in self._readers) or any(group.wants for group in groups),
+            sources=[producer.source for producer in room.all],
+            blame=blame if trouble is None else disk_full(trouble, asked),
+        )
 
     @property
     def left(self) -> int:

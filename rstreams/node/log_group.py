@@ -114,6 +114,22 @@ class Group:
                 part.heir = None
         self._share_out()
 
+    @property
+    def behind(self) -> list[GroupPartition]:
+        """The partitions with messages that are not settled."""
+        return [part for part in self._parts if part.lag]
+
+    @property
+    def holders(self) -> list[GroupMember]:
+        """The members that have messages and do not settle them, or ask for none although there are some."""
+        held = [part for part in self.behind if part.owner is not None and (part.unsettled or not part.owner.wants)]
+        return [member for member in self._members if any(part.owner is member for part in held)]
+
+    @property
+    def wants(self) -> bool:
+        """Whether a member asks for messages."""
+        return any(member.demand for member in self._members)
+
     def parts_of(self, member: GroupMember) -> list[GroupPartition]:
         """Return the partitions of a member."""
         return [part for part in self._parts if part.owner is member]

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from rstreams.errors import DeliveryFailed, StoreError
 from rstreams.net.links.effectively_once import Stamp, read_stamp
+from rstreams.node.address_waits import Waits
 from rstreams.node.log_keys import Keys
 from rstreams.node.log_partition import LogPartition
 from rstreams.node.memory_partition import MemoryPartition
@@ -34,6 +35,7 @@ class LogIntake:
         on_safe: Called when messages are safe: with the number of their partition, the position of the first one, and
             the messages.
         explain: As for `Receives`.
+        waits: As for `Receives`.
 
     Attributes:
         room: The room that producers share.
@@ -53,9 +55,12 @@ class LogIntake:
         keys: Keys,
         on_safe: Callable[[int, int, Sequence[bytes]], None],
         explain: Callable[[], str],
+        *,
+        waits: Waits,
     ) -> None:
         self.name = name
         self.explain = explain
+        self.waits = waits
         self.room = Room(IN_MEMORY)
         self.join, self.leave = self.room.join, self.room.leave
         self.appended = self.refused = 0

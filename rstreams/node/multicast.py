@@ -7,6 +7,7 @@ from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec.asking import Wish
+from rstreams._core.sight import Asked
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, DeliveryFailed, LinkDetached
 from rstreams.net.links.effectively_once import Stamp
@@ -19,6 +20,7 @@ from rstreams.node.address import (
     require_address_name,
     require_capacity,
 )
+from rstreams.node.address_waits import Standing
 from rstreams.node.copying import Copying
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.named_subscriptions import BacklogOptions
@@ -92,6 +94,7 @@ class MulticastAddress(Address):
         else:
             self.kind = "durable multicast"
         self._copying = Copying(name, overflow, capacity, backlogs, capacity_bytes)
+        self._copying.waits = self.waits
         self._outcomes = self._copying.outcomes
         self.named = self._copying.named
         self.join, self.leave = self._copying.credit.join, self._copying.credit.leave
@@ -191,6 +194,31 @@ class MulticastAddress(Address):
     def on_drain(self) -> None:
         """Give back the items that nobody is there for."""
         self._copying.drain()
+
+    def standing(self, asked: Asked) -> Standing:
+        """Return the subscribers that ask for nothing, the named subscriptions without room, and the producers."""
+        of = self._copying
+        full = bool(of.credit.producers) and of.limit(of.credit.granted) <= 0
+        slow = [each for each in of.subscribers if each.demand <= len(each.pending)]
+        named = [each for each in of.named.all if each.room <= 0]
+        away = next((each for each in named if not each.attached), None)
+        blame = None
+        if away is not None and full:
+            who = f"subscription {away.owner.name!r:.80} of {away.owner.container!r:.80}"
+            blame = asked.blame("away", f"{who} is away, and its backlog is full", away.owner.container)
+        return Standing(
+            self.kind,
+            self.name,
+            self.explain(),
+            full=full,
+            waiting=sum(len(each.pending) for each in of.subscribers) + len(of.unclaimed),
+            consumers=[each.subscriber for each in slow],
+            takers=len(of.subscribers) + len(of.named.all),
+            wanting=any(each.demand for each in of.subscribers),
+            sources=[producer.source for producer in of.credit.producers],
+            letters=[each.backlog for each in named],
+            blame=blame,
+        )
 
     def explain(self) -> str:
         """Return how many copies wait, and whether the slowest subscriber holds the producers back."""

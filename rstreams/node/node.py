@@ -18,6 +18,7 @@ from rstreams._checks.numbers import require_count, require_seconds
 from rstreams._core.windows import WINDOW
 from rstreams.errors import Condition, ConfigError, ConnectionLost
 from rstreams.net._proton import LinkDriver, UnfinishedTotal
+from rstreams.net.links.asking import EXPLAIN
 from rstreams.net.links.draining import Drained, wait_until
 from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.options.limits import (
@@ -50,6 +51,7 @@ from rstreams.node.access import Access, Permission
 from rstreams.node.address import Address, NodeServices
 from rstreams.node.administration import AdministeredNode
 from rstreams.node.deadlines import Deadlines
+from rstreams.node.explain_address import ExplainAddress, NodeWaits
 from rstreams.node.inventory import tell_end, tell_start
 from rstreams.node.management.address import MANAGEMENT, ManagementAddress
 from rstreams.node.management.operations import Operations
@@ -193,7 +195,12 @@ class Node(NodeAddresses, AdministeredNode):
         )
         rates = Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call))
         total = StoredBytes(stored)
-        self._links = NodeLinks(self._addresses, options, self._options.budget, self._access, rates, stored=total)
+        own = self._options.container_id
+        self._links = NodeLinks(
+            self._addresses, options, self._options.budget, self._access, rates, stored=total, own=own
+        )
+        self._waits = NodeWaits(own, self._addresses, self._links.attached)
+        self._addresses[EXPLAIN] = ExplainAddress(self._waits)
         self._listeners = []
         self._http_listeners = []
         self._store = NodeStore(store, secure_delete=secure_delete)
@@ -218,6 +225,7 @@ class Node(NodeAddresses, AdministeredNode):
         for name in MANAGEMENT:
             management = self._addresses[name] = ManagementAddress(name, operations.answer)
             management.begin(self._services)
+        self._addresses[EXPLAIN].begin(self._services)
         self._own = frozenset(self._addresses)
         self._watch = Watch(self._addresses, _machine.monotonic, self._start_soon)
         self._first_tasks: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []

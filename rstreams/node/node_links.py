@@ -112,6 +112,7 @@ class NodeLinks:
         access: Decides what clients may do.
         rates: How fast users may send.
         stored: Counts the bytes of replies that wait in the memory of the node.
+        own: The container id of the node.
 
     Attributes:
         attached: The links that have not ended.
@@ -133,8 +134,9 @@ class NodeLinks:
         rates: Rates,
         *,
         stored: StoredBytes,
+        own: str = "",
     ) -> None:
-        self.attached = AttachedLinks()
+        self.attached = AttachedLinks(own)
         self._options = options
         self._access = access
         self._rates = rates
@@ -281,7 +283,8 @@ class NodeLinks:
         _refuse_unless_log(address, frame.filters, supply.filters)
         if supply.keep_s and RESUMES in frame.properties and START_AT not in supply.filters:
             raise ProtocolError(Condition.NOT_FOUND.value, _GONE)
-        supply = self._rates.metered_supply(supply, client.account)
+        if address.metered:
+            supply = self._rates.metered_supply(supply, client.account)
         return partial(self._attach_consumer, client, driver, frame, supply)
 
     def _looked_up(self, client: Client, driver: LinkDriver, frame: Attach) -> Attach:
@@ -365,7 +368,7 @@ class NodeLinks:
         self, client: Client, driver: LinkDriver, frame: Attach, end: LinkSubscriber[Any], supply: Supply
     ) -> None:
         """Attach the link of an end, which is new or goes on."""
-        self.attached.add(end, frame.source or "", client, driver.peer_container, frame.name)
+        self.attached.add(end, frame.source or "", client, frame.name, driver)
         link = end.bind(frame.name, driver)
         driver.bind(link)
         link.receive(frame)
@@ -398,7 +401,7 @@ class NodeLinks:
         )
         end = LinkSubscription(producer, options, _log_raised)
         (self.repliers if address.open_while_draining else self.producers)[end] = None
-        self.attached.add(end, address.name, client, driver.peer_container, frame.name)
+        self.attached.add(end, address.name, client, frame.name, driver)
         self._temporaries.sends(address.name, end)
         link = end.bind(frame.name, driver)
         driver.bind(link, end.intake)

@@ -7,13 +7,15 @@ from typing import Protocol
 
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.run import Run
-from rstreams._core.sight import Scannable
+from rstreams._core.sight import Asked, Scannable, Want
 from rstreams._core.subscription import ENDED
 from rstreams._events.table import PRODUCER_TOO_MUCH
 from rstreams._stages.drawing import Drawing, drawing_from
 from rstreams.abc import Hold, Subscription
+from rstreams.culprits import WaitTree
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp, read_stamp
+from rstreams.node.address_waits import Waits
 from rstreams.node.seen_messages import Seen, behind_a_gap, end_stolen, open_gaps
 
 
@@ -66,6 +68,11 @@ class Receives(Protocol):
 
     def explain(self) -> str:
         """Return the state of the address in one line."""
+        ...
+
+    @property
+    def waits(self) -> Waits:
+        """Returns what the address waits for."""
         ...
 
 
@@ -181,6 +188,15 @@ class Producer(Scannable):
     def stall(self) -> str:
         """Return why it asks for no more, for `explain` of the stream that is sent."""
         return self._address.explain()
+
+    def part(self, want: Want, asked: Asked) -> WaitTree:
+        """Return the address, with what it waits for."""
+        return self._address.waits(want, asked)
+
+    @property
+    def source(self) -> Subscription:
+        """The subscription of the producer's items."""
+        return self._subscription
 
     def give_way(self, producer: str) -> None:
         """End the link: another one sends as the same producer now."""

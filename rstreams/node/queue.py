@@ -7,9 +7,11 @@ from functools import partial
 
 from rstreams._checks.publishers import require_subscriber
 from rstreams._codec.asking import Wish
+from rstreams._core.sight import Asked
 from rstreams.abc import Subscriber, Subscription
 from rstreams.errors import Condition, ProtocolError
 from rstreams.node.address import Address, LinkRequest, NodeServices, Supply, require_address_name
+from rstreams.node.address_waits import Standing, disk_full, poison
 from rstreams.node.competing import Competing
 from rstreams.node.consumer import Consumer, Subscribing
 from rstreams.node.dead_letters import Unaccepted, warn_of_loss
@@ -110,7 +112,9 @@ class Queue(Address):
         checked = (attempts or Attempts()).check(name)
         self._consumers = policy(name, self.storage, checked, self._unaccepted, self.clock)
         self.dispatch = self._consumers.dispatch
-        self.intake = QueueIntake(name, self.storage, when_full, self._consumers.ask_for_room, self.explain)
+        ask = self._consumers.ask_for_room
+        self.intake = QueueIntake(name, self.storage, when_full, ask, self.explain, waits=self.waits)
+        self._consumers.waits = self.waits
 
     def begin(self, services: NodeServices) -> None:
         """Take the time from the node."""
@@ -262,6 +266,30 @@ class Queue(Address):
         if full and waits and self._room.full.present_s >= 1:  # then the line ends with the producers that wait
             line = f"{line} for {self._room.full.present_s:.0f} s"
         return line if storage.trouble is None else f"{line}; {storage.trouble}"
+
+    def standing(self, asked: Asked) -> Standing:
+        """Return the consumers that take nothing, the producers, and the message that fails again and again."""
+        storage, room, backlog, competing = self.storage, self._room, self.storage.backlog, self._consumers
+        waits, ready = self.intake.when_full == "block", backlog.ready + storage.on_disk
+        blame, trouble, attempts = None, storage.error or storage.trouble, backlog.most_failures
+        if trouble is not None:
+            blame = disk_full(trouble, asked)
+        elif attempts > 1 and (not ready or len(backlog.failing) > backlog.delayed.count):  # others cannot pass it
+            blame = poison(self.kind, self.name, attempts, asked)
+        return Standing(
+            self.kind,
+            self.name,
+            self.explain(),
+            full=room.full.lasts or (waits and bool(room.all) and storage.is_full(waits=waits)),
+            full_s=room.full.present_s if room.full.lasts else None,
+            waiting=ready,
+            consumers=[each.subscriber for each in competing.takers.all if each.suspended or not each.demand],
+            takers=len(competing.takers.all),
+            wanting=bool(competing.takers.waiting),
+            sources=[producer.source for producer in room.all],
+            letters=self.sends_to if self._unaccepted.leaving else (),
+            blame=blame,
+        )
 
     @property
     def at_rest(self) -> bool:

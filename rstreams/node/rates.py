@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rstreams._core.demand import add_demand, demand_error, take_demand
+from rstreams._core.sight import Asked, Scannable
 from rstreams._core.spell import Spell
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import resume, suspend
 from rstreams.abc import Hold, Publisher, Subscriber, Subscription
+from rstreams.culprits import Culprit
 from rstreams.net.transport.accounts import Account
 from rstreams.node.address import Supply
 from rstreams.protocol.receiver import LinkSubscription
@@ -66,6 +68,17 @@ class Rate:
         if link not in self._waiting:
             self._waiting.append(link)
             self._serve()
+
+    def blame(self, link: Metered, asked: Asked) -> Culprit | None:
+        """Return that the limit of the user holds a link back, if it is so."""
+        if link not in self._waiting:
+            return None
+        allowed = [(self._items_per_s, "items"), (self._bytes_per_s, "bytes")]
+        limits = " and ".join(f"{rate:g} {unit}" for rate, unit in allowed if math.isfinite(rate))
+        who = self._account.user or "a client without a user"
+        return asked.blame("rate_limit", f"rate limit: {who!r:.80} {self.does} {limits} a second", who)
+
+    does = "may send"
 
     def forget(self, link: Metered) -> None:
         """Grant a link nothing more; what it had and did not use is the others'."""
@@ -128,6 +141,8 @@ class Rate:
 class ReceivedRate(Rate):
     """What the links on which a user receives may still ask for."""
 
+    does = "may receive"
+
     @property
     def _items_per_s(self) -> float:
         return self._account.limits.received_items_per_s or math.inf
@@ -142,7 +157,7 @@ def _filled(now: float, passed_s: float, rate: float, most: float) -> float:
     return min(now + rate * passed_s, most) if math.isfinite(rate) else math.inf
 
 
-class Metered:
+class Metered(Scannable):
     """Between a link on which a user sends and the address: asks for no more than the user's rate allows.
 
     Demand: The address's, as far as the rate allows.
@@ -230,6 +245,24 @@ class Metered:
         self.outstanding += items
         self._granted = self.outstanding
         self._upstream.request(items)
+
+    def blame(self, asked: Asked) -> Culprit | None:
+        """Return that the limit of the user holds the link back, if it is so."""
+        return self._rate.blame(self, asked) if self.demand else None
+
+    @property
+    def label(self) -> str:
+        """Its name in `explain`."""
+        return "rate limit"
+
+    @property
+    def downstream(self) -> object:
+        """The address, or the link."""
+        return self._downstream
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the link, or the address."""
+        return () if self._upstream is ENDED else (self._upstream,)
 
     def _size_of(self, item: bytes) -> int:
         return len(item)

@@ -41,7 +41,7 @@ class Room:
         capacity: All places.
         stored: Places taken by messages.
         outstanding: Places promised to producers.
-        producers: How many there are.
+        all: The producers.
         full: While producers wait for a place.
         full_with: How many messages were stored when the log was told that the queue is full; 0: it was not.
         on_half_empty: Called when fewer than half of them are stored.
@@ -50,12 +50,12 @@ class Room:
     __slots__ = (
         "_serving",
         "_waiting",
+        "all",
         "capacity",
         "full",
         "full_with",
         "on_half_empty",
         "outstanding",
-        "producers",
         "stored",
     )
 
@@ -69,12 +69,17 @@ class Room:
         self.capacity = capacity
         self.stored = 0
         self.outstanding = 0
-        self.producers = 0
+        self.all: dict[Producer, None] = {}
         self.full = Spell()
         self.full_with = 0
         self.on_half_empty: Callable[[], None] = lambda: None
         self._waiting: deque[Producer] = deque()
         self._serving = False
+
+    @property
+    def producers(self) -> int:
+        """How many producers there are."""
+        return len(self.all)
 
     @property
     def free_places(self) -> int:
@@ -93,13 +98,13 @@ class Room:
 
     def join(self, producer: Producer) -> None:
         """Count a new producer, and grant it credit if there is room."""
-        self.producers += 1
+        self.all[producer] = None
         self._waiting.append(producer)
         self.serve()
 
     def leave(self, producer: Producer) -> None:
         """Take back the promises to a producer that has gone."""
-        self.producers -= 1
+        self.all.pop(producer, None)
         self.outstanding -= producer.outstanding
         if not producer.outstanding and producer in self._waiting:
             self._waiting.remove(producer)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from rstreams._core.claims import NO_HOLD, Claims
 from rstreams._core.demand import add_demand, demand_error, take_demand
 from rstreams._core.run import Run, runs_of
-from rstreams._core.sight import Scannable
+from rstreams._core.sight import Asked, Scannable, Want
 from rstreams._core.spell import Spell
 from rstreams.abc import Hold, Subscriber
+from rstreams.culprits import WaitTree
+from rstreams.node.address_waits import Waits
 from rstreams.node.raising_subscriber import hand_over, hand_over_run
 
 
@@ -20,13 +22,19 @@ class AddressSubscription(Scannable, ABC):
     Attributes:
         subscriber: The receiver of the messages.
         ended: Whether it gets no more messages.
+        waits: Returns what the address waits for; None: nobody has set it.
     """
 
-    __slots__ = ("ended", "subscriber")
+    __slots__ = ("ended", "subscriber", "waits")
 
     def __init__(self, subscriber: Subscriber[bytes]) -> None:
         self.subscriber = subscriber
         self.ended = False
+        self.waits: Waits | None = None
+
+    def part(self, want: Want, asked: Asked) -> WaitTree | None:
+        """Return the address, with what it waits for."""
+        return None if self.waits is None else self.waits(want, asked)
 
     def request(self, n: int) -> None:
         """Ask for `n` more messages."""

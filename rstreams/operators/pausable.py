@@ -7,11 +7,13 @@ from typing import Any, TypeVar
 
 from rstreams._checks.numbers import require_count
 from rstreams._checks.refusals import refuse_value
+from rstreams._core.sight import Asked
 from rstreams._core.subscription import ENDED
 from rstreams._core.threads import get_ident, refuse_thread
 from rstreams._stages.stage import Lifted
 from rstreams._stages.waiting_items import WaitingItems
 from rstreams.abc import Publisher, Subscriber, Subscription
+from rstreams.culprits import Culprit
 
 T = TypeVar("T")
 
@@ -127,6 +129,10 @@ class _Pausable(WaitingItems[T]):
     def waits_for(self) -> str:
         """The reason for waiting that `explain` shows."""
         return "its valve is paused" if self._shut else ""
+
+    def blame(self, asked: Asked) -> Culprit | None:
+        """Return that its valve is paused."""
+        return asked.blame("paused", f"the valve of {asked.consumer} is paused") if self._shut else None
 
     @property
     def moves(self) -> bool:

@@ -6,6 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
+from rstreams._core.beyond import Beyond, Sides
+from rstreams._core.sight import Asked
+from rstreams.culprits import Culprit
 from rstreams.errors import MADE_ANEW, AnswerTimeout, Condition, PeerClosed, SessionEnded
 from rstreams.protocol.driver import Driver
 from rstreams.protocol.frames import Attach, Frame, Lost
@@ -61,6 +64,7 @@ class End:
             None: its connection does not return.
         follows: Whether another end was attached before in the place of this one, on a connection that was lost. Then
             it is tried again also if it has never been attached itself.
+        beyond: Names its link, and asks the peer; None: nobody does.
         outlives_detach: Whether it is attached again if the peer detaches its link, also when the connection stays.
             Without it, that is done only if the peer refuses the link that follows a lost one, or does not answer it.
     """
@@ -69,6 +73,7 @@ class End:
         """Start without a link; a delivery may carry `pack_items` items if the peer knows packs."""
         self.place: Callable[[], str] = str
         self.attach_later: Callable[[PeerClosed | AnswerTimeout], None] | None = None
+        self.beyond: Beyond | None = None
         self.follows = False
         self.outlives_detach = False
         self._answered = False  # the peer has attached the present link
@@ -139,3 +144,15 @@ class End:
     def _send(self, frame: Frame) -> None:
         assert self._link is not None, "bind comes first"
         self._link.send(frame)
+
+
+def sides_of(end: End, asked: Asked) -> Sides:
+    """Return the names of the link of an end, and of its sides."""
+    if end.beyond is not None:
+        return end.beyond.sides(end)
+    return Sides(end.place() or "a link", asked.who, "the peer")
+
+
+def not_attached(sides: Sides, asked: Asked) -> Culprit:
+    """Return the culprit of a link that waits for its peer's attach, or for a connection."""
+    return asked.blame("silent", f"{sides.peer!r:.120} has not attached {sides.link}", sides.peer)

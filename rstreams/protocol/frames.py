@@ -20,6 +20,9 @@ from rstreams.protocol.delivery import Outcome
 COORDINATOR: Final = "$coordinator"
 """The place of a target's address in an attach to a coordinator of transactions (section 4.5.1)."""
 
+EXPLAINS: Final = "rstreams:explain"
+"""The capability of a peer that answers at `$explain`; also the property of such a link, with the question."""
+
 ANONYMOUS_RELAY: Final = "ANONYMOUS-RELAY"
 """The capability of a peer that takes messages for any address over one link, whose target has no address.
 

@@ -10,18 +10,19 @@ sends, or has drawn in the meantime.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from rstreams._checks.publishers import require_subscription
 from rstreams._core.claims import DONE, NO_HOLD, no_claims
 from rstreams._core.fast_paths import draws_of
 from rstreams._core.run import Run
-from rstreams._core.sight import Scannable
+from rstreams._core.sight import Asked, Scannable, Want
 from rstreams._core.spell import Spell
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams.abc import Hold, Publisher, Subscription, Suspendable
+from rstreams.culprits import WaitTree
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.driver import Driver, Wake
 from rstreams.protocol.life import GIVEN_UP, SenderEvent, SenderLife, SenderPhase
@@ -53,6 +54,18 @@ class Attention(Enum):
 _NONE, _WOKEN, _WORKS = Attention
 
 
+class SendingEnd(Protocol):
+    """The end of a link that a local publisher belongs to, when somebody looks at it."""
+
+    def stall(self) -> str:
+        """Return why the link asks for no more."""
+        ...
+
+    def part(self, want: Want, asked: Asked) -> WaitTree:
+        """Return the link, with what it waits for."""
+        ...
+
+
 class LocalPublisher(Scannable, Generic[T]):
     """The publisher of a `LinkSubscriber`, and the subscriber that it has; see the text of this module.
 
@@ -71,11 +84,11 @@ class LocalPublisher(Scannable, Generic[T]):
 
     __slots__ = (
         "_draw",
+        "_end",
         "_items",
         "_ledger",
         "_life",
         "_publisher",
-        "_says_stall",
         "_send_ahead",
         "_settled",
         "_subscription",
@@ -99,7 +112,7 @@ class LocalPublisher(Scannable, Generic[T]):
         settled: bool,
         wake: Wake,
         send_ahead: Callable[[bytes, Hold], bool],
-        says_stall: Callable[[], str],
+        end: SendingEnd,
     ) -> None:
         """Start without items.
 
@@ -111,7 +124,7 @@ class LocalPublisher(Scannable, Generic[T]):
             settled: Whether items are sent settled; then no holds are taken.
             wake: Makes the link work soon; for an item, perhaps at once.
             send_ahead: Sends one encoded item at once, if the link can do that now; tells whether it was sent.
-            says_stall: Returns why the link asks for no more.
+            end: The end that it belongs to.
         """
         self.error: BaseException | None = None
         self.turn_over = False
@@ -127,7 +140,7 @@ class LocalPublisher(Scannable, Generic[T]):
         self._settled = settled
         self._wake = wake
         self._send_ahead = send_ahead
-        self._says_stall = says_stall
+        self._end = end
         self._subscription: Subscription = ENDED
         self._draw: Callable[[int], list[T]] | None = None  # draws the publisher's items, if they can be drawn
 
@@ -148,7 +161,15 @@ class LocalPublisher(Scannable, Generic[T]):
 
     def stall(self) -> str:
         """Return why the link asks for no more."""
-        return self._says_stall()
+        return self._end.stall()
+
+    def upstreams(self) -> Sequence[Subscription]:
+        """Return the subscription of the publisher."""
+        return () if self._subscription is ENDED else (self._subscription,)
+
+    def part(self, want: Want, asked: Asked) -> WaitTree | None:
+        """Return the end of the link that it belongs to."""
+        return self._end.part(want, asked)
 
     # the publisher calls these
 

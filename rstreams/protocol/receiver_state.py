@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, Generic, TypeVar
 
+from rstreams._core.beyond import Open
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.sight import ASK, SEND, Counts, Scannable, Waits, Way
+from rstreams._core.sight import ASK, ITEMS, OUTCOMES, ROOM, SEND, Asked, Counts, Scannable, Waits, Want, Way
 from rstreams._core.spell import Spell
+from rstreams._core.waits import LINK, circle, why_no_room
 from rstreams.abc import Subscriber
+from rstreams.culprits import WaitTree
 from rstreams.protocol.credit import CreditLedger
 from rstreams.protocol.driver import IntakeLimits
-from rstreams.protocol.end import End
+from rstreams.protocol.end import End, not_attached, sides_of
 from rstreams.protocol.incoming_items import IncomingItems
 from rstreams.protocol.incoming_outcomes import IncomingOutcomes
 from rstreams.protocol.life import ReceiverLife, ReceiverPhase
@@ -176,6 +180,40 @@ class ReceiverState(End, Scannable, Generic[T]):
         if in_hand and self._outcomes.loose.wanted:  # it has said so, and may have found room or run out of items since
             text += f", and may keep no more items unsettled than the {in_hand} in hand{self._options.oldest()}"
         return text
+
+    # who waits for whom; see `rstreams._core.waits`
+
+    def part(self, want: Want | None, asked: Asked) -> WaitTree:
+        """Return the link, with what it waits for.
+
+        Args:
+            want: What is wanted of it: "items" by its subscriber, "room" by its peer; None: nobody asks but a user.
+            asked: The question.
+        """
+        sides = sides_of(self, asked)
+        here = f"{LINK}{sides.link} at {sides.own}"
+        before = circle(here, asked)
+        if before is not None:
+            return before
+        asked = asked.through(here)
+        link = partial(WaitTree, "link", sides.link)
+        if self.state is not State.ATTACHED:
+            return link("it is not attached", not_attached(sides, asked))
+        in_hand, window, demand = self.in_hand, self.ledger.window, self.ledger.demand
+        granted = max(self._driver.credit(), 0)
+        state = f"{in_hand} in hand, window {window}, credit {granted}"
+        is_full = in_hand >= window or bool(in_hand and self._outcomes.loose.wanted)
+        if (not granted and (is_full or not demand or self.ledger.suspended)) or (want == OUTCOMES and in_hand):
+            why = f"does not settle the {in_hand} items that it has" if in_hand else "asks for no items"
+            slow = asked.blame("slow_consumer", f"{asked.consumer} {why}", for_s=self.full.present_s or None)
+            return link(state, slow, (why_no_room(self._subscriber, asked),))
+        if want == OUTCOMES:
+            return link(state)
+        if want == ROOM:
+            told = f"the window of {asked.consumer}, {window} items, is too small for the network: it has {in_hand}"
+            return link(state, asked.blame("small_window", told))
+        idle = asked.blame("publisher_idle", f"nothing comes from {sides.peer!r:.120} on {sides.link}", sides.peer)
+        return link(state, idle, end=Open(self, ITEMS, asked.trail))
 
     @property
     def through(self) -> bool:

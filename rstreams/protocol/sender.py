@@ -93,7 +93,7 @@ class LinkSubscriber(SenderState, Generic[T]):
             settled=options.settled,
             wake=self._wake,
             send_ahead=self._send_ahead,
-            says_stall=self.stall,
+            end=self,
         )
         self._deliveries = OutgoingDeliveries(
             options,

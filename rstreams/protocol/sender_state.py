@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from rstreams._core.beyond import Open
+from rstreams._core.sight import ITEMS, OUTCOMES, ROOM, Asked, Want
 from rstreams._core.spell import Spell
+from rstreams._core.waits import LINK, circle, why_no_items
+from rstreams.culprits import WaitTree
 from rstreams.protocol.ages import Ages
 from rstreams.protocol.credit import SenderLedger
 from rstreams.protocol.delivery import Outcome
 from rstreams.protocol.driver import Driver
-from rstreams.protocol.end import End
+from rstreams.protocol.end import End, not_attached, sides_of
 from rstreams.protocol.life import SenderLife, SenderPhase
 from rstreams.protocol.local_publisher import LocalPublisher
 from rstreams.protocol.options import SendingOptions
@@ -123,6 +128,46 @@ class SenderState(End):
     def stall(self) -> str:
         """Return why the link asks for no more; empty, unless a subclass knows a reason."""
         return ""
+
+    # who waits for whom; see `rstreams._core.waits`
+
+    @property
+    def wants_credit(self) -> bool:
+        """Whether there is something to send, or the publisher may have something."""
+        return bool(self._items.payloads) or not self._publisher.completed
+
+    def part(self, want: Want | None, asked: Asked) -> WaitTree:  # noqa: PLR0911 - a table of states
+        """Return the link, with what it waits for.
+
+        Args:
+            want: What is wanted of it: "room" by its publisher, "items" by its peer; None: nobody asks but a user.
+            asked: The question.
+        """
+        sides = sides_of(self, asked)
+        here = f"{LINK}{sides.link} at {sides.own}"
+        before = circle(here, asked)
+        if before is not None:
+            return before
+        asked = asked.through(here)
+        link = partial(WaitTree, "link", sides.link)
+        if self.state is not State.ATTACHED:
+            return link("it is not attached", not_attached(sides, asked))
+        peer, credit, unsettled = f"{sides.peer!r:.120}", max(self._driver.credit(), 0), self.unsettled
+        state = f"credit {credit}, {unsettled} unsettled"
+        blame = partial(asked.blame, name=sides.peer, for_s=self.blocked.present_s or None)
+        if self.is_shut and self.wants_credit:
+            return link(state, blame("window_closed", f"{peer} has closed the window of the session"))
+        if not credit and self.wants_credit:
+            if want == ITEMS:
+                return link(state, blame("small_window", f"the window of {peer} is too small for the network"))
+            return link(state, blame("no_credit", f"no credit from {peer}"), end=Open(self, ROOM, asked.trail))
+        if self._bound.held_back:
+            slow = blame("slow_consumer", f"no outcomes from {peer}")
+            return link(state, slow, end=Open(self, OUTCOMES, asked.trail))
+        if want == ROOM or self._publisher.completed:
+            return link(state, end=Open(self, OUTCOMES, asked.trail) if unsettled else None)
+        idle = asked.blame("publisher_idle", f"{asked.publisher} is idle: nothing is there for {sides.link}")
+        return link(state, idle, tuple(why_no_items(each, asked) for each in self._publisher.upstreams()))
 
     @property
     def accepted(self) -> int:

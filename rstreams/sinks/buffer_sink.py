@@ -14,9 +14,11 @@ from rstreams._core.fast_paths import draws_of, signals_later
 from rstreams._core.kept_errors import KeptError
 from rstreams._core.kept_items import KeptItems
 from rstreams._core.run import Run
+from rstreams._core.sight import Asked
 from rstreams._core.subscription import ENDED
 from rstreams._core.windows import WINDOW, window_ahead_of
 from rstreams.abc import Subscription
+from rstreams.culprits import Culprit
 from rstreams.errors import SpecViolation
 from rstreams.sinks.sink import Sink
 
@@ -53,6 +55,7 @@ class BufferSink(Sink[T]):
         makes_later: Whether it makes the items of a run when they are wanted.
     """
 
+    operator = "loop"
     makes_later = True
 
     __slots__ = (
@@ -149,6 +152,13 @@ class BufferSink(Sink[T]):
         self.outstanding -= kept - before
         if not before and kept:
             self._on_change()
+
+    def blame(self, asked: Asked) -> Culprit | None:
+        """Return that the consumer is not through with the items that it has, if it has some."""
+        if not (self._given or self._waiting or not (self.outstanding or self.draws)):
+            return None
+        told = f"slow handler: the loop of {asked.consumer} is not through with its item"
+        return asked.blame("slow_handler", told)
 
     # the consumer calls these
 

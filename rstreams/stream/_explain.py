@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.sight import SEND, Blocked, Counts, Scannable, label_of, stall_of
+from rstreams._core.sight import SEND, Asked, Blocked, Counts, Fluent, Scannable, label_of, stall_of
+from rstreams._core.waits import why_run_waits
 from rstreams._stages.deadlock import circle_of, find_deadlock
 from rstreams.abc import Publisher, Subscription
+from rstreams.culprits import Culprit, WaitTree, culprits_of
 
-__all__ = ["Explanation", "StageReport", "explain"]
+__all__ = ["Explanation", "StageReport", "explain", "trees_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,16 @@ class Explanation:
 
     Attributes:
         runs: For each run, the stage next to the subscriber, with all other stages above it.
+        culprits: The ends that the runs wait for, as far as this process knows: the most certain one first.
     """
 
     runs: tuple[StageReport, ...]
+    culprits: tuple[Culprit, ...] = ()
+
+    @property
+    def culprit(self) -> Culprit | None:
+        """The first of the culprits; None if there is none."""
+        return self.culprits[0] if self.culprits else None
 
     def __str__(self) -> str:
         """Return the runs as trees with the subscriber's side first, each with the reason for its waiting."""
@@ -93,11 +102,22 @@ class Explanation:
 
 def explain(publisher: Publisher[Any]) -> Explanation:
     """Return the state of the live runs of `publisher`."""
-    runs: Callable[[], Sequence[Any]] = getattr(publisher, "runs", tuple)
-    live = [run for run in runs() if not run.ended]
+    live = _live_runs(publisher)
     return Explanation(
-        tuple(replace(reported(run), asks_for_no_more=stall_of(run), deadlock=_deadlock(run)) for run in live)
+        tuple(replace(reported(run), asks_for_no_more=stall_of(run), deadlock=_deadlock(run)) for run in live),
+        culprits_of([why_run_waits(run, Asked()) for run in live]),
     )
+
+
+def trees_of(publisher: Publisher[Any], asked: Asked) -> tuple[WaitTree, ...]:
+    """Return what each live run of `publisher` waits for."""
+    source: Publisher[Any] = publisher._source if isinstance(publisher, Fluent) else publisher  # noqa: SLF001 - its own
+    return tuple(why_run_waits(run, asked) for run in _live_runs(source))
+
+
+def _live_runs(publisher: Publisher[Any]) -> list[Any]:
+    runs: Callable[[], Sequence[Any]] = getattr(publisher, "runs", tuple)
+    return [run for run in runs() if not run.ended]
 
 
 def reported(subscription: Subscription) -> StageReport:

@@ -154,6 +154,18 @@ async def management(connection: Connection) -> None:
     await connection.stream("$statistics").take(1).to_list()
 
 
+async def explain(connection: Connection) -> None:
+    """Ask who keeps a queue waiting: the node asks this client, too."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.publish, "shelf", Stream.range(10_000))
+        async with connection.stream("shelf", window=1).open(window=1) as items:
+            await anext(items)  # from here on nothing can move
+            await connection.explain_across()
+        nursery.cancel_scope.cancel()
+    async with connection.management() as node:
+        await node.purge("shelf")
+
+
 async def markers(connection: Connection) -> None:
     """End streams by marks in a queue."""
     await connection.publish("orders", with_end_marker(Stream.of(1)))
@@ -195,7 +207,7 @@ async def record() -> list[Frame]:
         nursery.start_soon(tap.run)
         url = f"amqp://127.0.0.1:{tap.port}"
         async with rstreams.connect(url, reconnect=QUICKLY, container_id="recorder") as connection:
-            for program in (packs, failures, requests, logs, subscriptions, management, markers):
+            for program in (packs, failures, requests, logs, subscriptions, management, explain, markers):
                 await program(connection)
             await once(connection, tap)
         await foreign(url)

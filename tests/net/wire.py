@@ -29,8 +29,8 @@ from rstreams._codec.encode import (
     encode_symbol,
     encode_uint,
 )
-from rstreams.net.client import _refuse_attach as refuse_attach
 from rstreams.net.connection import Connection
+from rstreams.net.explaining import ClientAnswers
 from rstreams.net.links.connection_links import Links
 from rstreams.net.options.limits import ConnectionLimits
 from rstreams.net.transport.pump import Pump
@@ -451,7 +451,7 @@ async def pumped(
             container_id="test",
             hostname="localhost",
             limits=ConnectionLimits(idle_timeout_s, answer_timeout_s=answer_timeout_s),
-            on_attach=refuse_attach,
+            on_attach=ClientAnswers(scope.nursery.start_soon).attach,
         )
         pump.engine.connect(None, None)
         scope.nursery.start_soon(pump.run)

@@ -35,7 +35,7 @@ from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sessions import Sessions
 from rstreams.net._proton.unfinished import Unfinished
 from rstreams.net.options.limits import ConnectionLimits
-from rstreams.protocol.frames import ANONYMOUS_RELAY
+from rstreams.protocol.frames import ANONYMOUS_RELAY, EXPLAINS
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.unsettled import Share
 
@@ -83,7 +83,7 @@ class Engine:
         cproton.pn_connection_set_container(connection, container_id)
         if hostname is not None:
             cproton.pn_connection_set_hostname(connection, hostname)
-        write_symbols(lib.pn_connection_offered_capabilities(connection), (CAPABILITY,))
+        write_symbols(lib.pn_connection_offered_capabilities(connection), (CAPABILITY, EXPLAINS))
         write_symbols(lib.pn_connection_desired_capabilities(connection), (CAPABILITY,))
         lib.pn_transport_set_idle_timeout(transport, int(limits.idle_timeout_s * 1000))
         lib.pn_transport_set_max_frame(transport, limits.max_frame_bytes)
@@ -128,7 +128,7 @@ class Engine:
         """Start as the server; SASL is over (`security`), the peer's AMQP header comes next."""
         offered = lib.pn_connection_offered_capabilities(self._connection)
         lib.pn_data_clear(offered)
-        write_symbols(offered, (CAPABILITY, ANONYMOUS_RELAY))
+        write_symbols(offered, (CAPABILITY, EXPLAINS, ANONYMOUS_RELAY))
         write_map(lib.pn_connection_properties(self._connection), {"product": PRODUCT})
         lib.pn_transport_set_server(self._transport)
         lib.pn_transport_bind(self._transport, self._connection)

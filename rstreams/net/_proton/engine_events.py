@@ -17,7 +17,7 @@ from rstreams.net._proton.outgoing_frames import BUFFER_BYTES
 from rstreams.net._proton.owner import Owner
 from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.sessions import SESSION_REST_S, Sessions
-from rstreams.protocol.frames import Detach
+from rstreams.protocol.frames import EXPLAINS, Detach
 from rstreams.protocol.packing import CAPABILITY
 from rstreams.protocol.refusal import refuse
 
@@ -120,6 +120,7 @@ class EngineEvents:
     def _on_connection_open(self, _event: Pointer) -> None:
         capabilities = read_symbols(lib.pn_connection_remote_offered_capabilities(self._connection))
         self._host.peer_packs = CAPABILITY in capabilities
+        self._host.peer_explains = EXPLAINS in capabilities
         idle_ms = int(lib.pn_transport_get_remote_idle_timeout(self._host.transport))
         if 0 < idle_ms < MIN_IDLE_MS:
             text = f"its idle-time-out of {idle_ms} ms is shorter than {MIN_IDLE_MS} ms, the shortest accepted here"

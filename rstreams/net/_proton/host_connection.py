@@ -11,6 +11,7 @@ from cproton_ffi import lib
 from rstreams.errors import Condition
 from rstreams.net._proton.conditions import read_text
 from rstreams.net._proton.delayed_calls import DelayedCalls
+from rstreams.net._proton.link_end import LinkEnd
 from rstreams.net._proton.link_names import LinkNames
 from rstreams.net._proton.link_turns import LinkTurns, TakesTurns
 from rstreams.net._proton.loops import new_loops
@@ -19,6 +20,7 @@ from rstreams.net._proton.pointers import Pointer
 from rstreams.net._proton.session_windows import ShutSessions
 from rstreams.net._proton.unfinished import Unfinished
 from rstreams.net.options.limits import ConnectionLimits
+from rstreams.protocol.frames import Attach
 from rstreams.protocol.unsettled import Share
 
 
@@ -40,6 +42,10 @@ class LinksOwner(Protocol):
 
     def on_misuse(self, condition: str, description: str) -> None:
         """The peer broke the protocol, or a limit: the connection is to be closed with the condition."""
+        ...
+
+    def attach(self, end: LinkEnd, frame: Attach) -> object:
+        """Attach a new link for `end` soon; if that is not possible any more, it hears `Lost` at once."""
         ...
 
     def begin_ahead(self) -> bool:
@@ -71,6 +77,7 @@ class HostConnection:
         unfinished: Counts messages that have not come whole; None: they are not counted.
         share: The sending links' part of the memory of their node; None: there is no such bound.
         peer_packs: Whether the peer knows packs.
+        peer_explains: Whether the peer answers at `$explain`.
         outputs: The number of outputs so far.
         output_waits: Whether the network does not take the last output.
         session_bytes: The most bytes that wait in one session.
@@ -107,7 +114,7 @@ class HostConnection:
         if unfinished is not None:
             unfinished.cut_off = self._cut_off
         self.share = share
-        self.peer_packs = False
+        self.peer_packs = self.peer_explains = False
         self.outputs = 0
         self.output_waits = False
         self.session_bytes = BUFFER_BYTES

@@ -15,7 +15,7 @@ from weakref import ref
 
 from cproton_ffi import lib
 
-from rstreams.errors import AnswerTimeout, RemoteProtocolError
+from rstreams.errors import AnswerTimeout, ConnectionLost, RemoteProtocolError
 from rstreams.net._proton.attach import read_attach, write_attach
 from rstreams.net._proton.conditions import write_condition
 from rstreams.net._proton.host_connection import HostConnection
@@ -177,6 +177,18 @@ class LinkDriver(Driver, TakesTurns):
     def peer_is_rstreams(self) -> bool:
         """Whether the peer is rstreams, as far as its `open` tells."""
         return self._host.peer_packs
+
+    @property
+    def peer_explains(self) -> bool:
+        """Whether the peer answers at `$explain`."""
+        return self._host.peer_explains
+
+    def attach_beside(self, end: LinkEnd, frame: Attach) -> None:
+        """Attach another link on the same connection soon; if that is not possible any more, it hears `Lost`."""
+        if self._let_go:
+            end.on_lost(Lost(ConnectionLost("the connection has ended")))
+        else:
+            self._host.owner.attach(end, frame)
 
     @property
     def peer_container(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -12,10 +12,14 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import trio
 
+from rstreams._core.beyond import Question, Sides
+from rstreams._core.sight import Asked
 from rstreams._core.subscription import subscribe_failed
 from rstreams.abc import Publisher, Subscriber
+from rstreams.culprits import WaitTree, culprits_of
 from rstreams.errors import ConfigError, ConnectionLost, LinkDetached, RStreamsError
 from rstreams.net.dialects import Dialect, PeerDescription, Place, dialect_of
+from rstreams.net.links.asking import Asking, asked_by
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
@@ -27,7 +31,7 @@ from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
 from rstreams.net.links.tracing import TracedEnd, TracesSending, Tracing
 from rstreams.net.transport.carrier import Carrier
-from rstreams.protocol.frames import ANONYMOUS_RELAY, Attach, Lost, Role
+from rstreams.protocol.frames import ANONYMOUS_RELAY, EXPLAINS, Attach, Lost, Role
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.unsettled import UnsettledLimits
@@ -100,6 +104,7 @@ class Links:
 
     Attributes:
         at_work: Where handlers of `consume` and `respond` are at work.
+        asks_broker: Returns what the management of a broker tells of an address; None: nobody asks it.
         answer_timeout_s: How long the peer may take to answer a management request, in seconds.
         tracing: Makes traces of what is sent and received; None: nobody does.
 
@@ -142,6 +147,8 @@ class Links:
         self._receives = self._sends = True
         self._producers: set[tuple[str, str]] = set()  # producers that stamp their messages, with their addresses
         self._dead_letters: dict[str, DeadLetterQueue] = {}
+        self._asking = Asking(carrier.attach, self.new_name, lambda: self.peer, container_id)
+        self.asks_broker: Callable[[Links, str], Awaitable[str]] | None = None
 
     @property
     def peer(self) -> str:
@@ -187,6 +194,7 @@ class Links:
         shown = f"{'to' if sends else 'from'} {address!r:.80}"
         link = f", link {shown}" if address else ""
         end.place = lambda: f"{self.peer}{link}"
+        end.beyond = self
         if not address:
             shown = "to each message's own address" if sends else "from the peer's choice"
         self._ends[end] = _Attached(next(self._attached), shown, frame, Rates())
@@ -335,7 +343,8 @@ class Links:
     def explain(self) -> Sight:
         """Return a line for each link, which tells what it waits for."""
         lines = [f"{attached.shown}: {end.waits_for}" for end, attached in self._living()]
-        return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines))
+        culprits = culprits_of(self.waits(Question()).waits_for)
+        return Sight(f"connection to {self.peer}: {self.carrier.status.state}", tuple(lines), culprits)
 
     def named(self) -> list[tuple[LinkName, _End]]:
         """Return the ends of the links that have not ended, in the order in which they were attached, with their names.
@@ -348,6 +357,46 @@ class Links:
         """Return what the ends of the links tell that have not ended, in the order in which they were attached."""
         peer = self.peer
         return [info_of(self._name_of(each.frame), end, peer, each.rates) for end, each in self._living()]
+
+    def sides(self, end: _End) -> Sides:
+        """Return the names of an end's link; see `Beyond`."""
+        attached = self._ends.get(end)
+        link = end.place() if attached is None else str(self._name_of(attached.frame))
+        return Sides(link, self._container_id, self.peer)
+
+    async def ask(self, end: _End, question: Question) -> WaitTree:
+        """Ask the peer about its side of an end's link; see `Beyond`."""
+        attached = self._ends.get(end)
+        if attached is None or self.carrier.status.state != "connected":
+            return WaitTree("peer", self.peer, "it is not connected")
+        name = self._name_of(attached.frame)
+        if EXPLAINS in self.carrier.peer_capabilities:
+            about = replace(question, address="", container=name.container, does=name.does, link=name.link)
+            return await self._asking.ask(about)
+        told = "" if self.asks_broker is None else await self.asks_broker(self, name.address)
+        return WaitTree("peer", self.peer, told or "the peer tells nothing more")
+
+    async def ask_node(self, question: Question) -> WaitTree:
+        """Ask the peer about one of its addresses, or about all that waits there."""
+        if EXPLAINS not in self.carrier.peer_capabilities:
+            return WaitTree("peer", self.peer, "the peer tells nothing more")
+        return await self._asking.ask(question)
+
+    def asked(self, question: Question) -> Asked:
+        """Return a question as it goes on in this process."""
+        return asked_by(question, self._container_id)
+
+    def waits(self, question: Question) -> WaitTree:
+        """Return what the links of this connection wait for, or one of them, as far as this process knows."""
+        asked = self.asked(question)
+        found: list[WaitTree] = []
+        for name, end in self.named():
+            if not question.link:
+                found.append(end.part(None, asked))
+            elif (name.link, name.does) == (question.link, question.does):
+                found.append(end.part(question.want, asked))
+        state = "it has no such link" if question.link and not found else ""
+        return WaitTree("client", f"client {self._container_id!r:.120}", state, None, tuple(found))
 
     def _name_of(self, frame: Attach) -> LinkName:
         sends = frame.role is Role.SENDER

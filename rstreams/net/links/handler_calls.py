@@ -35,11 +35,13 @@ from rstreams._checks.publishers import require_subscription
 from rstreams._core.contexts import Carrier, carrier_here, has_changed
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.run import Run
+from rstreams._core.sight import Asked
 from rstreams._core.subscription import ENDED
 from rstreams._events.table import HANDLER_FAILED
 from rstreams._stages.carrying import beside, in_context
 from rstreams._stages.intake import Intake
 from rstreams.abc import Event, Hold, Publisher, Subscription
+from rstreams.culprits import Culprit
 from rstreams.errors import DeliveryFailed, TransportError
 from rstreams.net.links.failures import DeadLetters, FailureName
 from rstreams.runtime.at_work import AtWork
@@ -223,6 +225,8 @@ class _Inbox(Sink[Any]):
         intake: The items, and how many may be asked for.
     """
 
+    operator = "consume"
+
     __slots__ = ("_taken", "in_hand", "intake", "waiting")
 
     def __init__(self, on_change: Callable[[], None], concurrency: int, window: int | None) -> None:
@@ -299,6 +303,13 @@ class _Inbox(Sink[Any]):
         """End the subscription, and release the items that wait."""
         self.cancel()  # first: what is given back must not come again
         self.intake.release()
+
+    def blame(self, asked: Asked) -> Culprit | None:
+        """Return that the handler is not through with an item, if it is so."""
+        for _, since in self.in_hand.values():
+            for_s = trio.current_time() - since
+            return asked.blame("slow_handler", f"slow handler of {asked.consumer}", for_s=for_s)
+        return None
 
     # the link calls this
 

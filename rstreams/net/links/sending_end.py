@@ -153,13 +153,15 @@ class PublishingEnd(LinkSubscriber[T]):
         """Tell whether there is something to send, and credit or the window of the session is missing for it."""
         if driver.is_shut():
             return self._something_waits()
-        return driver.credit() <= 0 and self._wants_credit()
+        return driver.credit() <= 0 and self.wants_credit
 
     def _something_waits(self) -> bool:
         """Tell whether there is something to send, here or in the engine."""
-        return self._wants_credit() or self._driver.queued() > 0
+        return self.wants_credit or self._driver.queued() > 0
 
-    def _wants_credit(self) -> bool:
+    @property
+    def wants_credit(self) -> bool:
+        """Whether there is something to send, or the publisher may have something."""
         items = self._items
         if self._calls is not None and not items.payloads:
             return self._calls.waiting > 0
@@ -247,7 +249,7 @@ class PublishingEnd(LinkSubscriber[T]):
             since = "" if self._shut_at is None else f" since {_time(self._shut_at)} ({waited_s:.0f} s)"
             return f"the peer's session window is closed{since}; {self._what_waits()}"
         credit = self._driver.credit()
-        if credit <= 0 and self._wants_credit():
+        if credit <= 0 and self.wants_credit:
             return f"no credit from the peer{for_long}; {self._what_waits()}"
         held_back = super().waits_for
         if credit > 0 and held_back:

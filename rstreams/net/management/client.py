@@ -11,6 +11,9 @@ from urllib.parse import urlencode
 from rstreams._checks.argument_names import name_arguments
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_count
+from rstreams._core.beyond import HOPS, WITHIN_S
+from rstreams.culprits import WaitTree
+from rstreams.net.links.asking import question_of
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.management.paired_requests import ManagementRequests, paired_requests, quoted
@@ -155,9 +158,10 @@ class Management:
     Context: Any task of the connection's trio run; each call waits for the node's answer.
     """
 
-    def __init__(self, requests: ManagementRequests) -> None:
-        """Send requests by `requests`."""
+    def __init__(self, requests: ManagementRequests, links: Links) -> None:
+        """Send requests by `requests`, over a connection with these links."""
         self._requests = requests
+        self._links = links
 
     async def addresses(self) -> list[AddressInfo]:
         """Return all addresses."""
@@ -305,6 +309,21 @@ class Management:
         body = {"name": name, "container": container, "user": user}
         await self._requests.request("DELETE", path, body)
 
+    async def explain(self, address: str | None = None, *, within_s: float = WITHIN_S, hops: int = HOPS) -> WaitTree:
+        """Return what an address of the node waits for, or all of them, also at the other sides of their links.
+
+        The user needs the permission to subscribe to `$statistics`.
+
+        Args:
+            address: The name of the address; None: all at which somebody waits.
+            within_s: How long the answer may take, in seconds.
+            hops: Over how many further connections the question goes.
+
+        Errors: `ConfigError` for a number that is not allowed. A peer that refuses, does not answer, or answers
+            nonsense is one part of the tree that says so.
+        """
+        return await self._links.ask_node(question_of("explain", address, within_s, hops))
+
     async def _body(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401
         return (await self._requests.request(method, path, body)).body
 
@@ -331,7 +350,7 @@ class ManagementMethods:
 @async_entered("async with connection.management() as management:")
 async def _open_management(links: Links) -> AsyncIterator[Management]:
     async with paired_requests(links, "management()", ADDRESS) as requests:
-        yield Management(requests)
+        yield Management(requests, links)
 
 
 name_arguments("Management", Management)

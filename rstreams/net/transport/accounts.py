@@ -64,6 +64,7 @@ class Account:
     """What one user has at a node; clients without a user share one account.
 
     Attributes:
+        user: The user; None for the clients without one.
         limits: The limits of the user.
         connections: How many connections are open, or about to be.
         links: The ends of the user's links; also of some that have ended.
@@ -71,7 +72,8 @@ class Account:
         received_rate: How fast the node may send to these links, if the node has set it.
     """
 
-    def __init__(self, limits: UserLimits | None = None) -> None:
+    def __init__(self, limits: UserLimits | None = None, user: str | None = None) -> None:
+        self.user = user
         self.limits = limits or UserLimits()
         self.connections = 0
         self.links: WeakSet[HasLink] = WeakSet()
@@ -91,7 +93,7 @@ class Account:
         return f"this user has its limit of {most} links"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Client:
     """A client that a node has let in: one connection.
 
@@ -133,7 +135,7 @@ class Accounts:
         account = self._accounts.get(user)
         if account is None:
             self._forget_idle()
-            account = self._accounts[user] = Account(self._limits_of(user))
+            account = self._accounts[user] = Account(self._limits_of(user), user)
         return account
 
     def renew(self, limits: Mapping[str, UserLimits] | None) -> None:

@@ -80,7 +80,9 @@ async def test_a_publisher_without_credit_says_so_once(caplog: pytest.LogCapture
         "  -> the subscriber stalls: it has all that it requested; "
         f"link to {cut} at the scripted peer: no credit from the peer for 1004 s; the stream that is published waits"
     )
-    assert shown[1].splitlines() == [
+    *lines, culprit = shown[1].splitlines()
+    assert culprit.startswith("  -> no credit from 'the scripted peer'")
+    assert lines == [
         "connection to the scripted peer: connected",
         f"  to {cut}: no credit from the peer for 1004 s; the stream that is published waits",
     ]
@@ -132,7 +134,7 @@ async def test_a_publisher_says_once_that_the_window_of_its_session_is_closed(ca
         await trio.sleep(TOLD_AFTER_S - 0.5)
         assert not told(caplog), "the wait for credit was over"
         await trio.sleep(1000)
-        shown.extend(str(connection.explain()).splitlines()[1:])
+        shown.extend(f"  {line}" for line in connection.explain().lines)
         await peer.send(windowed_flow(1, 0, count=0, credit=100))
         await trio.sleep(100)
         assert len(told(caplog)) == 1, "credit does not help"
@@ -311,9 +313,11 @@ async def test_explain_of_a_connection_names_what_each_link_waits_for() -> None:
         async with taken.open() as numbers, connection.stream("full").open(window=1):
             kept = [await anext(numbers) for _ in range(4)]
             await until(lambda: "ready 0" not in str(node.explain()) and "2 of 2" in str(node.explain()))
-            lines = str(connection.explain()).splitlines()
-            assert lines[0].endswith(": connected")
-            assert len(lines) == 4
+            shown = connection.explain()
+            lines = shown.lines
+            assert shown.heading.endswith(": connected")
+            assert len(lines) == 3
+            assert {culprit.kind for culprit in shown.culprits} == {"slow_handler", "no_credit"}
             assert any("from 'numbers': it waits for the outcomes of 4 items" in line for line in lines)
             assert any("to 'full': no credit from the peer" in line for line in lines)
             assert "queue 'full' is full: 2 of 2 stored, 1 ready, 1 unsettled at 1 consumer; 1 producer waits" in str(
