@@ -46,7 +46,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 MOST_PARTS: Final = 256
 """The most parts of a tree that comes from a peer, or goes to one."""
 
-MOST_DEPTH: Final = 32
+MOST_DEPTH: Final = 64
 """The most parts of such a tree below each other."""
 
 MOST_TEXT: Final = 300
@@ -139,17 +139,23 @@ class WaitTree:
             yield from part.parts(depth + 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain values for JSON: the attributes but `end`, and the culprit."""
-        culprit = self.culprit
-        return {**self._plain(), "culprit": None if culprit is None else culprit.as_dict()}
+        """Return it as plain values for JSON: `culprit`, and `parts`, a list in the order in which `print` shows them.
 
-    def _plain(self) -> dict[str, Any]:
+        Each part has its `depth`, 0 for the first one, and `kind`, `name`, `state` and `blame`.
+        """
+        culprit = self.culprit
         return {
-            "kind": self.kind,
-            "name": self.name,
-            "state": self.state,
-            "blame": None if self.blame is None else self.blame.as_dict(),
-            "waits_for": [part._plain() for part in self.waits_for],  # noqa: SLF001 - another one of this class
+            "culprit": None if culprit is None else culprit.as_dict(),
+            "parts": [
+                {
+                    "depth": depth,
+                    "kind": part.kind,
+                    "name": part.name,
+                    "state": part.state,
+                    "blame": None if part.blame is None else part.blame.as_dict(),
+                }
+                for depth, part in self.parts()
+            ],
         }
 
     @classmethod
@@ -158,13 +164,21 @@ class WaitTree:
 
         Errors: `ValueError` if it is anything else, too deep, or has too many parts.
         """
-        return _read(value, MOST_DEPTH, [MOST_PARTS])
+        rows = _fields(value).get("parts")
+        if not isinstance(rows, list) or not rows or len(rows) > MOST_PARTS:
+            msg = f"parts must be a list of 1 to {MOST_PARTS}"
+            raise ValueError(msg)
+        parts = [(_depth(row), _part(row)) for row in rows]
+        return _joined(parts)
 
     def within_bounds(self) -> WaitTree:
         """Return it as far as `from_dict` takes it; what is cut off is counted, and its culprit stays."""
-        cut = _cut(self, MOST_DEPTH, [MOST_PARTS - MOST_DEPTH])
-        culprit = self.culprit
-        return cut if cut.culprit == culprit else replace(cut, blame=culprit, waits_for=())
+        parts = list(self.parts())
+        kept = [(depth, part) for depth, part in parts if depth < MOST_DEPTH][: MOST_PARTS - 1]
+        if len(kept) == len(parts):
+            return _joined(parts)
+        cut = _joined([*kept, (1, WaitTree("peer", f"and {len(parts) - len(kept)} more"))])
+        return cut if cut.culprit == self.culprit else replace(self, blame=self.culprit, waits_for=(), end=None)
 
 
 def first_of(culprits: Sequence[Culprit]) -> Culprit:
@@ -192,34 +206,33 @@ def shown(text: str) -> str:
     )
 
 
-def _read(value: object, depth: int, left: list[int]) -> WaitTree:
-    left[0] -= 1
-    if depth <= 0 or left[0] < 0:
-        msg = f"the tree has more than {MOST_PARTS} parts, or is deeper than {MOST_DEPTH}"
+def _joined(parts: Sequence[tuple[int, WaitTree]]) -> WaitTree:
+    """Return the tree of parts that come with their depths."""
+    branches: list[list[WaitTree]] = [[]]  # those that wait for the part above them, by depth; read from the end
+    for depth, part in reversed(parts):
+        while len(branches) < depth + 2:
+            branches.append([])
+        below = tuple(reversed(branches.pop())) if len(branches) == depth + 2 else ()
+        branches[depth].append(replace(part, waits_for=below, end=None))
+    if len(branches) != 1 or len(branches[0]) != 1:
+        msg = "a part is not below the one that waits for it"
         raise ValueError(msg)
-    told = _fields(value)
-    blame, branches = told.get("blame"), told.get("waits_for", ())
-    if not isinstance(branches, list | tuple):
-        _refuse("waits_for", branches)
-    return WaitTree(
-        _text(told, "kind"),
-        _text(told, "name"),
-        _text(told, "state"),
-        None if blame is None else Culprit.from_dict(blame),
-        tuple(_read(each, depth - 1, left) for each in branches),
-    )
+    return branches[0][0]
 
 
-def _cut(tree: WaitTree, depth: int, left: list[int]) -> WaitTree:
-    left[0] -= 1
-    kept: list[WaitTree] = []
-    for part in tree.waits_for:
-        if depth <= 2 or left[0] <= 1:
-            kept.append(WaitTree("peer", f"and {len(tree.waits_for) - len(kept)} more"))
-            left[0] -= 1
-            break
-        kept.append(_cut(part, depth - 1, left))
-    return replace(tree, waits_for=tuple(kept), end=None)
+def _part(row: object) -> WaitTree:
+    told = _fields(row)
+    blame = told.get("blame")
+    kind, name, state = (_text(told, each) for each in ("kind", "name", "state"))
+    return WaitTree(kind, name, state, None if blame is None else Culprit.from_dict(blame))
+
+
+def _depth(row: object) -> int:
+    depth = _fields(row).get("depth")
+    if not isinstance(depth, int) or not 0 <= depth < MOST_DEPTH:
+        msg = f"the depth of a part must be 0 to {MOST_DEPTH - 1}"
+        raise ValueError(msg)
+    return depth
 
 
 def _fields(value: object) -> Mapping[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import trio
@@ -45,7 +46,7 @@ class NodeWaits:
         with trio.move_on_after(question.within_s):
             async with self._places:
                 return await go_on(self.here(question), question)
-        return WaitTree("node", f"node {self._name!r:.120}", "it has not found it out in time")
+        return replace(self.here(question), state="it has not heard in time what its clients wait for")
 
     def here(self, question: Question) -> WaitTree:
         """Return the same, as far as the node knows by itself."""

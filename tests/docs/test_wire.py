@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -104,7 +105,7 @@ def test_the_code_has_each_name_of_the_page() -> None:
 
 
 def test_the_page_has_each_request_of_management() -> None:
-    nothing: Any = None
+    nothing: Any = SimpleNamespace(connections=None)
     known = Operations(nothing, {}, nothing, nothing, nothing, has_store=False)._known_requests
     requests = {f"{method} /{'/'.join(pattern)}" for method, pattern, _ in known}
     told = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) /[^`?]*)`", PAGE, re.MULTILINE))
