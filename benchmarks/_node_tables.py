@@ -19,7 +19,7 @@ def tables(rows: Sequence[Row]) -> str:
     """Return a table of the queues, one of each form of a log, and a line for the latency."""
     parts = [_table(rows, "queue", {"publish": "", "consume": ""})]
     parts += [_table(rows, f"log, {form}", {"append": form, "replay": form}) for form in ("single", "packed")]
-    sends = [row for row in rows if row.unit == "ms"]
+    sends = [row for row in rows if row.unit == "ms" and row.peer_name != "bound"]
     if sends:
         lines = [f"{_named(row.peer_name)}: {row.peer:.2f} ms ({row.ours / row.peer:.2f}x)" for row in sends]
         parts.append(f"A durable send takes {sends[0].ours:.2f} ms. {'; '.join(lines)}.\n")

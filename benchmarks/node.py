@@ -26,7 +26,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -44,12 +44,20 @@ from benchmarks._node_tables import tables
 from benchmarks._processes import Load, Settlement
 from benchmarks._report import Row, Trial, options, publish, smaller_is_better
 from benchmarks.network import OURS, PACKS
+from rstreams import Node
+from rstreams.web import metrics_text
 
 SIZE: Final = 1024
 ITEMS: Final = 100_000
 SENDS: Final = 400
 RUNS: Final = 3
 LATENCY: Final = "1KB/latency_of_a_durable_send"
+SIGHT: Final = "sight"
+SEEN: Final = 1000
+"""The queues whose statistics are told."""
+
+MOST_SIGHT_MS: Final = 50.0
+"""The time in which they must be told, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,35 @@ def latency(sends: int) -> list[Row]:
     ]
 
 
+def sight(runs: int) -> list[Row]:
+    """Return the rows of what it takes to tell the statistics of 1,000 queues, in milliseconds of the processor."""
+    node = Node()
+    for number in range(SEEN):
+        node.queue(f"queue-{number}")
+    told = node.statistics().as_dict()
+    steps: dict[str, Callable[[], object]] = {
+        "statistics": lambda: node.statistics().as_dict(),
+        "metrics": lambda: metrics_text(told),
+    }
+
+    def taken_ms(step: Callable[[], object]) -> float:
+        before = time.thread_time()
+        step()
+        return 1e3 * (time.thread_time() - before)
+
+    return [
+        smaller_is_better(
+            f"{SIGHT}/{name}",
+            ours=median(taken_ms(step) for _ in range(runs)),
+            peer=MOST_SIGHT_MS,
+            peer_name="bound",
+            n=SEEN,
+            unit="ms",
+        )
+        for name, step in steps.items()
+    ]
+
+
 def trials(scale: float) -> list[Trial]:
     """Return our cases without peers, each with so many times the usual messages: what is consumed is published."""
     found = []
@@ -235,6 +272,7 @@ def measure(items: int = ITEMS, *, only: str = "*", runs: int = RUNS) -> list[Ro
             rows = [row for part in parts for row in run.rows(part)]
     if fnmatchcase(LATENCY, only):
         rows += latency(min(items, SENDS))
+    rows += [row for row in sight(max(runs, 5)) if fnmatchcase(row.case, only)]
     return rows
 
 

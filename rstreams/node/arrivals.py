@@ -10,6 +10,7 @@ tenth of their age without it. Thus an age is at most a tenth, and `STEP_S`, too
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable
@@ -26,15 +27,21 @@ PART: Final = 0.1
 
 
 class Arrivals:
-    """The times at which messages came; they have rising numbers."""
+    """The times at which messages came; they have rising numbers.
 
-    __slots__ = ("_end", "_numbers", "_times")
+    Attributes:
+        end: The number behind the last message that is known of.
+        due: When the next mark is made.
+    """
+
+    __slots__ = ("_numbers", "_times", "due", "end")
 
     def __init__(self, begin: int = 0) -> None:
         """Know of none; `begin` is the first number."""
         self._numbers = array("q")
         self._times = array("d")
-        self._end = begin  # the number behind the last message that is known of
+        self.end = begin
+        self.due = -math.inf
 
     def note(self, end: int, now: float) -> None:
         """Note that messages have come, and some wait.
@@ -44,23 +51,24 @@ class Arrivals:
             now: When they came, by any clock that is always the same.
         """
         times = self._times
-        if not times or now - times[-1] >= STEP_S:
+        if now >= self.due:
+            self.due = now + STEP_S
             if len(times) >= MOST:
                 self._drop_some(now)
-            self._numbers.append(self._end)  # those in between have not waited; they came before now
+            self._numbers.append(self.end)  # those in between have not waited; they came before now
             self._times.append(now)
-        self._end = max(end, self._end)
+        self.end = max(end, self.end)
 
     def time_of(self, number: int, now: float) -> float:
         """Return when a message came, about; `now` if it has not waited, and is newer than all that have."""
-        if number >= self._end:
+        if number >= self.end:
             return now
         return self._times[max(0, bisect_right(self._numbers, number) - 1)]
 
     def renumber(self, renumbered: Callable[[int], int]) -> None:
         """Give messages other numbers, in the same order."""
         self._numbers = array("q", map(renumbered, self._numbers))
-        self._end = renumbered(self._end)
+        self.end = renumbered(self.end)
 
     def _drop_some(self, now: float) -> None:
         numbers, times = self._numbers[:1], self._times[:1]

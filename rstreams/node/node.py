@@ -349,7 +349,7 @@ class Node(NodeAddresses, AdministeredNode):
             max_connections=max_connections,
         )
         pages = Pages(
-            lambda: self._told_statistics().as_dict(),
+            self._told_statistics,
             self._why_not_ready,
             lambda client: self._access.may(client, "subscribe", STATISTICS),
         )

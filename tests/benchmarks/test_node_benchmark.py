@@ -23,7 +23,7 @@ def _without_brokers(group: Group) -> Group:
 def test_queues_and_logs_stand_beside_those_without_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
     for make in (node.queues, node.logs):
         monkeypatch.setattr(node, make.__name__, lambda items, make=make: _without_brokers(make(items)))
-    parts = {"1KB/publish/durable_always", "1KB/replay/packed", node.LATENCY}
+    parts = {"1KB/publish/durable_always", "1KB/replay/packed", node.LATENCY, "sight/statistics", "sight/metrics"}
     rows = [row for part in parts for row in node.measure(200, only=part, runs=1)]
     assert {row.case for row in rows} == parts
     assert all(row.ours > 0 for row in rows)

@@ -59,12 +59,13 @@ async def test_other_paths_name_those_that_there_are() -> None:
 async def test_a_thousand_who_ask_together_get_the_same_page() -> None:
     made = 0
 
-    def statistics() -> Mapping[str, Any]:
-        nonlocal made
-        made += 1
-        return {"made": made}
+    class Told:
+        def as_dict(self) -> Mapping[str, Any]:
+            nonlocal made
+            made += 1
+            return {"made": made}
 
-    pages = Pages(statistics, str, lambda _client: True)
+    pages = Pages(Told, str, lambda _client: True)
     bodies: set[bytes] = set()
 
     async def ask() -> None:
