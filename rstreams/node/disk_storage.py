@@ -109,7 +109,7 @@ class DiskStorage(Storage):
         self._leaving: list[int] | None = None  # positions, while they are gathered
         self._is_over = False  # the partition is dropped: consumers may still settle what they have
         self._written = Written()
-        self._read_came_at = math.inf  # when the message came that was read last
+        self._came_at = math.inf  # when the messages came that are only on disk, or those before them
         self.safe_end = partition.next
         self._recovered_end = partition.next  # messages below may have been at consumers when the process ended
         self._loaded_end = partition.first  # messages from here on are on disk only, or unsafe
@@ -188,6 +188,8 @@ class DiskStorage(Storage):
             if self.backlog.fresh:
                 self.backlog.note_arrival()
         else:
+            if not self.on_disk:
+                self._came_at = _machine.monotonic()
             self.on_disk += count
             self._queue.dispatch()
 
@@ -245,8 +247,8 @@ class DiskStorage(Storage):
                     encoded = once_acquired(encoded)  # noqa: PLW2901 - the same message
                 deadline = self._queue.clock.deadline(encoded, age_s)
                 self._come_in(position, encoded, deadline, answer.notes.get(position))
-            self._read_came_at = _machine.monotonic() - age_s
-            backlog.arrivals.note(backlog.taken + len(backlog.fresh) + 1, self._read_came_at)
+            self._came_at = _machine.monotonic() - age_s
+            backlog.arrivals.note(backlog.taken + len(backlog.fresh) + 1, self._came_at)
         if not answer.runs:  # they have been dropped
             self.room.free(self.on_disk)
             self.on_disk = 0
@@ -316,7 +318,7 @@ class DiskStorage(Storage):
     def oldest_s(self) -> float:
         """See `Storage.oldest_s`; while the oldest one is being read, the age of the one before it."""
         if self.on_disk and not self.backlog:
-            return max(0.0, _machine.monotonic() - self._read_came_at)
+            return max(0.0, _machine.monotonic() - self._came_at)
         return super().oldest_s
 
     def look(self, browser: Browser, most: int) -> bool:  # noqa: ARG002 - a chunk is read, whatever its size
