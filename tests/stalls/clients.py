@@ -14,7 +14,7 @@ from proton.utils import BlockingConnection
 import rstreams
 from rstreams import Connection, Message, Stream, Valve
 from rstreams.errors import DeliveryFailed
-from tests.stalls.answers import of_connection
+from tests.stalls.answers import WITHIN_S, Answer, of_connection
 from tests.stalls.part import Cue
 from tests.stalls.slow_network import slow_network
 
@@ -39,10 +39,10 @@ async def shop(cue: Cue) -> None:
 
 async def shop_that_tries_again(cue: Cue) -> None:
     """Publish again what was refused."""
-    async with connected(cue, "shop") as connection:
+    async with connected(cue, "shop") as connection, connection.sender("orders") as sender:
         while True:
             try:
-                await connection.publish("orders", Stream.range(10**9).map(lambda number: b"%2000d" % number))
+                await sender.send(bytes(2000))
             except DeliveryFailed:
                 await trio.sleep(0.2)
 
@@ -99,12 +99,14 @@ async def rejecting(cue: Cue) -> None:
 async def foreign(cue: Cue) -> None:
     """Attach a link of another library, and never grant credit."""
 
+    token = trio.lowlevel.current_trio_token()
+
     def play() -> None:
         container = Container()
         container.container_id = "foreign"
         connection = BlockingConnection(cue.url, container=container)
         connection.create_receiver("orders", credit=0)
-        cue.ready(None)
+        token.run_sync_soon(cue.ready, None)
         connection.wait(lambda: False, timeout=FOREVER_S)
 
     await trio.to_thread.run_sync(play, abandon_on_cancel=True)
@@ -119,7 +121,7 @@ async def paused(cue: Cue) -> None:
 
 async def far_away(cue: Cue) -> None:
     """Consume quickly, one message at a time, over a network that takes its time."""
-    async with slow_network(cue.url, delay_s=0.4) as cue.url, connected(cue, "worker") as connection:
+    async with slow_network(cue.url, delay_s=0.2) as cue.url, connected(cue, "worker") as connection:
         await connection.stream("orders", window=1).for_each(lambda _: None)
 
 
@@ -136,6 +138,17 @@ async def quick_with_password(cue: Cue) -> None:
         await connection.stream("orders").for_each(lambda _: None)
 
 
+async def operator(cue: Cue, address: str) -> None:
+    """Neither publish nor consume: ask the node about an address."""
+    async with rstreams.connect(cue.url, container_id="operator") as connection, connection.management() as management:
+
+        async def answer() -> Answer:
+            return Answer.of(await management.explain(address, within_s=WITHIN_S))
+
+        cue.ready(answer)
+        await trio.sleep_forever()
+
+
 # both
 
 
@@ -146,28 +159,53 @@ async def doubles(cue: Cue, source: str, target: str) -> None:
         await connection.publish(target, items, pack_items=1)
 
 
-async def from_left(cue: Cue) -> None:
-    await doubles(cue, "left", "right")
+async def first(cue: Cue, address: str) -> None:
+    """Publish the one message that begins everything."""
+    async with connected(cue, "first") as connection:
+        await connection.publish(address, Stream.of(1))
+        await trio.sleep_forever()
 
 
-async def from_right(cue: Cue) -> None:
-    async with rstreams.connect(cue.url) as connection:
-        await connection.publish("left", Stream.of(1))
-    await doubles(cue, "right", "left")
+async def bridge(cue: Cue, way: str = "on") -> None:
+    """Carry each message from one node to the other, as two messages; on, or back."""
+    ends = [(cue.url, "left"), (str(cue.told["second"]), "right")]
+    (source_url, source), (target_url, target) = ends if way == "on" else reversed(ends)
+    async with rstreams.connect(source_url, container_id=f"bridge-{way}") as first_node:
+        cue.url = target_url
+        async with connected(cue, f"bridge-{way}") as connection:
+            items = first_node.stream(source, window=2).concat_map(lambda item: Stream.of(item, item))
+            await connection.publish(target, items, pack_items=1)
+
+
+async def beside(cue: Cue) -> None:
+    """Send items through another queue of the node, and note the longest time without one."""
+    longest_s = 0.0
+
+    async def answer() -> Answer:
+        nonlocal longest_s
+        found, longest_s = longest_s, 0.0
+        return Answer(gap_s=found, text=f"beside it, no item for {found:.3f} s at the longest")
+
+    async with (
+        rstreams.connect(cue.url, container_id="beside") as connection,
+        connection.sender("other") as sender,
+        connection.stream("other", window=1).open(window=1) as items,
+    ):
+        await sender.send(0)
+        await anext(items)
+        cue.ready(answer)
+        while True:
+            began = trio.current_time()
+            await sender.send(0)
+            await anext(items)
+            longest_s = max(longest_s, trio.current_time() - began)
+            await trio.sleep(0.02)
 
 
 # a group
 
 
 async def member(cue: Cue, name: str) -> None:
+    """Read the log with the other members of the group."""
     async with connected(cue, name) as connection:
-        await connection.consume("events", lambda _: None, group="billing")
-
-
-async def living(cue: Cue) -> None:
-    await member(cue, "living")
-
-
-async def dead(cue: Cue) -> None:
-    """A member whose process the harness stops."""
-    await member(cue, "dead")
+        await connection.consume("events", lambda _: None, group="billing", window=4)

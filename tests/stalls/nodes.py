@@ -29,6 +29,7 @@ async def listening(cue: Cue, **options: Any) -> AsyncIterator[Node]:  # noqa: A
 async def orders(cue: Cue) -> None:
     async with listening(cue) as node:
         node.queue("orders", capacity=ROOM)
+        node.queue("other")
 
 
 async def dead_letters(cue: Cue) -> None:
@@ -52,6 +53,20 @@ def fill(write: Callable[[bytes], object]) -> None:
                 write(bytes(size))
         except OSError:
             continue
+
+
+async def one_way(cue: Cue, address: str) -> None:
+    async with listening(cue) as node:
+        node.queue(address, capacity=ROOM)
+        node.queue("other")
+
+
+async def other_way(cue: Cue, address: str) -> None:
+    async with Node(container_id="second") as node:
+        node.queue(address, capacity=ROOM)
+        listener = await node.listen("127.0.0.1:0")
+        cue.ready(of_node(node), second=listener.url)
+        await trio.sleep_forever()
 
 
 async def circle(cue: Cue) -> None:

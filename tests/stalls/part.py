@@ -1,6 +1,6 @@
 """One process of a staged stall: it plays its part, and answers each line of its standard input with what it explains.
 
-    python -m tests.stalls.part MODULE FUNCTION JSON
+    python -m tests.stalls.part MODULE.FUNCTION JSON [ARGUMENT...]
 
 It writes lines of JSON: first what the other parts need, such as its url, then an answer for each question.
 """
@@ -17,9 +17,7 @@ from typing import Any
 
 import trio
 
-from tests.stalls.answers import Answer
-
-Answers = Callable[[], Awaitable[Answer]]
+from tests.stalls.answers import Answers
 
 
 class Cue:
@@ -55,14 +53,19 @@ def say(told: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-async def main(*words: str) -> None:
+async def main(function: str, told: str, *arguments: str) -> None:
     """Play a part until the process is ended."""
-    module, function, told = words
     logging.basicConfig(level=logging.WARNING)
-    part: Callable[[Cue], Awaitable[object]] = getattr(importlib.import_module(module), function)
     async with trio.open_nursery() as nursery:
-        await part(Cue(nursery, json.loads(told)))
+        await part_named(function)(Cue(nursery, json.loads(told)), *arguments)
+
+
+def part_named(function: str) -> Callable[..., Awaitable[object]]:
+    """Return a part by its module in `tests.stalls` and its function, with a dot between."""
+    module, _, name = function.rpartition(".")
+    found: Callable[..., Awaitable[object]] = getattr(importlib.import_module(f"tests.stalls.{module}"), name)
+    return found
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:4])
+    trio.run(lambda: main(*sys.argv[1:]))

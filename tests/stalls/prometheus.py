@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -15,6 +16,9 @@ import trio
 from benchmarks._processes import free_port, wait_until_listening
 
 RULES: Final = Path(__file__).parents[2] / "examples" / "monitoring" / "alerts.yml"
+RANGE_S: Final = 3
+"""What stands for the minutes over which a rule looks: a staged stall lasts for seconds."""
+
 PASSWORD: Final = "sesame"  # noqa: S105 - of a node on the loopback, for some seconds
 
 
@@ -41,7 +45,7 @@ class Prometheus:
         """Start it, and wait until it answers."""
         config = {
             "global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
-            "rule_files": [str(RULES)],
+            "rule_files": [str(self._folder / "alerts.yml")],
             "scrape_configs": [
                 {
                     "job_name": "rstreams",
@@ -50,6 +54,7 @@ class Prometheus:
                 }
             ],
         }
+        (self._folder / "alerts.yml").write_text(re.sub(r"\[\d+m\]", f"[{RANGE_S}s]", RULES.read_text()))
         file = self._folder / "prometheus.yml"
         file.write_text(json.dumps(config))  # JSON is YAML
         command = ["prometheus", f"--config.file={file}", f"--storage.tsdb.path={self._folder}/data"]

@@ -25,9 +25,9 @@ import trio
 from tests.stalls.answers import Answer
 from tests.stalls.processes import Part
 from tests.stalls.prometheus import Prometheus
-from tests.stalls.stagings import STAGINGS, Staging
+from tests.stalls.stagings import STALLS, TRIALS, Staging
 
-PATIENCE_S: Final = 8.0
+PATIENCE_S: Final = 10.0
 """How long after its parts play a stall may take until all that is said about it is right."""
 
 AGAIN_S: Final = 0.4
@@ -59,7 +59,7 @@ class Row:
     def is_right(self) -> bool:
         """Whether every side named the culprit, and the alert holds."""
         truth = self.staging.truth
-        told = bool(self.said) and all(answer.is_right(truth) for answer in self.said.values())
+        told = all(answer.is_right(truth) for answer in self.said.values())
         return told and not self.trouble and (self.alerts is None or self.alert_is_right)
 
     def lines(self) -> list[str]:
@@ -71,9 +71,11 @@ class Row:
         for side, answer in self.said.items():
             found = answer.sentence or f"names no culprit: {' / '.join(answer.text.split(chr(10)))}"
             kind = f"{answer.kind}: " if answer.kind else ""
+            if answer.gap_s is not None:
+                found = answer.text
             shown.append(f"  {_word(right=answer.is_right(truth))}  {side}: {kind}{found}"[:230])
         if self.alerts is not None:
-            must = self.staging.alert[0]
+            must = self.staging.alert
             shown.append(f"  {_word(right=self.alert_is_right)}  alert {must}: {', '.join(self.alerts) or 'none'} hold")
         return shown
 
@@ -95,24 +97,25 @@ def _word(*, right: bool) -> str:
 
 async def stage(staging: Staging, folder: Path, prometheus: Prometheus | None) -> Row:
     """Stage one stall, ask all sides, and end its processes."""
-    row, began = Row(staging), time.monotonic()
-    parts = [
-        Part(function, folder / f"{function}.log", staging.disk(folder, function)) for function in staging.functions
-    ]
+    row, began = (
+        Row(staging, {each: Answer() for each in staging.parts if each not in staging.silent}),
+        time.monotonic(),
+    )
+    parts = [Part(each, folder / f"{each}.log", staging.disk(folder, each)) for each in staging.parts]
     try:
         told: dict[str, Any] = {"folder": str(folder)}
-        node, *others = parts
-        told = await node.start(told)
-        if prometheus is not None:
-            prometheus.watch(told["http"])
+        for node in parts[: staging.nodes]:
+            told = await node.start(told)
         async with trio.open_nursery() as nursery:
-            for each in others:
+            for each in parts[staging.nodes :]:
                 nursery.start_soon(each.start, told)
         for each in parts:
             if each.name == staging.stopped:
                 each.stop()
+        if prometheus is not None and staging.alert:
+            prometheus.watch(told["http"])
         asked = [each for each in parts if each.name not in staging.silent]
-        await _ask_until_right(row, asked, told["http"], prometheus)
+        await _ask_until_right(row, asked, told["http"], prometheus if staging.alert else None)
     except* RuntimeError as error:
         row.trouble = str(error.exceptions[0])
     finally:
@@ -124,11 +127,12 @@ async def stage(staging: Staging, folder: Path, prometheus: Prometheus | None) -
 
 
 async def _ask_until_right(row: Row, asked: Sequence[Part], http: int, prometheus: Prometheus | None) -> None:
-    name, labels = row.staging.alert
+    name, labels = row.staging.alert, row.staging.labels
     until, was_right = trio.current_time() + PATIENCE_S, False
     while True:
-        for part in asked:
-            row.said[part.name] = await part.ask()
+        async with trio.open_nursery() as nursery:
+            for part in asked:
+                nursery.start_soon(_ask, row, part)
         if prometheus is not None:
             held = await prometheus.alerts(http)
             row.alerts = sorted({each["alertname"] for each in held})
@@ -139,21 +143,26 @@ async def _ask_until_right(row: Row, asked: Sequence[Part], http: int, prometheu
         await trio.sleep(AGAIN_S)
 
 
+async def _ask(row: Row, part: Part) -> None:
+    row.said[part.name] = await part.ask()
+
+
 async def all_of(stagings: Sequence[Staging], folder: Path, prometheus: Prometheus | None) -> list[Row]:
     """Stage the stalls, some at a time; print each row when it is there."""
     rows: list[Row] = []
-    limit = trio.CapacityLimiter(AT_A_TIME)
+    places = trio.Semaphore(AT_A_TIME)
 
     async def one(number: int, staging: Staging) -> None:
-        async with limit:
-            place = folder / str(number)
-            place.mkdir()
-            row = await stage(staging, place, prometheus)
+        place = folder / str(number)
+        place.mkdir()
+        row = await stage(staging, place, prometheus)
         print("\n".join(row.lines()), flush=True)  # noqa: T201
         rows.append(row)
+        places.release()
 
     async with trio.open_nursery() as nursery:
         for number, staging in enumerate(stagings):
+            await places.acquire()
             nursery.start_soon(one, number, staging)
     return rows
 
@@ -164,7 +173,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("titles", nargs="*", help="those to stage; all by default")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    stagings = [each for each in STAGINGS if not given.titles or each.title in given.titles]
+    stagings = [each for each in (*STALLS, *TRIALS) if not given.titles or each.title in given.titles]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rstreams-stalls-") as name:
         folder = Path(name)

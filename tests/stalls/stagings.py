@@ -1,10 +1,11 @@
-"""The twelve staged stalls: who plays, and the culprit that each side and an alert must name."""
+"""The twelve staged stalls, and some that try `$explain` itself: who plays, and whom each side must name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from tests.stalls.answers import Truth
 
@@ -16,126 +17,143 @@ class Staging:
     Attributes:
         title: Its name in the table.
         truth: The culprit.
-        node: The function in `nodes`.
-        publisher: The function in `clients` that is its publisher.
-        consumer: The function in `clients` that is its consumer; with a dot, that of another module; "" for none.
-        alert: The name of the alert that must hold, and labels of it.
+        parts: Its processes: for each the module and function, and arguments. The first one is the node.
+        alert: The name of the alert that must hold; "" for none.
+        labels: Labels that the alert must have.
         silent: The parts that cannot answer: another library, or a process that is stopped.
         stopped: A part that is stopped (SIGSTOP) when all play.
-        others: Further parts, each a function in `clients`.
-        small_disk: Whether the node has a full disk of its own.
+        nodes: How many of the first parts are nodes: each is started when the one before it plays.
+        small_disk: Whether the node has a disk of its own, which is full.
     """
 
     title: str
     truth: Truth
-    node: str
-    publisher: str
-    consumer: str
-    alert: tuple[str, Mapping[str, str]]
+    parts: tuple[str, ...]
+    alert: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
     silent: tuple[str, ...] = ()
     stopped: str = ""
-    others: tuple[str, ...] = ()
+    nodes: int = 1
     small_disk: bool = False
 
-    @property
-    def functions(self) -> list[str]:
-        """The functions of its parts, the node's first."""
-        clients = (self.publisher, self.consumer, *self.others)
-        return [f"nodes.{self.node}", *(each if "." in each else f"clients.{each}" for each in clients if each)]
-
-    def disk(self, folder: Path, function: str) -> Path | None:
+    def disk(self, folder: Path, part: str) -> Path | None:
         """Return where a part has its small disk; None if it has none."""
-        return folder / "disk" if self.small_disk and function == self.functions[0] else None
+        return folder / "disk" if self.small_disk and part == self.parts[0] else None
 
 
-ORDERS = {"address": "orders"}
+ORDERS: Final = {"address": "orders"}
+NODE: Final = "nodes.orders"
+SHOP: Final = "clients.shop"
+SPARK: Final = "spark_job.slow_trigger"
 
-STAGINGS = (
-    # Spark takes longest to start.
-    Staging(
+STALLS: Final = (
+    Staging(  # the first one, because Spark takes longest to start
         "Spark trigger too slow",
         Truth("slow_trigger", "orders"),
-        "orders",
-        "shop",
-        "spark_job.slow_trigger",
-        ("ConsumersAreStuck", ORDERS),
-        silent=("spark_job.slow_trigger",),
+        (NODE, SHOP, SPARK),
+        "ConsumersAreStuck",
+        ORDERS,
+        silent=(SPARK,),
     ),
-    Staging("slow handler", Truth("slow_handler", "worker"), "orders", "shop", "slow", ("ConsumersAreStuck", ORDERS)),
+    Staging("slow handler", Truth("slow_handler", "worker"), (NODE, SHOP, "clients.slow"), "ConsumersAreStuck", ORDERS),
     Staging(
-        "poison message", Truth("poison_message", "orders"), "orders", "shop", "failing", ("PoisonMessage", ORDERS)
+        "poison message", Truth("poison_message", "orders"), (NODE, SHOP, "clients.failing"), "PoisonMessage", ORDERS
     ),
     Staging(
         "full dead letters",
         Truth("queue_full", "dead"),
-        "dead_letters",
-        "shop",
-        "rejecting",
-        ("DeadLettersHaveNoRoom", ORDERS),
+        ("nodes.dead_letters", SHOP, "clients.rejecting"),
+        "DeadLettersHaveNoRoom",
+        ORDERS,
     ),
     Staging(
         "foreign peer without credit",
         Truth("no_credit", "foreign"),
-        "orders",
-        "shop",
-        "foreign",
-        ("ConsumersAskForNothing", ORDERS),
+        (NODE, SHOP, "clients.foreign"),
+        "ConsumersAskForNothing",
+        ORDERS,
         silent=("clients.foreign",),
     ),
-    Staging(
-        "paused consumer", Truth("paused", "worker"), "orders", "shop", "paused", ("ConsumersAskForNothing", ORDERS)
-    ),
+    Staging("paused consumer", Truth("paused", "worker"), (NODE, SHOP, "clients.paused"), "ConsumersAreStuck", ORDERS),
     Staging(
         "small window, long network",
         Truth("small_window", "worker"),
-        "orders",
-        "shop",
-        "far_away",
-        ("WindowIsTooSmall", ORDERS),
+        (NODE, SHOP, "clients.far_away"),
+        "ConsumersAskTooSeldom",
+        ORDERS,
     ),
     Staging(
         "full disk",
         Truth("disk_full", "store"),
-        "small_disk",
-        "shop_that_tries_again",
-        "",
-        ("DiskIsFull", {}),
+        ("nodes.small_disk", "clients.shop_that_tries_again"),
+        "DiskIsFull",
         small_disk=True,
     ),
     Staging(
         "blocked thread",
         Truth("silent", "worker"),
-        "orders",
-        "shop",
-        "blocked",
-        ("ConsumersAreStuck", ORDERS),
+        (NODE, SHOP, "clients.blocked"),
+        "ConsumersAreStuck",
+        ORDERS,
         silent=("clients.blocked",),
     ),
     Staging(
         "two streams in a circle",
-        Truth("circle", "left"),
-        "circle",
-        "from_left",
-        "from_right",
-        ("ConsumersAreStuck", {"address": "left"}),
+        Truth("circle", "queue", ("left", "right")),
+        ("nodes.circle", "clients.doubles left right", "clients.doubles right left", "clients.first left"),
+        "ConsumersAreStuck",
+        {"address": "left"},
+        silent=("clients.first left",),
     ),
     Staging(
         "rate limit",
         Truth("rate_limit", "shop"),
-        "limited",
-        "shop_with_password",
-        "quick_with_password",
-        ("UserIsLimited", {}),
+        ("nodes.limited", "clients.shop_with_password", "clients.quick_with_password"),
+        "UserIsLimited",
     ),
     Staging(
         "dead group member",
         Truth("silent", "dead"),
-        "log",
-        "appender",
-        "dead",
-        ("GroupMemberIsStuck", {"address": "events", "group": "billing"}),
-        silent=("clients.dead",),
-        stopped="clients.dead",
-        others=("living",),
+        ("nodes.log", "clients.appender", "clients.member living", "clients.member dead", "clients.operator events"),
+        "GroupMemberIsStuck",
+        {"address": "events", "group": "billing"},
+        silent=("clients.appender", "clients.member living", "clients.member dead"),  # the first two do not wait
+        stopped="clients.member dead",
     ),
 )
+
+BESIDE: Final = "clients.beside"
+
+HOSTILE: Final = {
+    "mute": Truth("silent", "hostile-mute"),
+    # A lie cannot be known for one, but who tells it can. Of nonsense nothing is taken.
+    "lying": Truth("slow_handler", "innocent", ("told by hostile-lying",)),
+    **{answer: Truth("no_credit", f"hostile-{answer}") for answer in ("nonsense", "deep", "wide", "huge")},
+}
+
+TRIALS: Final = (
+    Staging(
+        "circle of two nodes",
+        Truth("circle", "queue", ("left", "right")),
+        (
+            "nodes.one_way left",
+            "nodes.other_way right",
+            "clients.bridge",
+            "clients.bridge back",
+            "clients.first left",
+            BESIDE,
+        ),
+        silent=("clients.first left",),
+        nodes=2,
+    ),
+    *(
+        Staging(
+            f"hostile peer: {answer}",
+            truth,
+            (NODE, SHOP, f"hostile.play {answer}", BESIDE),
+            silent=(f"hostile.play {answer}",),
+        )
+        for answer, truth in HOSTILE.items()
+    ),
+)
+"""Stalls that try `$explain` itself; a pair of programs beside them must not notice."""

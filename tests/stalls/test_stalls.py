@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.stalls.answers import Answer, Truth
-from tests.stalls.stagings import STAGINGS
+from tests.stalls.stagings import STALLS
 
 TRUTH = Truth("slow_handler", "worker")
 RIGHT = Answer("slow_handler", "worker/orders", "the handler of worker is slow")
 
 
 def test_there_are_twelve() -> None:
-    assert len({each.title for each in STAGINGS}) == 12
+    assert len({each.title for each in STALLS}) == 12
 
 
 @pytest.mark.parametrize(

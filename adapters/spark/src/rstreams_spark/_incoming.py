@@ -84,6 +84,7 @@ class IncomingRows:
             enough: A batch with this many rows waits for no others; None: only a full batch does not wait.
             most_bytes: The most bytes of the rows of a batch, except for a single row; None: no limit.
         """
+        self._address = rows.address
         self._limit = limit
         self._credit = limit  # also when `expect_packs` lowers the limit
         self._pack = 1  # the most messages in a delivery
@@ -106,6 +107,7 @@ class IncomingRows:
         self._restarts = False  # whether the present batch was lost
         self._first_came_at = 0.0
         self._batch_until = 0.0  # when the batch in hand ends, even if it is not full
+        self._asked_at: float | None = None  # when Spark asked last for a batch
         self._asked = False  # whether Spark asks for the batch that `collect_ahead` makes
         self._received = 0
         self._left: int | None = None  # how many of the counted messages have not been taken

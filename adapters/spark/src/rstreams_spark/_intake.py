@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import trio
 
+from rstreams.culprits import Culprit
 from rstreams.errors import ConfigError
 from rstreams_spark._incoming import IncomingRows
 from rstreams_spark._record_batches import count_redelivered
@@ -68,6 +70,18 @@ class RowIntake(IncomingRows):
             redelivered=self._redelivered,
             repeated=self._repeated,
         )
+
+    def culprit(self) -> Culprit | None:
+        """Tell `explain_across` that the messages which are here wait for Spark; None: there is room for others."""
+        here = self._waiting.count + self._uncommitted
+        if self._demand or not here:
+            return None
+        told = f"the Spark query of {self._address!r:.80} has {here} messages, and has not taken its next batch"
+        why = "its trigger, or its last batch, takes long"
+        if self._asked_at is None:
+            return Culprit("slow_trigger", f"{told}: {why}", self._address)
+        since = datetime.now(UTC) - timedelta(seconds=trio.current_time() - self._asked_at)
+        return Culprit("slow_trigger", f"{told} since {since.astimezone():%H:%M:%S}: {why}", self._address, since)
 
     async def attached(self) -> None:
         """Wait until the peer has answered the attach; for ever if it does not."""
@@ -313,6 +327,7 @@ class RowIntake(IncomingRows):
     def _begin(self, committed: int, *, goes_on: bool) -> None:
         self._raise_if_lost()
         self._raise_if_restarted(goes_on=goes_on)
+        self._asked_at = trio.current_time()
         self.settle(committed)
         self._request_more()
 

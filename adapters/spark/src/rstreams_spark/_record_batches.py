@@ -31,6 +31,7 @@ class RecordBatches:
     """Makes record batches of messages that come.
 
     Attributes:
+        address: Where the messages come from.
         schema: The schema of a record batch exactly as Spark expects it, with all flags.
     """
 
@@ -42,7 +43,7 @@ class RecordBatches:
             columns: The columns to make.
         """
         self.schema = to_arrow_schema(schema_of(columns), timezone="UTC")
-        self._address = address
+        self.address = address
         self._is_source = [column.field == SOURCE for column in columns]
         read = [column for column in columns if column.field != SOURCE]
         self._fields = field_columns([(column.field, _form_of(column.type)) for column in read])
@@ -80,7 +81,7 @@ class RecordBatches:
         arrays = []
         for field, is_source in zip(self.schema, self._is_source, strict=True):
             if is_source:
-                arrays.append(pa.repeat(pa.scalar(self._address, pa.string()), rows))
+                arrays.append(pa.repeat(pa.scalar(self.address, pa.string()), rows))
             else:
                 arrays.append(_array_of(field.type, next(parts)))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
