@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
-__all__ = ["KINDS", "Culprit", "WaitTree"]
+__all__ = ["KINDS", "Culprit", "Tells", "WaitTree"]
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -98,6 +98,15 @@ class Culprit:
             when = when.replace(tzinfo=UTC) if when.tzinfo is None else when
         texts = {name: _text(told, name) for name in ("sentence", "name", "where")}
         return cls(kind if kind in KINDS else "unknown", since=when, **texts)
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """A subscriber of your own that knows why it takes no more items: `explain_across` asks it."""
+
+    def culprit(self) -> Culprit | None:
+        """Return the reason; None: there is none. An empty `name` stands for this process, and `where` is filled in."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

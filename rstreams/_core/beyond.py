@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from rstreams._core.sight import ITEMS, OUTCOMES, ROOM, Want
+from rstreams._core.sight import FAULTS, ITEMS, OUTCOMES, ROOM, Want
 from rstreams.culprits import MOST_TEXT, WaitTree
 
 WITHIN_S: Final = 5.0
@@ -88,7 +88,7 @@ class Question:
         """Return the question of a peer, within bounds; what is missing or wrong is as if it had not been said."""
         told: Mapping[Any, Any] = value if isinstance(value, Mapping) else {}
         words = {name: _text(told.get(name)) for name in ("address", "container", "link")}
-        wants: Sequence[Want] = (ROOM, ITEMS, OUTCOMES)
+        wants: Sequence[Want] = (ROOM, ITEMS, OUTCOMES, FAULTS)
         trail = told.get("trail")
         return cls(
             does="publish" if told.get("does") == "publish" else "subscribe",

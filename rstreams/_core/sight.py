@@ -52,12 +52,16 @@ Waits: TypeAlias = "list[tuple[Way, object]] | None"
 """The acts of others, one of which must happen first. None: the stage may move by itself, or is moving now."""
 
 
-Want: TypeAlias = Literal["room", "items", "outcomes"]
-"""What somebody waits for: that more items are taken, that items come, or that those which have come are settled."""
+Want: TypeAlias = Literal["room", "items", "outcomes", "faults"]
+"""What somebody waits for: that more items are taken, that items come, or that those which have come are settled.
+
+"faults" only asks what is wrong at the other side by itself, and not what that waits for.
+"""
 
 ROOM: Final = "room"
 ITEMS: Final = "items"
 OUTCOMES: Final = "outcomes"
+FAULTS: Final = "faults"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ in a circle.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
-from rstreams._core.sight import ITEMS, ROOM, Asked, Scannable, Want, counts_of, label_of
-from rstreams.culprits import Culprit, WaitTree
+from rstreams._core.sight import FAULTS, ITEMS, ROOM, Asked, Scannable, Want, counts_of, label_of
+from rstreams.culprits import Culprit, Tells, WaitTree
 
 MOST_STAGES: Final = 100
 """The most stages of one stream that are looked at."""
@@ -23,49 +24,52 @@ LINK: Final = "link: "
 """How a link begins in the trail of a question: a circle is told without the links in it."""
 
 
-def why_no_room(subscriber: object, asked: Asked) -> WaitTree:
-    """Return why `subscriber` takes no more items."""
+def why_no_room(subscriber: object, asked: Asked, want: Want = ROOM) -> WaitTree:
+    """Return why `subscriber` takes no more items, or what is wrong behind it."""
     names: list[str] = []
     stage: object = subscriber
     for _ in range(MOST_STAGES):
         if not isinstance(stage, Scannable):
             break
-        found = _found(stage, ROOM, names, asked)
+        found = _found(stage, want, names, asked)
         if found is not None:
             return found
         if not stage.is_caption:
             names.append(stage.label)
         stage = stage.downstream
+    told = None
     if stage is not None and not isinstance(stage, Scannable):
         names.append(label_of(stage))
-    return _stream(names, "it takes no more items")
+        told = stage.culprit() if isinstance(stage, Tells) else None
+    if told is not None:
+        told = replace(told, name=told.name or asked.who, where=asked.who)
+    return _stream(names, "it takes no more items", told)
 
 
-def why_no_items(subscription: object, asked: Asked) -> WaitTree:
-    """Return why no items come from `subscription`."""
+def why_no_items(subscription: object, asked: Asked, want: Want = ITEMS) -> WaitTree:
+    """Return why no items come from `subscription`, or what is wrong there."""
     names: list[str] = []
     stage: object = subscription
     for _ in range(MOST_STAGES):
         if not isinstance(stage, Scannable):
             names.append(label_of(stage))
             return _stream(names, "it does not tell what it waits for")
-        found = _found(stage, ITEMS, names, asked)
+        found = _found(stage, want, names, asked)
         if found is not None:
             return found
         if not stage.is_caption:
             names.append(stage.label)
-        sources = stage.upstreams()
-        owing = [each for each in sources if (now := counts_of(each)) is None or now.outstanding]
+        owing = [
+            each for each in stage.upstreams() if want == FAULTS or (now := counts_of(each)) is None or now.outstanding
+        ]
         if len(owing) != 1:
             break
         stage = owing[0]
     else:
         return _stream(names, "it is too long")
     if owing:
-        return _stream(names, "", waits_for=tuple(why_no_items(each, asked) for each in owing))
-    if sources:
-        return _stream(names, stage.waits_for or "it asks its source for no items")
-    return _stream(names, stage.waits_for or "it has no item", _idle(names[-1], asked))
+        return _stream(names, "", waits_for=tuple(why_no_items(each, asked, want) for each in owing))
+    return _stream(names, "") if want == FAULTS else _at_the_source(stage, names, asked)
 
 
 def why_run_waits(run: Any, asked: Asked) -> WaitTree:  # noqa: ANN401 - a subscription that may be `Scannable`
@@ -99,6 +103,12 @@ def _found(stage: Scannable, want: Want, names: list[str], asked: Asked) -> Wait
     if part is None or not names:
         return part
     return _stream(names, "", waits_for=(part,))
+
+
+def _at_the_source(stage: Scannable, names: list[str], asked: Asked) -> WaitTree:
+    if stage.upstreams():
+        return _stream(names, stage.waits_for or "it asks its source for no items")
+    return _stream(names, stage.waits_for or "it has no item", _idle(names[-1], asked))
 
 
 def _idle(source: str, asked: Asked) -> Culprit:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from rstreams._core.sight import ITEMS, ROOM, Asked, Want
+from rstreams._core.sight import FAULTS, ITEMS, ROOM, Asked, Want
 from rstreams._core.waits import circle, why_no_items, why_no_room
 from rstreams.abc import Subscription
 from rstreams.culprits import Culprit, WaitTree
 
 Waits: TypeAlias = Callable[[Want | None, Asked], WaitTree]
 """Returns what an address waits for: with "room" its producers ask, with "items" its consumers, with None a user."""
+
+
+BRIEF_S: Final = 0.5
+"""A wait that is shorter, in seconds, is no trouble of a node that is asked for all its troubles."""
 
 
 class HasWaits(Protocol):
@@ -38,6 +42,7 @@ class Standing:
         full: Whether there is no room for a further message, and producers wait.
         full_s: How long, in seconds; None if that is not known.
         waiting: How many messages wait to be taken.
+        waiting_s: How long the oldest of them has waited, in seconds; None if that is not known.
         consumers: The subscribers that take nothing now.
         takers: How many subscribers there are.
         wanting: Whether a subscriber has asked for messages that are not there.
@@ -52,6 +57,7 @@ class Standing:
     full: bool = False
     full_s: float | None = None
     waiting: int = 0
+    waiting_s: float | None = None
     consumers: Sequence[object] = ()
     takers: int = 0
     wanting: bool = False
@@ -59,8 +65,17 @@ class Standing:
     letters: Sequence[HasWaits] = ()
     blame: Culprit | None = None
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether producers and messages wait, and have not waited for long: as at any address that is in use."""
+        if self.blame is not None or self.waiting_s is None or not (self.full or self.waiting):
+            return False
+        return max(self.waiting_s, self.full_s or 0.0) < BRIEF_S
+
     def waits(self, want: Want | None, asked: Asked) -> WaitTree:
         """Return what the address waits for."""
+        if want == FAULTS:
+            return WaitTree("address", f"{self.kind} {self.name!r:.80} of {asked.who}", self.line, self.blame)
         want = want or (ROOM if self.full or (self.waiting and self.consumers) or not self.wanting else ITEMS)
         place = f"{self.kind} {self.name!r:.80} of {asked.who}"
         key = place if want == ROOM else f"{place} (its producers)"

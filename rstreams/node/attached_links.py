@@ -111,7 +111,7 @@ class AttachedLinks:
         asking = self._asking.get(link.client)
         if asking is None:
             names = map("{}/explain/{}".format, itertools.repeat(self.own), itertools.count(1))
-            asking = Asking(link.driver.attach_beside, names.__next__, lambda: link.container, self.own)
+            asking = Asking(link.driver.attach_beside, names.__next__, lambda: link.container, self.own, trusts=False)
             self._asking[link.client] = asking
         about = replace(question, address="", container=link.container, does=link.does, link=link.name)
         return await asking.ask(about)

@@ -64,7 +64,8 @@ class NodeWaits:
         if question.address:
             address = self._addresses.get(question.address)
             return [] if address is None else [address.waits(None, asked)]
-        trees = [address.waits(None, asked) for address in self._addresses.values() if address.explain()]
+        standings = (address.standing(asked) for address in self._addresses.values() if address.explain())
+        trees = [each.waits(None, asked) for each in standings if not each.is_brief]
         waiting = [tree for tree in trees if tree.waits_for or tree.blame is not None]
         return waiting[:MOST_ADDRESSES]
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from rstreams._core.claims_in_order import ClaimsInOrder, gather
 from rstreams._core.run import Run
-from rstreams._core.sight import Asked, Scannable, Want
+from rstreams._core.sight import FAULTS, ROOM, Asked, Scannable, Want
 from rstreams._core.subscription import ENDED
 from rstreams._events.table import PRODUCER_TOO_MUCH
 from rstreams._stages.drawing import Drawing, drawing_from
@@ -190,8 +190,8 @@ class Producer(Scannable):
         return self._address.explain()
 
     def part(self, want: Want, asked: Asked) -> WaitTree:
-        """Return the address, with what it waits for."""
-        return self._address.waits(want, asked)
+        """Return the address, with what it waits for. What is wrong for a producer is that it finds no room."""
+        return self._address.waits(ROOM if want == FAULTS else want, asked)
 
     @property
     def source(self) -> Subscription:

@@ -267,6 +267,12 @@ class Queue(Address):
             line = f"{line} for {self._room.full.present_s:.0f} s"
         return line if storage.trouble is None else f"{line}; {storage.trouble}"
 
+    @property
+    def _turns_away(self) -> bool:
+        """Whether it lets producers wait, or refuses their messages, when it is full; otherwise it drops some."""
+        when_full = self.intake.when_full
+        return when_full == "reject" or (when_full == "block" and bool(self._room.all))
+
     def standing(self, asked: Asked) -> Standing:
         """Return the consumers that take nothing, the producers, and the message that fails again and again."""
         storage, room, backlog, competing = self.storage, self._room, self.storage.backlog, self._consumers
@@ -280,9 +286,10 @@ class Queue(Address):
             self.kind,
             self.name,
             self.explain(),
-            full=room.full.lasts or (waits and bool(room.all) and storage.is_full(waits=waits)),
+            full=room.full.lasts or (self._turns_away and storage.is_full(waits=waits)),
             full_s=room.full.present_s if room.full.lasts else None,
             waiting=ready,
+            waiting_s=backlog.oldest_s,
             consumers=[each.subscriber for each in competing.takers.all if each.suspended or not each.demand],
             takers=len(competing.takers.all),
             wanting=bool(competing.takers.waiting),

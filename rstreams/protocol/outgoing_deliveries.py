@@ -51,6 +51,7 @@ class OutgoingDeliveries:
         "_options",
         "_packer",
         "_place",
+        "_refused_at",
         "_send",
         "_settled",
         "_stop",
@@ -101,6 +102,7 @@ class OutgoingDeliveries:
         self._body_bytes = 0  # the bytes sent so far of the message that is sent in parts
         self._options = options
         self._settled = options.settled
+        self._refused_at = -1  # how many items were accepted when the last one was not
         self._was_refused = False  # the receiver has not accepted an item
         self._items = items
         self._packer = Packer(options.linger_s, keeps=options.resends and not options.settled)
@@ -315,9 +317,15 @@ class OutgoingDeliveries:
                 self._was_refused = True
                 self.not_accepted(hold, told, number)
 
+    @property
+    def refuses(self) -> bool:
+        """Whether the receiver has not accepted the item whose outcome came last."""
+        return self._refused_at == self.accepted
+
     def not_accepted(self, hold: Hold, outcome: Outcome, number: int) -> None:
         """End the hold of an item that the receiver has not accepted, or will not accept."""
         self.refused += 1
+        self._refused_at = self.accepted
         self.not_taken[outcome.kind] += 1
         if self._options.fail_on_refusal:
             self._items.numbers.refused[number] = outcome

@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 
 from rstreams._core.beyond import Open
 from rstreams._core.demand import UNBOUNDED
-from rstreams._core.sight import ASK, ITEMS, OUTCOMES, ROOM, SEND, Asked, Counts, Scannable, Waits, Want, Way
+from rstreams._core.sight import ASK, FAULTS, ITEMS, OUTCOMES, ROOM, SEND, Asked, Counts, Scannable, Waits, Want, Way
 from rstreams._core.spell import Spell
 from rstreams._core.waits import LINK, circle, why_no_room
 from rstreams.abc import Subscriber
@@ -183,7 +183,7 @@ class ReceiverState(End, Scannable, Generic[T]):
 
     # who waits for whom; see `rstreams._core.waits`
 
-    def part(self, want: Want | None, asked: Asked) -> WaitTree:
+    def part(self, want: Want | None, asked: Asked) -> WaitTree:  # noqa: PLR0911 - a table of states
         """Return the link, with what it waits for.
 
         Args:
@@ -199,6 +199,8 @@ class ReceiverState(End, Scannable, Generic[T]):
         link = partial(WaitTree, "link", sides.link)
         if self.state is not State.ATTACHED:
             return link("it is not attached", not_attached(sides, asked))
+        if want == FAULTS:
+            return link("", None, (why_no_room(self._subscriber, asked, FAULTS),))
         in_hand, window, demand = self.in_hand, self.ledger.window, self.ledger.demand
         granted = max(self._driver.credit(), 0)
         state = f"{in_hand} in hand, window {window}, credit {granted}"
@@ -206,7 +208,9 @@ class ReceiverState(End, Scannable, Generic[T]):
         if (not granted and (is_full or not demand or self.ledger.suspended)) or (want == OUTCOMES and in_hand):
             why = f"does not settle the {in_hand} items that it has" if in_hand else "asks for no items"
             slow = asked.blame("slow_consumer", f"{asked.consumer} {why}", for_s=self.full.present_s or None)
-            return link(state, slow, (why_no_room(self._subscriber, asked),))
+            # What has come may be a message that fails again and again, which only a node knows.
+            beyond = Open(self, FAULTS, asked.trail) if want is None else None
+            return link(state, slow, (why_no_room(self._subscriber, asked),), end=beyond)
         if want == OUTCOMES:
             return link(state)
         if want == ROOM:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from rstreams._core.beyond import Open
-from rstreams._core.sight import ITEMS, OUTCOMES, ROOM, Asked, Want
+from rstreams._core.sight import FAULTS, ITEMS, OUTCOMES, ROOM, Asked, Want
 from rstreams._core.spell import Spell
 from rstreams._core.waits import LINK, circle, why_no_items
 from rstreams.culprits import WaitTree
@@ -152,6 +152,8 @@ class SenderState(End):
         link = partial(WaitTree, "link", sides.link)
         if self.state is not State.ATTACHED:
             return link("it is not attached", not_attached(sides, asked))
+        if want == FAULTS:
+            return link("", None, tuple(why_no_items(each, asked, FAULTS) for each in self._publisher.upstreams()))
         peer, credit, unsettled = f"{sides.peer!r:.120}", max(self._driver.credit(), 0), self.unsettled
         state = f"credit {credit}, {unsettled} unsettled"
         blame = partial(asked.blame, name=sides.peer, for_s=self.blocked.present_s or None)
@@ -167,7 +169,8 @@ class SenderState(End):
         if want == ROOM or self._publisher.completed:
             return link(state, end=Open(self, OUTCOMES, asked.trail) if unsettled else None)
         idle = asked.blame("publisher_idle", f"{asked.publisher} is idle: nothing is there for {sides.link}")
-        return link(state, idle, tuple(why_no_items(each, asked) for each in self._publisher.upstreams()))
+        above = tuple(why_no_items(each, asked) for each in self._publisher.upstreams())
+        return link(state, idle, above, end=Open(self, FAULTS, asked.trail) if self._deliveries.refuses else None)
 
     @property
     def accepted(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -22,9 +22,11 @@ pytestmark = pytest.mark.broker
 
 NUMBERS: Final = count()
 
+Play = Callable[[Connection], Awaitable[object]]
+
 
 @asynccontextmanager
-async def playing(broker: RabbitMQ, name: str, play: Callable[[Connection], Awaitable[object]]) -> AsyncIterator[Connection]:
+async def playing(broker: RabbitMQ, name: str, play: Play) -> AsyncIterator[Connection]:
     """Have a client play, until the block ends."""
     async with rstreams.connect(broker.url, container_id=name) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(play, connection)
@@ -36,15 +38,16 @@ async def says(connection: Connection, truth: Truth) -> None:
     """Ask a client until it names the culprit."""
     answer = Answer()
     with trio.move_on_after(10):
-        while not (answer := Answer.of(await connection.explain_across(within_s=5))).is_right(truth):
+        while not answer.is_right(truth):
             await trio.sleep(0.1)
+            answer = Answer.of(await connection.explain_across(within_s=5))
     assert answer.is_right(truth), f"it says {answer.kind} {answer.name}: {answer.sentence}\n{answer.text}"
 
 
-def queue(broker: RabbitMQ, **arguments: object) -> str:
+def queue(broker: RabbitMQ, arguments: Mapping[str, str | int] = {}) -> str:
     """Make a queue that nobody has used."""
     name = f"stalled-{next(NUMBERS)}"
-    broker.declare(name, **arguments)
+    broker.declare(name, arguments=arguments)
     return name
 
 
@@ -74,11 +77,11 @@ async def pause(connection: Connection, name: str) -> None:
     await connection.stream(name, window=2).pausable(valve).for_each(lambda _: valve.pause())
 
 
-FULL: Final = {"x-max-length": 5, "x-overflow": "reject-publish"}
+FULL: Final[Mapping[str, str | int]] = {"x-max-length": 5, "x-overflow": "reject-publish"}
 
 
 async def test_a_slow_handler(rabbitmq_4: RabbitMQ) -> None:
-    name = queue(rabbitmq_4, **FULL)
+    name = queue(rabbitmq_4, FULL)
     async with (
         playing(rabbitmq_4, "worker", partial(consume_slowly, name=name)) as worker,
         playing(rabbitmq_4, "shop", partial(publish_again, name=name)) as shop,
@@ -88,7 +91,7 @@ async def test_a_slow_handler(rabbitmq_4: RabbitMQ) -> None:
 
 
 async def test_a_paused_consumer(rabbitmq_4: RabbitMQ) -> None:
-    name = queue(rabbitmq_4, **FULL)
+    name = queue(rabbitmq_4, FULL)
     async with (
         playing(rabbitmq_4, "worker", partial(pause, name=name)) as worker,
         playing(rabbitmq_4, "shop", partial(publish_again, name=name)) as shop,
@@ -98,7 +101,7 @@ async def test_a_paused_consumer(rabbitmq_4: RabbitMQ) -> None:
 
 
 async def test_no_consumer(rabbitmq_4: RabbitMQ) -> None:
-    name = queue(rabbitmq_4, **FULL)
+    name = queue(rabbitmq_4, FULL)
     async with playing(rabbitmq_4, "shop", partial(publish_again, name=name)) as shop:
         await says(shop, Truth("no_consumer", name))
 

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from rstreams.culprits import WaitTree
-
 from rstreams import Connection, Node
+from rstreams.culprits import WaitTree
 
 Answers = Callable[[], "Awaitable[Answer]"]
 

@@ -5,7 +5,7 @@ Each grants no credit for the queue, so that the question of a node goes on to i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import trio
@@ -19,27 +19,34 @@ from tests.stalls.part import Cue
 CONTROL: Final = "\x1b[2J\x1b[31m"
 """What clears a terminal, and makes it red."""
 
+LIE: Final[dict[str, str]] = {
+    "kind": "slow_handler",
+    "sentence": f"innocent {CONTROL * 1000}",
+    "name": "innocent",
+    "where": "node",
+}
+
 ANSWERS: Final[dict[str, Callable[[], Any]]] = {
     "mute": lambda: None,
     "nonsense": lambda: ["not", 1, "tree"],
-    "deep": lambda: _deep(200),
-    "wide": lambda: _part(waits_for=[_part() for _ in range(2_000)]),
-    "huge": lambda: _part(state="x" * 20_000_000),
-    "lying": lambda: _part(blame=_LIE),
+    "deep": lambda: _tree(*({"depth": depth} for depth in range(200))),
+    "nested": lambda: _nested(300),
+    "wide": lambda: _tree({}, *({"depth": 1} for _ in range(2_000))),
+    "huge": lambda: _tree({"state": "x" * 20_000_000}),
+    "lying": lambda: _tree({"blame": LIE}),
 }
 
-_LIE: Final = {"kind": "slow_handler", "sentence": f"innocent {CONTROL * 1000}", "name": "innocent", "where": "node"}
+
+def _tree(*parts: Mapping[str, object]) -> dict[str, Any]:
+    plain = {"depth": 0, "kind": "peer", "name": "hostile", "state": "", "blame": None}
+    return {"culprit": None, "parts": [{**plain, **part} for part in parts]}
 
 
-def _part(**more: object) -> dict[str, Any]:
-    return {"kind": "peer", "name": "hostile", "state": "", "blame": None, "waits_for": [], **more}
-
-
-def _deep(depth: int) -> dict[str, Any]:
-    tree = _part()
+def _nested(depth: int) -> list[Any]:
+    value: list[Any] = []
     for _ in range(depth):
-        tree = _part(waits_for=[tree])
-    return tree
+        value = [value]
+    return value
 
 
 class Hostile(MessagingHandler):

@@ -127,8 +127,8 @@ BESIDE: Final = "clients.beside"
 HOSTILE: Final = {
     "mute": Truth("silent", "hostile-mute"),
     # A lie cannot be known for one, but who tells it can. Of nonsense nothing is taken.
-    "lying": Truth("slow_handler", "innocent", ("told by hostile-lying",)),
-    **{answer: Truth("no_credit", f"hostile-{answer}") for answer in ("nonsense", "deep", "wide", "huge")},
+    "lying": Truth("slow_handler", "innocent", ("through hostile-lying",)),
+    **{answer: Truth("no_credit", f"hostile-{answer}") for answer in ("nonsense", "deep", "nested", "wide", "huge")},
 }
 
 TRIALS: Final = (

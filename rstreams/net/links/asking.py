@@ -7,6 +7,7 @@ detached. A node asks its clients in the same way, over the connection that they
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ class Asking:
         new_name: Returns a name for it.
         peer: Returns the name of the peer.
         own: The container id of this side.
+        trusts: Whether the peer is believed when it says who told it something, as clients believe their node.
     """
 
     def __init__(
@@ -56,15 +58,30 @@ class Asking:
         new_name: Callable[[], str],
         peer: Callable[[], str],
         own: str,
+        *,
+        trusts: bool,
     ) -> None:
+        self._trusts = trusts
         self._attach = attach
         self._new_name = new_name
         self._peer = peer
         self._own = own
         self._open: list[LinkSubscription[bytes]] = []
+        self._places = trio.Semaphore(MOST_OPEN)
 
     async def ask(self, question: Question) -> WaitTree:
         """Return the peer's tree; a peer that answers nothing, or nonsense, is one part that says so."""
+        began = trio.current_time()
+        with trio.move_on_after(question.within_s) as waiting:
+            await self._places.acquire()
+        if waiting.cancelled_caught:
+            return WaitTree("peer", self._peer(), f"{MOST_OPEN} questions before this one are not answered yet")
+        try:
+            return await self._ask(replace(question, within_s=began + question.within_s - trio.current_time()))
+        finally:
+            self._places.release()
+
+    async def _ask(self, question: Question) -> WaitTree:
         self._open = [each for each in self._open if _is_open(each)]
         if len(self._open) >= MOST_OPEN:
             return self._silent(f"it has not answered {MOST_OPEN} questions")
@@ -97,9 +114,18 @@ class Asking:
             if len(encoded) > MOST_BYTES:
                 msg = f"{len(encoded)} bytes"
                 raise ValueError(msg)  # noqa: TRY301 - one way out for all nonsense
-            return WaitTree.from_dict(decode_message(encoded).body)
+            return self._attributed(WaitTree.from_dict(decode_message(encoded).body))
         except (RStreamsError, ValueError) as error:
             return WaitTree("peer", self._peer(), f"its answer cannot be read: {shown(str(error))}")
+
+    def _attributed(self, tree: WaitTree) -> WaitTree:
+        """Return a tree of a peer whose culprits name the peer: what it says of others may be a lie."""
+        if self._trusts:
+            return tree
+        blame, peer = tree.blame, self._peer()
+        if blame is not None and blame.where != peer:
+            blame = replace(blame, where=shown(f"{blame.where} through {peer}" if blame.where else peer))
+        return replace(tree, blame=blame, waits_for=tuple(self._attributed(each) for each in tree.waits_for))
 
     def _silent(self, state: str) -> WaitTree:
         peer = self._peer()

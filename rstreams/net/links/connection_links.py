@@ -147,7 +147,7 @@ class Links:
         self._receives = self._sends = True
         self._producers: set[tuple[str, str]] = set()  # producers that stamp their messages, with their addresses
         self._dead_letters: dict[str, DeadLetterQueue] = {}
-        self._asking = Asking(carrier.attach, self.new_name, lambda: self.peer, container_id)
+        self._asking = Asking(carrier.attach, self.new_name, lambda: self.peer, container_id, trusts=True)
         self.asks_broker: Callable[[Links, str], Awaitable[str]] | None = None
 
     @property
