@@ -162,6 +162,16 @@ class Backlog:
                 found.append((at, entry.encoded))
         return found
 
+    def has_after(self, position: int, now: float) -> bool:
+        """Tell whether `after` would find a message; it does not walk through those before the position."""
+        if position < self.taken:
+            return bool(self.after(position, 1, now))
+        for at in range(position - self.taken, len(self.fresh)):
+            entry = self.fresh[at]
+            if not isinstance(entry, Lasting) or entry.lives(now):
+                return True
+        return False
+
     def forget_gone(self, browsers: Collection[Browser]) -> None:
         """Drop the messages that have left the queue, if they are many; browsers behind them move up with the rest."""
         if self.gone <= 64 + len(self) // 2:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rstreams.abc import Subscriber
 from rstreams.node.subscription import OwnDemand
 
-_MANY = 64
+_MANY = 1024
 
 
 class Shows(Protocol):

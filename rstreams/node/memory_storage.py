@@ -104,7 +104,7 @@ class MemoryStorage(Storage):
 
     def has_more(self, browser: Browser) -> bool:
         """See `Shows.has_more`."""
-        return bool(self.backlog.after(browser.position, 1, self._queue.clock.now()))
+        return self.backlog.has_after(browser.position, self._queue.clock.now())
 
     def forget_gone(self) -> None:
         """See `Storage.forget_gone`; browsers move up with the messages."""

@@ -29,7 +29,7 @@ def lines_of_a_shell() -> list[str]:
 
 
 def test_it_has_every_command_in_order() -> None:
-    listed = re.findall(r"^\| `rstreams (\S+)` \|", TEXT, re.MULTILINE)
+    listed = re.findall(r"^\| `rstreams ([\w-]+)[^`]*` \|", TEXT, re.MULTILINE)
     assert listed == list(COMMANDS)
 
 
@@ -39,7 +39,8 @@ def test_it_has_every_exit_code() -> None:
 
 
 def test_it_has_every_setting_of_a_peer() -> None:
-    options = re.findall(r"^\| (`--.*?`) \|", TEXT.partition("\n## Contexts")[0], re.MULTILINE)
+    part = TEXT.partition("\n## Which peer")[2].partition("\n## Contexts")[0]
+    options = re.findall(r"^\| (`--.*?`) \|", part, re.MULTILINE)
     named = re.findall(r"--([a-z-]+)", " ".join(options))
     names = [each.replace("-", "_") for each in named if each != "context"]
     assert sorted(set(names)) == sorted(PeerSettings.__dataclass_fields__)
@@ -48,7 +49,7 @@ def test_it_has_every_setting_of_a_peer() -> None:
 @pytest.mark.parametrize("line", lines_of_a_shell())
 def test_its_lines_are_understood(line: str) -> None:
     """Every command of the page is one that the parser takes, whatever it would do then."""
-    for piece in re.split(r" \| | >+ ", line):
+    for piece in re.split(r" \| | >+ | < ", line):
         words = shlex.split(piece)
         if "rstreams" in words:
             mine = words[words.index("rstreams") + 1 :]
