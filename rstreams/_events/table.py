@@ -225,6 +225,9 @@ REQUEST_UNANSWERED = LogEvent("request.unanswered", _NODE, WARNING, "a request t
 MANAGEMENT_FAILED = LogEvent(
     "management.failed", _NODE, ERROR, "a request to '%(address)s' failed: '%(method)s' '%(path)s'"
 )
+MANAGEMENT_CHANGED = LogEvent(
+    "management.changed", _NODE, INFO, "user '%(user)s' at %(peer)s has changed the node: %(method)s %(path)s", "status"
+)
 MANAGEMENT_NOT_SAFE = LogEvent(
     "management.not_safe", _NODE, ERROR, "%(method)s %(path)s is not safe in the store: %(why)s"
 )
@@ -338,6 +341,9 @@ STORE_WRITABLE_AGAIN = LogEvent(
 )
 STORE_LOCKED = LogEvent("store.locked", _STORE, WARNING, "%(why)s; it waits until that program is through", "store")
 STORE_UNLOCKED = LogEvent("store.unlocked", _STORE, WARNING, "store '%(store)s' is not locked any more")
+STORE_SLOW_SYNC = LogEvent(
+    "store.slow_sync", _STORE, WARNING, "store '%(store)s': a commit took %(seconds).1f s until it was on the disk"
+)
 STORE_GIVEN_UP = LogEvent(
     "store.given_up",
     _STORE,

@@ -101,7 +101,7 @@ def run_client(arguments: argparse.Namespace, work: Callable[[Client], Awaitable
 
 
 class _Notes(logging.Handler):
-    """The log of the library as notes of the command: it tells for example that there has been no credit for 5 s."""
+    """The log of the library as notes of the command: it tells for example that there has been no credit for 10 s."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)

@@ -24,7 +24,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from rstreams import _machine
-from rstreams._events.table import STORE_GIVEN_UP, STORE_LOCKED, STORE_UNLOCKED, STORE_UNWRITABLE, STORE_WRITABLE_AGAIN
+from rstreams._events.table import (
+    STORE_GIVEN_UP,
+    STORE_LOCKED,
+    STORE_SLOW_SYNC,
+    STORE_UNLOCKED,
+    STORE_UNWRITABLE,
+    STORE_WRITABLE_AGAIN,
+)
 from rstreams.errors import StoreError
 from rstreams.store.changes import Delete, Modification
 from rstreams.store.disk_room import DiskRoom
@@ -48,6 +55,9 @@ LOCKED_S: Final = 0.05
 
 _ROOM_PAGES: Final = 128
 """The room that there must be before the trouble of a full disk counts as over, in pages."""
+
+SLOW_S: Final = 1.0
+"""How long a commit that is synced takes that the log tells of."""
 
 _LOCK_TOLD_AFTER_S: Final = 1.0
 """How long another program may lock the tables before the program's log tells of it, in seconds."""
@@ -198,7 +208,10 @@ class Writer:
                 sync_now, began = sync or self.trouble is not None, _machine.monotonic()
                 unfinished, changed = self._tables.commit(work, sync=sync_now)
                 if sync_now:
-                    self.syncs.note(_machine.monotonic() - began)
+                    took_s = _machine.monotonic() - began
+                    self.syncs.note(took_s)
+                    if took_s >= SLOW_S:
+                        STORE_SLOW_SYNC.tell(self._path, store=self._path, seconds=took_s)
                 soon = min((change.sync_s for change in work), default=math.inf)
                 self._sync_at = math.inf if sync else min(self._sync_at, _machine.monotonic() + soon)
                 if sync:

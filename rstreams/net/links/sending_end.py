@@ -38,7 +38,7 @@ from rstreams.protocol.states import State
 T = TypeVar("T")
 
 
-TOLD_AFTER_S: Final = 5.0
+TOLD_AFTER_S: Final = 10.0
 """How long a wait may last before the log says so, in seconds."""
 
 TOLD_AGAIN_AFTER_S: Final = 60.0

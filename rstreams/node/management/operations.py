@@ -33,7 +33,7 @@ from urllib.parse import parse_qs, unquote
 
 import trio
 
-from rstreams._events.table import MANAGEMENT_NOT_SAFE
+from rstreams._events.table import MANAGEMENT_CHANGED, MANAGEMENT_NOT_SAFE
 from rstreams.errors import Condition, ConfigError, ProtocolError, StoreError
 from rstreams.net.links.draining import wait_until
 from rstreams.net.management import ConnectionInfo
@@ -146,7 +146,12 @@ class Operations:
             for name, pattern, carry_out in self._known_requests:
                 if name == method and len(pattern) == len(parts) and all(map(_fits, pattern, parts)):
                     given = [part for part, word in zip(parts, pattern, strict=True) if word in {"<kind>", "<name>"}]
-                    return await carry_out(asked, *given)
+                    answer = await carry_out(asked, *given)
+                    if method != "GET" and (method, answer[0]) != ("PUT", OK):  # that one was there already
+                        user, peer, status = client.user, client.peer, answer[0]
+                        about = peer.rpartition(":")[0]
+                        MANAGEMENT_CHANGED.tell(about, user=user, peer=peer, method=method, path=place, status=status)
+                    return answer
         except Refused as refused:
             return refused.status, str(refused)
         except ConfigError as error:

@@ -71,20 +71,20 @@ async def test_a_publisher_without_credit_says_so_once(caplog: pytest.LogCapture
     assert (level, info_level) == (logging.WARNING, logging.INFO)
     cut = repr("a" * 100)[:80]
     assert warning.startswith(
-        f"{cut} at the scripted peer has granted no credit for 5 s: the stream that is published waits. The address "
+        f"{cut} at the scripted peer has granted no credit for 10 s: the stream that is published waits. The address "
         "may be full, or nobody may consume from it or subscribe to it; "
     )
     assert "connection.explain()" in warning
-    assert info == f"{cut} at the scripted peer has granted credit again, after 1004.5 s"
+    assert info == f"{cut} at the scripted peer has granted credit again, after 1009.5 s"
     assert shown[0] == (
         "  -> the subscriber stalls: it has all that it requested; "
-        f"link to {cut} at the scripted peer: no credit from the peer for 1004 s; the stream that is published waits"
+        f"link to {cut} at the scripted peer: no credit from the peer for 1009 s; the stream that is published waits"
     )
     *lines, culprit = shown[1].splitlines()
     assert culprit.startswith("  -> no credit from 'the scripted peer'")
     assert lines == [
         "connection to the scripted peer: connected",
-        f"  to {cut}: no credit from the peer for 1004 s; the stream that is published waits",
+        f"  to {cut}: no credit from the peer for 1009 s; the stream that is published waits",
     ]
 
 
@@ -148,13 +148,13 @@ async def test_a_publisher_says_once_that_the_window_of_its_session_is_closed(ca
     assert (level, info_level) == (logging.WARNING, logging.INFO)
     time = r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
     start = (
-        rf"'a' at the scripted peer takes nothing: the peer's session window is closed {time} \(5 s\): 1 item waits\. "
+        rf"'a' at the scripted peer takes nothing: the peer's session window is closed {time} \(10 s\): 1 item waits\. "
     )
     assert re.match(start, warning)
     assert "credit" not in warning
-    assert info == "'a' at the scripted peer has opened the session window again, after 1104.5 s"
+    assert info == "'a' at the scripted peer has opened the session window again, after 1109.5 s"
     assert len(shown) == 1
-    assert re.fullmatch(rf"  to 'a': the peer's session window is closed {time} \(1004 s\); 1 item waits", shown[0])
+    assert re.fullmatch(rf"  to 'a': the peer's session window is closed {time} \(1009 s\); 1 item waits", shown[0])
 
 
 async def all_at_once(connection: Connection) -> None:
@@ -240,7 +240,7 @@ async def test_a_peer_that_does_not_answer_the_attach(caplog: pytest.LogCaptureF
         await peer.begins()
         attach = await peer.expect("attach")
         await trio.sleep(TOLD_AFTER_S + 1)
-        assert "  to 'work': the peer has not answered the attach for 6 s" in str(connection.explain())
+        assert "  to 'work': the peer has not answered the attach for 11 s" in str(connection.explain())
         await peer.send(attach_frame(attach["name"], "receiver", target="work"))
         await peer.send(flow_frame(next_incoming=0, delivery_count=attach["delivery-count"], credit=9))
         await peer.expect("transfer")
@@ -250,7 +250,7 @@ async def test_a_peer_that_does_not_answer_the_attach(caplog: pytest.LogCaptureF
     async with scripted(peer, idle_timeout_s=1e5) as connection:
         await connection.publish("work", Stream.of(1))
     ((_, warning),) = told(caplog)
-    assert warning.startswith("'work' at the scripted peer has not answered the attach for 5 s")
+    assert warning.startswith("'work' at the scripted peer has not answered the attach for 10 s")
 
 
 async def test_a_publisher_that_has_credit_and_no_items_is_silent(caplog: pytest.LogCaptureFixture) -> None:
@@ -284,7 +284,7 @@ async def test_a_requester_says_so_too(caplog: pytest.LogCaptureFixture) -> None
             nursery.start_soon(ask)
     ((_, warning),) = told(caplog)
     assert warning.startswith("'slow' at 127.0.0.1:")
-    assert "has granted no credit for 5 s: 1 item waits." in warning
+    assert "has granted no credit for 10 s: 1 item waits." in warning
 
 
 async def test_dead_letters_that_wait_say_so_too(caplog: pytest.LogCaptureFixture) -> None:
