@@ -78,13 +78,13 @@ async def test_a_publisher_without_credit_says_so_once(caplog: pytest.LogCapture
     assert info == f"{cut} at the scripted peer has granted credit again, after 1009.5 s"
     assert shown[0] == (
         "  -> the subscriber stalls: it has all that it requested; "
-        f"link to {cut} at the scripted peer: no credit from the peer for 1009 s; the stream that is published waits"
+        f"link to {cut} at the scripted peer: no credit from the peer for 1010 s; the stream that is published waits"
     )
     *lines, culprit = shown[1].splitlines()
     assert culprit.startswith("  -> no credit from 'the scripted peer'")
     assert lines == [
         "connection to the scripted peer: connected",
-        f"  to {cut}: no credit from the peer for 1009 s; the stream that is published waits",
+        f"  to {cut}: no credit from the peer for 1010 s; the stream that is published waits",
     ]
 
 
@@ -154,7 +154,7 @@ async def test_a_publisher_says_once_that_the_window_of_its_session_is_closed(ca
     assert "credit" not in warning
     assert info == "'a' at the scripted peer has opened the session window again, after 1109.5 s"
     assert len(shown) == 1
-    assert re.fullmatch(rf"  to 'a': the peer's session window is closed {time} \(1009 s\); 1 item waits", shown[0])
+    assert re.fullmatch(rf"  to 'a': the peer's session window is closed {time} \(1010 s\); 1 item waits", shown[0])
 
 
 async def all_at_once(connection: Connection) -> None:
