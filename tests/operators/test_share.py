@@ -15,6 +15,7 @@ from rstreams.operators.map import map as map_
 from rstreams.operators.share import share
 from rstreams.sources.range import range as range_
 from rstreams.testing import ManualPublisher, ProbeSubscriber, VirtualScheduler
+from tests.log_lines import tell_counts
 from tests.operators.contract import OperatorContract
 
 
@@ -241,6 +242,7 @@ def test_two_that_raise_at_the_same_item(caplog: pytest.LogCaptureFixture) -> No
         source.next(1, 2)
 
     assert [probe.items for probe in probes] == [[1], [1, 2], [1]]
+    tell_counts()
     assert len(caplog.records) == 2
 
 

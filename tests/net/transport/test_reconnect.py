@@ -30,6 +30,7 @@ from rstreams.net._proton.receiving_driver import ReceivingDriver
 from rstreams.net.rabbitmq_management import rabbitmq_management
 from rstreams.net.transport.carrier import ConnectionStatus
 from rstreams.testing import ProbeSubscriber
+from tests.log_lines import tell_counts
 from tests.net.over_tcp import pump_of, until
 from tests.net.wire import Peer, attach_frame, end_frame, error, scripted, transfer_frame
 
@@ -270,7 +271,9 @@ async def test_the_log_says_what_was_lost_and_what_has_failed_since(caplog: pyte
             peer = connection.status.peer
             await listener.close("amqp:connection:forced", "going down")
             await until(lambda: connection.status.state == "closed")
-        said = [message.partition(" s: ")[2] for message in caplog.messages if "connecting again" in message]
+        tell_counts()
+        again = [message.rpartition("connecting again in ") for message in caplog.messages]
+        said = [text.partition(" s: ")[2] for _, found, text in again if found]
         assert said[0] == f"{peer}: going down (amqp:connection:forced)"
         assert set(said[1:]) == {f"cannot connect to {peer}: Connection refused"}
 
