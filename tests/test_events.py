@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.event_causes import CAUSES
 
 from rstreams._events.event import LogEvent
 from rstreams.logs import EVENTS
+from tests.event_causes import CAUSES
 
 ROOT = Path(__file__).parents[1]
 OF_EACH_LINE = {"time", "level", "logger", "event", "message", "traceback"}
