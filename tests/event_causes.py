@@ -14,6 +14,7 @@ CAUSES: Final = {
     "asyncio.other_thread": "tests/test_events_by_hand.py::test_a_trio_whose_guest_is_another_has_a_thread",
     "program.ends": "tests/runtime/test_service.py::test_a_drain_that_fails_is_logged",
     "program.not_drained": "tests/runtime/test_service.py::test_a_drain_that_fails_is_logged",
+    "explain.failed": "tests/test_events_by_hand.py::test_a_defect_that_a_question_finds",
     "connection.lost": "tests/net/transport/test_returning_peers.py::test_the_connection_behind_a_silent_one_may_answer[sends]",
     "connection.opened": "tests/test_events_by_hand.py::test_dead_letters_without_room_are_told_and_their_end_too",
     "connection.closed": "tests/test_events_by_hand.py::test_dead_letters_without_room_are_told_and_their_end_too",

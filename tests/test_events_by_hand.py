@@ -18,10 +18,13 @@ from rstreams._stages import run_tasks
 from rstreams.aio._turns import Turns
 from rstreams.errors import RStreamsError, StoreError
 from rstreams.message import encode_item
+from rstreams.net.links.explain_link import Trees
 from rstreams.net.management import ManagementRefused
 from rstreams.node import node_links
 from rstreams.node.log_keys import Compaction, Keys
+from rstreams.protocol.frames import Attach, Role
 from rstreams.store import writer
+from rstreams.testing import ProbeSubscriber
 from tests.store.stores import opened
 
 
@@ -95,6 +98,17 @@ def test_tables_that_cannot_be_closed(tmp_path: Path, caplog: pytest.LogCaptureF
         tables = used.store._tables
         tables.connection = Unclosable(tables.connection)  # type: ignore[assignment] # it is used like one
     assert told(caplog) == ["store.tables_open"]
+
+
+async def test_a_defect_that_a_question_finds(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_: object) -> Any:  # noqa: ANN401 - no tree
+        raise ZeroDivisionError
+
+    asker = ProbeSubscriber[dict[str, Any]](1)
+    async with trio.open_nursery() as nursery:
+        Trees(Attach("a", Role.RECEIVER, None, ""), fail, nursery.start_soon).subscribe(asker)
+    assert isinstance(asker.error, ZeroDivisionError)
+    assert told(caplog) == ["explain.failed"]
 
 
 def test_keys_that_raise_or_cannot_be_used(caplog: pytest.LogCaptureFixture) -> None:
