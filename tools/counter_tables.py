@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from rstreams.net.management import NamedSubscriptionInfo
+from rstreams.net.management import ConnectionInfo, LinkInfo, NamedSubscriptionInfo
 from rstreams.node import statistics
 from rstreams.web import metric_tables
 from rstreams.web.metric_tables import Table
@@ -32,6 +32,9 @@ COUNTERS: Final[Mapping[str, type[Any]]] = {
     "Partition of a group": statistics.GroupPartitionStatistics,
     "Served stream": statistics.ServedStatistics,
     "Node": statistics.NodeStatistics,
+    "Links of an address": statistics.LinksStatistics,
+    "A link": LinkInfo,
+    "A connection": ConnectionInfo,
     "Rates of an address": statistics.AddressRates,
     "Store": statistics.StoreStatistics,
     "Syncs of the store": statistics.SyncTimes,
@@ -42,6 +45,7 @@ METRICS: Final[Mapping[str, Table]] = {
     "The node": metric_tables.NODE,
     "Messages that are missing": metric_tables.CONSERVATION,
     "The store": metric_tables.STORE,
+    "The links of an address": metric_tables.LINKS,
     "A queue": metric_tables.QUEUES,
     "A multicast": metric_tables.MULTICASTS,
     "A named subscription": metric_tables.SUBSCRIPTIONS,
@@ -49,6 +53,7 @@ METRICS: Final[Mapping[str, Table]] = {
     "A log": metric_tables.LOGS,
     "A partition of a log": metric_tables.PARTITIONS,
     "A consumer group": metric_tables.GROUPS,
+    "A link, at `/metrics/detailed`": metric_tables.LINK,
 }
 """The tables of metrics, likewise."""
 

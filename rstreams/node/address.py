@@ -143,6 +143,7 @@ class Supply:
         on_away: Called with 1 when a kept subscription has lost its connection, and with -1 when it is attached again
             or has ended.
         named: The named subscription that the link gets; None: the subscription ends with its link.
+        made_on_demand: Whether items are made only when they are asked for: a link without demand is not blocked then.
         begun: What the attach has begun in the node's store; the attach is answered when it is safe. None: nothing.
     """
 
@@ -159,6 +160,7 @@ class Supply:
     keep_s: float = 0.0
     on_away: Callable[[int], None] | None = None
     named: Named | None = None
+    made_on_demand: bool = False
     begun: Begun | None = None
 
 

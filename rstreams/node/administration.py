@@ -59,11 +59,12 @@ class AdministeredNode:
             connections=self._open_connections,
             unsettled=sum(end.unsettled for end in ends),
             unsettled_bytes=self._options.budget.used,
-            waiting=sum(bool(end.waits_for) for end in ends),
+            waiting=sum(end.held_back for end in ends),
             unfinished_bytes=self._options.unfinished.size,
             stored_bytes=self._services.stored.size,
             missing=dict(self._watch.missing),
             rates=self._watch.rates(),
+            links=self._links.attached.blocked(),
             store=None if self._services.store is None else self._services.store.statistics(),
             **counters(self._addresses),
         )

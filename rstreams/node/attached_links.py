@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -12,21 +12,23 @@ from weakref import WeakKeyDictionary
 import trio
 
 from rstreams._core.beyond import Question, Sides
+from rstreams._core.spell import SpellSum
 from rstreams.culprits import WaitTree
 from rstreams.errors import Condition, LinkDetached, ProtocolError
 from rstreams.net._proton import LinkDriver
 from rstreams.net.links.asking import Asking
-from rstreams.net.links.link_info import LinkInfo, Rates, info_of
+from rstreams.net.links.link_info import LinkInfo, Rates, info_of, spell_of
 from rstreams.net.links.link_name import LinkName
 from rstreams.net.transport.accounts import Client
 from rstreams.node.kept import KeptSubscriber
+from rstreams.node.statistics import LinksStatistics
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
 
 COUNT_AGAIN_S: Final = 0.1
 """How often the links are counted exactly, at most, in seconds: that takes time if there are many."""
 
-_NodeEnd: TypeAlias = LinkSubscription[bytes] | LinkSubscriber[Any]
+NodeEnd: TypeAlias = LinkSubscription[bytes] | LinkSubscriber[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,12 @@ class AttachedLink:
         """The name of the link that its client can tell, too."""
         return LinkName(self.container, self.address, self.does, self.client.user or "", self.name)
 
-    def info(self, end: _NodeEnd) -> LinkInfo:
+    def names(self) -> tuple[str, ...]:
+        """Return what names it, in the order of `web.metric_tables.LINK`."""
+        shown = self.shown
+        return shown.container, shown.address, shown.user, shown.number, shown.does
+
+    def info(self, end: NodeEnd) -> LinkInfo:
         """Return what the node's end tells."""
         return info_of(self.shown, end, self.client.peer, self.rates)
 
@@ -66,17 +73,24 @@ class AttachedLink:
 class AttachedLinks:
     """All links that clients have attached and that have not ended."""
 
-    def __init__(self, own: str = "") -> None:
-        """Have none; `own` is the container id of the node."""
+    def __init__(self, addresses: Container[str], own: str = "") -> None:
+        """Have none.
+
+        Args:
+            addresses: The addresses of the node: time is counted for each of them, and for all others together.
+            own: The container id of the node.
+        """
+        self._addresses = addresses
         self.own = own
         self._asking: WeakKeyDictionary[Client, Asking] = WeakKeyDictionary()
         self._counted_at = -math.inf
+        self._blocked: dict[tuple[str, str], SpellSum] = {}  # by the address, and by what the client does there
         self._numbers = itertools.count(1)
-        self._links: WeakKeyDictionary[_NodeEnd, AttachedLink] = WeakKeyDictionary()  # by their numbers
+        self._links: WeakKeyDictionary[NodeEnd, AttachedLink] = WeakKeyDictionary()  # by their numbers
 
     def add(
         self,
-        end: _NodeEnd,
+        end: NodeEnd,
         address: str,
         client: Client,
         name: str,
@@ -89,18 +103,20 @@ class AttachedLinks:
         rates = Rates() if before is None else before.rates
         self._links[end] = AttachedLink(number, address, does, client, driver.peer_container, name, rates, driver)
         end.beyond = self
+        counted = address if address in self._addresses else ""
+        spell_of(end).sum = self._blocked.setdefault((counted, does), SpellSum())
         client.account.links.add(end)
 
     # see `Beyond`
 
-    def sides(self, end: _NodeEnd) -> Sides:
+    def sides(self, end: NodeEnd) -> Sides:
         """Return the names of an end's link."""
         link = self._links.get(end)
         return (
             Sides("a link", self.own, "a client") if link is None else Sides(str(link.shown), self.own, link.container)
         )
 
-    async def ask(self, end: _NodeEnd, question: Question) -> WaitTree:
+    async def ask(self, end: NodeEnd, question: Question) -> WaitTree:
         """Ask the client of an end about its side of the link."""
         link = self._links.get(end)
         if link is None or not link.driver.lives:
@@ -116,6 +132,31 @@ class AttachedLinks:
         about = replace(question, address="", container=link.container, does=link.does, link=link.name)
         return await asking.ask(about)
 
+    # numbers
+
+    def blocked(self) -> dict[str, LinksStatistics]:
+        """Return how long the links of each address were blocked, those included that have ended.
+
+        "" stands for the relay, and for the addresses that were made for replies.
+        """
+        for gone in [key for key in self._blocked if key[0] and key[0] not in self._addresses]:
+            del self._blocked[gone]
+        names, none = sorted({name for name, _ in self._blocked}), SpellSum()
+        found = {name: [self._blocked.get((name, does), none) for does in ("publish", "subscribe")] for name in names}
+        return {
+            name: LinksStatistics(sent.present, sent.total_s, received.present, received.total_s)
+            for name, (sent, received) in found.items()
+        }
+
+    def numbers(self) -> Iterator[tuple[int, Callable[[], tuple[str, ...]], float, int, int, float]]:
+        """Yield of each link its number, its names, and the numbers of `web.metric_tables.LINK` in their order."""
+        for end, link in self:
+            if isinstance(end, LinkSubscriber):
+                end.look_at_window()
+                yield link.number, link.names, end.blocked.total_s, end.credit, end.unsettled, end.oldest_s
+            else:
+                yield link.number, link.names, end.full.total_s, end.credit, end.in_hand, 0.0
+
     def are(self, most: int) -> bool:
         """Tell whether there are so many; some that have just ended may count for a moment."""
         if len(self._links) < most:
@@ -127,18 +168,20 @@ class AttachedLinks:
                 self._links.pop(end, None)
         return len(self._links) >= most
 
-    def __iter__(self) -> Iterator[tuple[_NodeEnd, AttachedLink]]:
+    def __iter__(self) -> Iterator[tuple[NodeEnd, AttachedLink]]:
         """Return the links in the order in which they were attached, each with this side's end."""
         return self.after(0)
 
-    def after(self, number: int) -> Iterator[tuple[_NodeEnd, AttachedLink]]:
+    def after(self, number: int) -> Iterator[tuple[NodeEnd, AttachedLink]]:
         """Yield the links behind a number, in the same order."""
-        for end, link in list(self._links.items()):
-            if link.number > number and end.wants_link:
+        links = self._links
+        for each in links.keyrefs():  # they are there: the garbage collector would look at ten thousand new tuples
+            end = each()
+            if end is not None and end.wants_link and (link := links.get(end)) is not None and link.number > number:
                 yield end, link
 
 
-def end_attached(end: _NodeEnd, condition: Condition | str, description: str) -> None:
+def end_attached(end: NodeEnd, condition: Condition | str, description: str) -> None:
     """End a link from this side; messages that the client has not settled go back to their address."""
     name = condition.value if isinstance(condition, Condition) else condition
     if isinstance(end, LinkSubscription):

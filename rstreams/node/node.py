@@ -339,6 +339,7 @@ class Node(NodeAddresses, AdministeredNode):
         Errors: As `listen`.
         """
         self._require_open("listen_http")
+        from rstreams.web.link_metrics import LinkNumbers  # noqa: PLC0415 - most nodes need no HTTP
         from rstreams.web.listener import HttpListener  # noqa: PLC0415 - most nodes need no HTTP
         from rstreams.web.pages import Pages  # noqa: PLC0415 - likewise
 
@@ -350,6 +351,7 @@ class Node(NodeAddresses, AdministeredNode):
         )
         pages = Pages(
             self._told_statistics,
+            lambda: (LinkNumbers(*each) for each in self._links.attached.numbers()),
             self._why_not_ready,
             lambda client: self._access.may(client, "subscribe", STATISTICS),
         )

@@ -136,7 +136,7 @@ class NodeLinks:
         stored: StoredBytes,
         own: str = "",
     ) -> None:
-        self.attached = AttachedLinks(own)
+        self.attached = AttachedLinks(addresses, own)
         self._options = options
         self._access = access
         self._rates = rates
@@ -351,6 +351,7 @@ class NodeLinks:
             # A receiver of rstreams settles behind the detach, too, and may wait for that: it may gather all items.
             last_outcomes_s=0.0 if driver.peer_is_rstreams else LAST_OUTCOMES_S,
             finish_later=self.gone_consumers.add,
+            made_on_demand=supply.made_on_demand,
             refuse_too_large=supply.refuse_too_large or (_leave_to_others(frame) if supply.shared else _end),
         )
         end: LinkSubscriber[Any] = make(

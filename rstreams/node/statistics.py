@@ -19,6 +19,7 @@ __all__ = [
     "AddressStatistics",
     "GroupPartitionStatistics",
     "GroupStatistics",
+    "LinksStatistics",
     "LogStatistics",
     "MulticastStatistics",
     "NodeStatistics",
@@ -410,6 +411,23 @@ class LogStatistics(AddressStatistics):
 
 
 @dataclass(frozen=True, slots=True)
+class LinksStatistics:
+    """How long the links of one address were blocked, all together; those that have ended count, too.
+
+    Attributes:
+        publishers_blocked: Links on which clients send that are blocked now: the node grants no credit.
+        publishers_blocked_s: How long they were, in seconds.
+        subscribers_blocked: Links on which clients receive that are blocked now: a message waits and cannot be sent.
+        subscribers_blocked_s: How long they were, in seconds.
+    """
+
+    publishers_blocked: int = 0
+    publishers_blocked_s: float = field(default=0.0, compare=False)  # time goes on while two are compared
+    subscribers_blocked: int = 0
+    subscribers_blocked_s: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatistics:
     """A whole node at one moment: its connections, its links, and its addresses.
 
@@ -425,6 +443,7 @@ class NodeStatistics:
         missing: How many messages are missing at each address where what came is not what is there, was settled or was
             dropped: a defect of the node. Looked at each second while somebody asks for statistics.
         rates: How fast messages come to each address and leave it.
+        links: How long links were blocked, by address; "" for the relay and for replies.
         queues: Queues, by name.
         multicasts: Multicasts, by name.
         served: Served streams, by name.
@@ -442,6 +461,7 @@ class NodeStatistics:
     store: StoreStatistics | None = None
     missing: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, AddressRates] = field(default_factory=dict)
+    links: Mapping[str, LinksStatistics] = field(default_factory=dict)
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
@@ -461,6 +481,7 @@ class NodeStatistics:
             "store": _as_plain(self.store),
             "missing": dict(self.missing),
             "rates": {name: _as_dict(rates) for name, rates in self.rates.items()},
+            "links": {name: _as_dict(each) for name, each in self.links.items()},
             "queues": _plain(self.queues),
             "multicasts": _plain(self.multicasts),
             "served": _plain(self.served),

@@ -29,7 +29,7 @@ class StatisticsAddress(Address):
 
     def supply(self, link: LinkRequest) -> Supply:  # noqa: ARG002 - each link gets the same
         """Return the snapshots."""
-        return Supply(self._snapshots)
+        return Supply(self._snapshots, made_on_demand=True)
 
     def explain(self) -> str:
         """Return an empty line: the other addresses tell their states."""

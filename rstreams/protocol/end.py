@@ -132,6 +132,12 @@ class End:
         return frame
 
     @property
+    def credit(self) -> int:
+        """The deliveries that the sender may send now."""
+        link = self._link
+        return max(0, link.driver.credit()) if link is not None and link.state is State.ATTACHED else 0
+
+    @property
     def state(self) -> State:
         """The state of the link that the end has now."""
         return State.UNATTACHED if self._link is None else self._link.state

@@ -40,6 +40,7 @@ class SendingOptions:
         size: The expected size of items, which other links of the address share; None: none does.
         finish_later: Gives back the items that were unsettled when the link ended, one for each step of the iterator,
             when there is time; None: all of them are given back at once.
+        made_on_demand: Whether items are made only when they are asked for: without credit none waits.
         refuse_too_large: Ends the hold of an item whose message is larger than the receiver takes. It gets the hold,
             the outcome and the message; that is empty if it has begun to be sent. It returns whether the stream goes
             on. None: the item gets that outcome, and if that reaches no one, the stream ends.
@@ -60,6 +61,7 @@ class SendingOptions:
     share: Share | None = None
     size: ItemSize | None = None
     finish_later: Callable[[Iterator[None]], None] | None = None
+    made_on_demand: bool = False
     refuse_too_large: Callable[[Hold, Outcome, bytes], bool] | None = None
 
     @property

@@ -136,11 +136,6 @@ class ReceiverState(End, Scannable, Generic[T]):
         if full is not self.full.lasts:
             self.full.note(lasts=full)
 
-    @property
-    def credit(self) -> int:
-        """The deliveries that the sender may send now."""
-        return max(0, self._driver.credit()) if self.state is State.ATTACHED else 0
-
     def tally(self) -> Tally:
         """Return the numbers of its items."""
         items, others, unsettled = self._items.delivered, self._outcomes.not_taken, self.ledger.unsettled

@@ -71,11 +71,16 @@ class SenderState(End):
 
         It may be half a second too short.
         """
-        if self.state is not State.ATTACHED:
+        if not self._bound.items or self.state is not State.ATTACHED:
             return 0.0
         driver = self._driver
         sent_at_s = self._deliveries.sent_at_s(self._ages, driver)
         return 0.0 if sent_at_s is None else max(0.0, driver.now_s() - sent_at_s)
+
+    @property
+    def held_back(self) -> bool:
+        """Whether it has credit, and the limit of unsettled items is reached."""
+        return self._bound.held_back
 
     @property
     def waits_for(self) -> str:
@@ -90,8 +95,7 @@ class SenderState(End):
     @property
     def blocked_by(self) -> str:
         """What it waits for while it is blocked: "credit", "session window", "settlement" or "connection"; else ""."""
-        blocked = self.blocked
-        if not blocked.lasts or (blocked.within is not None and not blocked.within.lasts):
+        if not self.blocked.is_so:
             return ""
         if self.is_shut:
             return "session window"
@@ -101,8 +105,9 @@ class SenderState(End):
 
     def look_at_window(self) -> None:
         """Note whether the window of the session is used up: no frame tells that."""
-        if not self.blocked.lasts and self.state is State.ATTACHED:
-            self._note_blocked(self._driver, looks=True)
+        link = self._link
+        if not self.blocked.lasts and link is not None and link.state is State.ATTACHED and link.driver.queued():
+            self._note_blocked(link.driver, looks=True)
 
     def _note_blocked(self, driver: Driver, *, looks: bool = False) -> None:
         """Note whether it has an item and cannot send it; `looks`: look also for a window that is used up."""
@@ -118,7 +123,7 @@ class SenderState(End):
 
     def _publisher_waits(self) -> bool:
         """Tell whether the publisher has an item, or may have one when it is asked."""
-        return True
+        return not self._options.made_on_demand
 
     def _unblock(self) -> None:
         """Note that the link has ended: it is not blocked by its peer."""
@@ -181,11 +186,6 @@ class SenderState(End):
     def sent(self) -> int:
         """Items sent, each counted once, when the link has ended."""
         return self._deliveries.accepted + self._deliveries.refused + self.outcome_unknown
-
-    @property
-    def credit(self) -> int:
-        """The deliveries that its receiver lets it send now."""
-        return max(0, self._driver.credit()) if self.state is State.ATTACHED else 0
 
     def tally(self) -> Tally:
         """Return the numbers of its items."""

@@ -93,6 +93,31 @@ STORE: Final = _table(
     ("trouble", "cannot_be_written", "1 while the disk cannot be written, 0 while it can."),
 )
 
+LINKS: Final = _table(
+    ("links",),
+    ("address",),
+    "address",
+    ("publishers_blocked", "publishers_blocked", "Links on which clients send that get no credit now."),
+    ("publishers_blocked_s", "publishers_blocked_seconds_total", "Seconds in which such links got no credit."),
+    ("subscribers_blocked", "subscribers_blocked", "Links with a message that cannot be sent now."),
+    (
+        "subscribers_blocked_s",
+        "subscribers_blocked_seconds_total",
+        "Seconds in which links had a message that could not be sent.",
+    ),
+)
+
+LINK: Final = _table(
+    (),
+    ("container", "address", "user", "link", "direction"),
+    "link",
+    ("blocked_s", "blocked_seconds_total", "Seconds in which the node's end was blocked."),
+    ("credit", "credit_messages", "Deliveries that the sender may send now."),
+    ("unsettled", "messages_unsettled", "Messages sent, or received, and not settled."),
+    ("oldest_s", "oldest_unsettled_seconds", "How long the oldest message that was sent is not settled."),
+)
+"""What `/metrics/detailed` has of each link."""
+
 QUEUES: Final = _table(
     ("queues",),
     ("address",),
@@ -218,4 +243,4 @@ GROUPS: Final = _table(
     ("lost", "messages_lost_total", "Messages that were deleted before they were settled."),
 )
 
-TABLES: Final = (NODE, CONSERVATION, STORE, QUEUES, MULTICASTS, SUBSCRIPTIONS, SERVED, LOGS, PARTITIONS, GROUPS)
+TABLES: Final = (NODE, CONSERVATION, STORE, LINKS, QUEUES, MULTICASTS, SUBSCRIPTIONS, SERVED, LOGS, PARTITIONS, GROUPS)

@@ -32,7 +32,7 @@ def families(statistics: Mapping[str, Any]) -> Iterator[str]:
     """Yield the text of `metrics_text`, a family of numbers at a time."""
     facts = {"version": version("rstreams"), "python": platform.python_version()}
     yield "# HELP rstreams_build_info The version of rstreams and of Python.\n# TYPE rstreams_build_info gauge\n"
-    yield f"rstreams_build_info{_labels(facts)} 1\n"
+    yield f"rstreams_build_info{labels_text(facts)} 1\n"
     for table in TABLES:
         rows = list(_rows(table, statistics))
         if rows:
@@ -65,7 +65,7 @@ def _of_mapping(metric: Metric, labels: str, numbers: Numbers) -> Iterator[str]:
 
 
 def _with(labels: str, label: str, value: str) -> str:
-    more = _labels({label: value})
+    more = labels_text({label: value})
     return f"{labels[:-1]},{more[1:]}" if labels else more
 
 
@@ -79,10 +79,10 @@ def _rows(table: Table, statistics: Mapping[str, Any]) -> Iterator[tuple[str, Ma
     group, *inner = table.path
     for address, numbers in statistics[group].items():
         if not inner:
-            yield _labels({"address": address}), numbers
+            yield labels_text({"address": address}), numbers
         else:
             for names, each in _parts(numbers[inner[0]]):
-                yield _labels(dict(zip(table.labels, (address, *names), strict=True))), each
+                yield labels_text(dict(zip(table.labels, (address, *names), strict=True))), each
 
 
 def _parts(
@@ -96,7 +96,8 @@ def _parts(
         yield ((each["container"], each["name"]) if "container" in each else (str(number),)), each
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Return labels as they stand behind the name of a metric."""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
 
 

@@ -1,6 +1,7 @@
 """The paths that a node answers over HTTP, and what is there.
 
     /metrics     the counters, as Prometheus reads them
+    /metrics/detailed  numbers of each link
     /state.json  the same as `$statistics`, as JSON
     /livez       200 as long as the process answers at all
     /readyz      200 if clients may come; 503 before the node listens, and while it finishes its work
@@ -12,13 +13,14 @@ node has users or permissions.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import trio
 
 from rstreams.net.transport.accounts import Client
 from rstreams.web.conversation import Request, Response, refusal
+from rstreams.web.link_metrics import LinkMetrics, LinkNumbers
 from rstreams.web.listener import ask_who
 from rstreams.web.metrics import CONTENT_TYPE, families
 
@@ -39,6 +41,7 @@ class Pages:
 
     Args:
         statistics: Returns the counters as they are now.
+        links: Yields the numbers of each link.
         why_not_ready: Returns why no clients may come, in one word; "" if they may.
         may_look: Tells whether a client may see the counters.
     """
@@ -46,16 +49,20 @@ class Pages:
     def __init__(
         self,
         statistics: Callable[[], HasNumbers],
+        links: Callable[[], Iterator[LinkNumbers]],
         why_not_ready: Callable[[], str],
         may_look: Callable[[Client], bool],
     ) -> None:
         self._statistics = statistics
+        self._links = links
+        self._link_metrics = LinkMetrics()
         self._why_not_ready = why_not_ready
         self._may_look = may_look
         self._kept: dict[str, tuple[float, bytes]] = {}
         self._making = trio.Lock()
         self._pages: dict[str, tuple[Callable[[], Awaitable[bytes]], str]] = {
             "/metrics": (self._metrics, CONTENT_TYPE),
+            "/metrics/detailed": (self._detailed, CONTENT_TYPE),
             "/state.json": (self._state, "application/json"),
         }
 
@@ -92,6 +99,13 @@ class Pages:
             parts.append(text)
             await trio.lowlevel.checkpoint()  # a family of a thousand addresses takes a millisecond
         return "".join(parts).encode()
+
+    async def _detailed(self) -> bytes:
+        parts: list[str] = []
+        for text in self._link_metrics.write(self._links()):
+            parts.append(text)
+            await trio.lowlevel.checkpoint()
+        return b"".join([part.encode() for part in parts])
 
     async def _state(self) -> bytes:
         return json.dumps(await self._plain(), separators=(",", ":")).encode()

@@ -13,6 +13,7 @@ from rstreams import Node
 from rstreams.net.management import NamedSubscriptionInfo
 from rstreams.node.statistics import (
     GroupStatistics,
+    LinksStatistics,
     LogStatistics,
     MulticastStatistics,
     NodeStatistics,
@@ -23,6 +24,8 @@ from rstreams.node.statistics import (
 )
 from rstreams.web.metric_tables import (
     GROUPS,
+    LINK,
+    LINKS,
     LOGS,
     MULTICASTS,
     NODE,
@@ -42,7 +45,7 @@ NO_NUMBERS = {"overflow", "incarnation", "container_id", "container", "name", "u
 """Fields that are words, or do not change while an address is there; Prometheus finds rates by itself."""
 
 ELSEWHERE = {"queues", "multicasts", "served", "logs", "others", "partitions", "groups", "named", "subscribers"}
-ELSEWHERE |= {"store", "missing", "dead_lettered"}
+ELSEWHERE |= {"store", "missing", "dead_lettered", "links"}
 """Fields that hold what other tables are about, or what is told of single links."""
 
 SAMPLE = re.compile(
@@ -62,6 +65,7 @@ SAMPLE = re.compile(
         (LOGS, LogStatistics),
         (PARTITIONS, PartitionStatistics),
         (GROUPS, GroupStatistics),
+        (LINKS, LinksStatistics),
     ],
 )
 def test_each_number_has_one_line(table: Table, kind: type[Any]) -> None:
@@ -75,14 +79,14 @@ def test_each_number_has_one_line(table: Table, kind: type[Any]) -> None:
 def test_the_guide_has_the_same_tables() -> None:
     lines = [
         f"| `{metric.name}` | {metric.kind} | `{metric.field}` | {metric.help} |"
-        for table in TABLES
+        for table in (*TABLES, LINK)
         for metric in table.metrics
     ]
     assert [line for line in GUIDE.read_text().splitlines() if line.startswith("| `rstreams_")] == lines
 
 
 def test_names_and_texts_follow_the_conventions() -> None:
-    metrics = [metric for table in TABLES for metric in table.metrics]
+    metrics = [metric for table in (*TABLES, LINK) for metric in table.metrics]
     names = [metric.name for metric in metrics]
     assert len(set(names)) == len(names)
     for metric in metrics:

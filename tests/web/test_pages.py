@@ -65,7 +65,7 @@ async def test_a_thousand_who_ask_together_get_the_same_page() -> None:
             made += 1
             return {"made": made}
 
-    pages = Pages(Told, str, lambda _client: True)
+    pages = Pages(Told, lambda: iter(()), str, lambda _client: True)
     bodies: set[bytes] = set()
 
     async def ask() -> None:

@@ -94,7 +94,9 @@ class SendingDriver(LinkDriver):
 
     def queued(self) -> int:
         """See `Driver`."""
-        queued = int(lib.pn_link_queued(self.pointer)) + _deliveries_in(self._waiting)
+        queued = int(lib.pn_link_queued(self.pointer))
+        if self._waiting:
+            queued += _deliveries_in(self._waiting)
         if queued:
             self._host.turns.wait(self)
         return queued

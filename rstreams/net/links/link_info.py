@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from rstreams import _machine
+from rstreams._core.spell import Spell
 from rstreams.net.links.link_name import LinkName
 from rstreams.protocol.receiver import LinkSubscription
 from rstreams.protocol.sender import LinkSubscriber
@@ -114,6 +115,11 @@ class Rates:
         return self.items_per_s
 
 
+def spell_of(end: LinkSubscription[Any] | LinkSubscriber[Any]) -> Spell:
+    """Return the time in which an end was blocked."""
+    return end.full if isinstance(end, LinkSubscription) else end.blocked
+
+
 def info_of(name: LinkName, end: LinkSubscription[Any] | LinkSubscriber[Any], peer: str, rates: Rates) -> LinkInfo:
     """Return what an end tells of its link.
 
@@ -126,7 +132,8 @@ def info_of(name: LinkName, end: LinkSubscription[Any] | LinkSubscriber[Any], pe
     is_receiver = isinstance(end, LinkSubscription)
     if isinstance(end, LinkSubscriber):
         end.look_at_window()
-    spell, blocked_by = (end.full, end.full_of) if isinstance(end, LinkSubscription) else (end.blocked, end.blocked_by)
+    blocked_by = end.full_of if isinstance(end, LinkSubscription) else end.blocked_by
+    spell = spell_of(end)
     for_s = spell.present_s
     tally = end.tally()
     return LinkInfo(

@@ -17,8 +17,8 @@ from rstreams.node.access import Access
 from rstreams.node.attached_links import AttachedLinks
 from rstreams.node.statistics_address import STATISTICS
 
-MOST: Final = 256
-"""The most links or connections in one answer: about a hundred kilobytes, which take a few milliseconds."""
+MOST: Final = 128
+"""The most links or connections in one answer: some 60 kB, which take some milliseconds."""
 
 Query = Mapping[str, Sequence[str]]
 
