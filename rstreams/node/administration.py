@@ -211,7 +211,7 @@ def _info_of(pump: Pump, client: Client) -> ConnectionInfo:
     says = pump.peer_properties
     return ConnectionInfo(
         number=client.number,
-        container=pump.engine.peer_container,
+        container=pump.peer_container,
         user=client.user or "",
         peer=client.peer,
         product=str(says.get("product", ""))[:80],

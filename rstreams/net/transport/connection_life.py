@@ -36,6 +36,7 @@ class ConnectionLife:
         peer: The host and port of the peer, for messages; never a password.
         user: The user whose name this side has given to the peer; "" for none.
         peer_capabilities: The capabilities that the peer's `open` offers.
+        peer_container: The peer's own name, from its `open`.
         peer_properties: The properties of the peer's `open`, such as its product and version.
         opened: Set when the peer has opened the connection, or when it has ended.
         ended: Set when it has ended: all its links have ended, and the stream is closed.
@@ -53,6 +54,7 @@ class ConnectionLife:
         self.user = ""
         self.peer_capabilities: Sequence[str] = ()
         self.peer_properties: Mapping[str, Any] = {}
+        self.peer_container = ""
         self.opened = trio.Event()
         self.ended = trio.Event()
         self.error: RStreamsError | None = None
@@ -95,6 +97,7 @@ class ConnectionLife:
         self._open = True
         self.peer_capabilities = self.engine.peer_capabilities
         self.peer_properties = self.engine.peer_properties
+        self.peer_container = self.engine.peer_container
         self.opened.set()
 
     def on_session_end(self, drivers: Sequence[LinkDriver], error: SessionEnded) -> None:
