@@ -139,6 +139,8 @@ class LinkSubscription(ReceiverState[T]):
         self._life.on(ReceiverEvent.BEGIN)
         if first:
             self._items.signal(lambda: self._subscriber.on_subscribe(self))
+            if self._options.asks_for_room:
+                self._wake()  # it may have asked for nothing: then it is full
 
     def _start_at_last(self) -> None:
         """Begin, if it has not begun, because it is about to end."""
