@@ -195,17 +195,12 @@ class MulticastAddress(Address):
         """Give back the items that nobody is there for."""
         self._copying.drain()
 
-    def standing(self, asked: Asked) -> Standing:
+    def standing(self, asked: Asked) -> Standing:  # noqa: ARG002 - it has no trouble of its own
         """Return the subscribers that ask for nothing, the named subscriptions without room, and the producers."""
         of = self._copying
         full = bool(of.credit.producers) and of.limit(of.credit.granted) <= 0
         slow = [each for each in of.subscribers if each.demand <= len(each.pending)]
         named = [each for each in of.named.all if each.room <= 0]
-        away = next((each for each in named if not each.attached), None)
-        blame = None
-        if away is not None and full:
-            who = f"subscription {away.owner.name!r:.80} of {away.owner.container!r:.80}"
-            blame = asked.blame("away", f"{who} is away, and its backlog is full", away.owner.container)
         return Standing(
             self.kind,
             self.name,
@@ -217,7 +212,6 @@ class MulticastAddress(Address):
             wanting=any(each.demand for each in of.subscribers),
             sources=[producer.source for producer in of.credit.producers],
             letters=[each.backlog for each in named],
-            blame=blame,
         )
 
     def explain(self) -> str:

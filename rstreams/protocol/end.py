@@ -159,6 +159,8 @@ def sides_of(end: End, asked: Asked) -> Sides:
     return Sides(end.place() or "a link", asked.who, "the peer")
 
 
-def not_attached(sides: Sides, asked: Asked) -> Culprit:
+def not_attached(end: End, sides: Sides, asked: Asked) -> Culprit:
     """Return the culprit of a link that waits for its peer's attach, or for a connection."""
-    return asked.blame("silent", f"{sides.peer!r:.120} has not attached {sides.link}", sides.peer)
+    if end.state is State.ATTACH_SENT:
+        return asked.blame("silent", f"{sides.peer!r:.120} has not answered the attach of {sides.link}", sides.peer)
+    return asked.blame("away", f"{sides.peer!r:.120} is away: {sides.link} is not attached", sides.peer)

@@ -193,7 +193,7 @@ class ReceiverState(End, Scannable, Generic[T]):
         asked = asked.through(here)
         link = partial(WaitTree, "link", sides.link)
         if self.state is not State.ATTACHED:
-            return link("it is not attached", not_attached(sides, asked))
+            return link("it is not attached", not_attached(self, sides, asked))
         if want == FAULTS:
             return link("", None, (why_no_room(self._subscriber, asked, FAULTS),))
         in_hand, window, demand = self.in_hand, self.ledger.window, self.ledger.demand

@@ -156,7 +156,7 @@ class SenderState(End):
         asked = asked.through(here)
         link = partial(WaitTree, "link", sides.link)
         if self.state is not State.ATTACHED:
-            return link("it is not attached", not_attached(sides, asked))
+            return link("it is not attached", not_attached(self, sides, asked))
         if want == FAULTS:
             return link("", None, tuple(why_no_items(each, asked, FAULTS) for each in self._publisher.upstreams()))
         peer, credit, unsettled = f"{sides.peer!r:.120}", max(self._driver.credit(), 0), self.unsettled

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
 import rstreams
-from rstreams import Connection, Message, Node, Stream, Valve
+from rstreams import Connection, Message, Node, Reconnect, Stream, Valve
+from rstreams.abc import Hold, Subscription
 from rstreams.culprits import KINDS, Culprit, WaitTree
-from rstreams.errors import ConfigError
+from rstreams.errors import ConfigError, StoreError
 from rstreams.net.transport.accounts import UserLimits
 from rstreams.node import Permission
+from rstreams.node.queue import Queue
+from rstreams.testing import ProbeSubscriber
 from tests.net.over_tcp import until
+from tests.stalls.slow_network import slow_network
 
 Ask = Callable[[], Awaitable[WaitTree]]
 
@@ -218,6 +223,89 @@ async def test_a_rate_limit_of_one_who_receives() -> None:
         on.start(shop.publish, "orders", Stream.range(100))
         on.start(worker.consume, "orders", lambda _: None)
         await from_all_sides(on, "rate_limit", "worker", shop, worker)
+
+
+async def test_a_subscriber_of_ones_own_that_tells() -> None:
+    class Batch:
+        """Takes two items, and no more."""
+
+        def on_subscribe(self, subscription: Subscription) -> None:
+            self.held: list[Hold] = []
+            self.subscription = subscription
+            subscription.request(2)
+
+        def on_next(self, _item: object) -> None:
+            self.held.append(self.subscription.hold())
+
+        def on_error(self, error: BaseException) -> None: ...
+
+        def on_complete(self) -> None: ...
+
+        def culprit(self) -> Culprit | None:
+            return Culprit("slow_trigger", "the query of a worker is not through") if self.held else None
+
+    async with scene() as on:
+        on.node.queue("orders", capacity=2)
+        shop, worker = await on.client("shop"), await on.client("worker")
+        on.start(shop.publish, "orders", Stream.range(100))
+        worker.stream("orders", window=2).subscribe(Batch())
+        await from_all_sides(on, "slow_trigger", "worker", shop, worker)
+
+
+async def test_a_small_window_on_a_long_network() -> None:
+    async with scene() as on:
+        on.node.queue("orders", capacity=2)
+        url = await on.enter(slow_network(on.url, delay_s=0.05))
+        shop, worker = await on.client("shop"), await on.client("worker", url=url)
+        on.start(shop.publish, "orders", Stream.range(1000))
+        on.start(worker.stream("orders", window=1).for_each, lambda _: None)
+        asks: list[Ask] = [lambda: on.node.explain_across("orders"), shop.explain_across, worker.explain_across]
+        for ask in asks:
+            await culprit(ask, "small_window", "worker")
+
+
+async def test_a_client_of_another_library_without_credit() -> None:
+    """It does not say in `open` that it tells; nobody asks it."""
+    async with scene() as on:
+        on.node.queue("orders", capacity=2)
+        shop, foreign = await on.client("shop"), await on.client("foreign")
+        on.start(shop.publish, "orders", Stream.range(100))
+        foreign.stream("orders").subscribe(ProbeSubscriber())
+        await until(lambda: on.node.statistics().queues["orders"].consumers == 1)
+        for _, link in on.node._links.attached:
+            if link.container == "foreign":
+                link.driver._host.peer_explains = False
+        await from_all_sides(on, "no_credit", "foreign", shop)
+        assert "the peer tells nothing more" in str(await shop.explain_across())
+
+
+async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(store=tmp_path / "store") as on:
+        on.node.queue("orders", durable=True)
+        shop = await on.client("shop")
+        await shop.publish("orders", Stream.of(1))
+        queue = on.node._addresses["orders"]
+        assert isinstance(queue, Queue)
+        full = StoreError("store 'x' cannot be written: the disk is full")
+        monkeypatch.setattr(type(queue.storage), "trouble", full)
+        on.start(shop.publish, "orders", Stream.never())
+        await culprit(lambda: on.node.explain_across("orders"), "disk_full", "store")
+        async with shop.management() as management:
+            await culprit(lambda: management.explain("orders"), "disk_full", "store")
+
+
+async def test_a_node_that_is_gone() -> None:
+    async with scene() as on:
+        gone = await on.enter(Node(container_id="gone"))
+        gone.queue("orders", capacity=2)
+        listener = await gone.listen("127.0.0.1:0")
+        shop = await on.enter(
+            rstreams.connect(listener.url, container_id="shop", reconnect=Reconnect(first_delay_s=60, max_delay_s=60))
+        )
+        on.start(shop.publish, "orders", Stream.range(100))
+        await until(lambda: "no credit" in str(shop.explain()))
+        await gone.drain_and_close(timeout_s=0.01)
+        await culprit(shop.explain_across, "away", shop.status.peer)
 
 
 async def test_the_slowest_subscriber_of_a_multicast() -> None:
