@@ -16,6 +16,7 @@ import trio
 import rstreams
 from benchmarks._processes import wait_until
 from rstreams import Message, Stream
+from rstreams.runtime.seldom import LINES_OF_THREADS
 from tests.generated_examples import load_settings
 from tests.small_spark import set_environment
 
@@ -154,3 +155,9 @@ def eventually() -> Eventually:
         return wait_until(condition, what, within_s)
 
     return wait
+
+
+@pytest.fixture(autouse=True)
+def told_anew() -> None:
+    """Let the log tell what it has told in an earlier test."""
+    LINES_OF_THREADS.forget()

@@ -45,7 +45,7 @@ def test_refused_rows_go_to_the_other_address_with_the_reason(
 ) -> None:
     port, lines = peer
     said: list[str] = []
-    monkeypatch.setattr(_dead_letters, "say", said.append)
+    monkeypatch.setattr(_dead_letters, "say", lambda _event, where, what: said.append(f"{where}: {what}"))
     assert write(port, [b"good", b"bad", b"good", b"bad"]) == RowsAccepted(4)
     reason = "the receiver rejected an item (x:bad-row: no such thing)"
     assert [json.loads(lines.readline()) for _ in range(2)] == [

@@ -20,6 +20,7 @@ from trio.testing import MockClock
 
 from adapters.spark.tests.test_log_spark import log_node
 from rstreams.errors import ConfigError, RStreamsError
+from tests.log_lines import tell_counts
 
 V = TypeVar("V")
 
@@ -295,6 +296,7 @@ def test_a_new_partition_without_messages_is_remembered(capsys: pytest.CaptureFi
     logs.partitions = part(0, 11), part(1, 45, first=42)
     capsys.readouterr()
     assert list(batches(reader, end)) == [[("a-1", 42, 45)]]
+    tell_counts()
     assert "a/1 from offset 40 to 41." in capsys.readouterr().err
 
 
@@ -369,6 +371,7 @@ def test_deleted_messages_take_no_batches(capsys: pytest.CaptureFixture[str]) ->
     assert ranges(reader, start, end) == [("a-0", 1_000_000, 1_000_017), ("a-1", 50, 53)]
     logs.partitions = part(0, 1_000_025, first=1_000_020), part(1, 55)
     assert list(batches(reader, end)) == [[("a-0", 1_000_020, 1_000_025), ("a-1", 53, 55)]]
+    tell_counts()
     said = re.findall(r"(?<=messages are gone: ).*(?=\. The)", capsys.readouterr().err)
     assert said == ["a/0 from offset 100 to 999999", "a/0 from offset 1000017 to 1000019"]
 

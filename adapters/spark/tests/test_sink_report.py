@@ -37,7 +37,7 @@ async def test_a_minute_with_accepted_rows_has_a_line(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(_sink_report, "say", lines.append)
+    monkeypatch.setattr(_sink_report, "say", lambda _event, where, what: lines.append(f"{where}: {what}"))
     report, link, lane = SinkReport("the sink"), Link(), RowPublisher()
     report.begin(lane)
     lane.subscribe(link)

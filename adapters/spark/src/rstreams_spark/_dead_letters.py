@@ -12,7 +12,7 @@ from rstreams import Receipt
 from rstreams.abc import Hold, Subscription
 from rstreams.errors import DeliveryFailed
 from rstreams.message import Message, decode_message, encode_item
-from rstreams_spark._log import say
+from rstreams_spark._log import ROWS_REFUSED, say
 from rstreams_spark._options import SinkOptions
 from rstreams_spark._outbox import Outbox
 from rstreams_spark._rows import RowPublisher, SentRows
@@ -53,8 +53,10 @@ class DeadLetterOutbox(Outbox):
         await self._until(lambda: not self._scopes)
         if self._refused:
             say(
-                f"rstreams sink at {self._options.peer}, {self._task}: {self._refused} rows were refused, and are at "
-                f"address {self._dead_address!r} now; the first: {self._first}"
+                ROWS_REFUSED,
+                f"rstreams sink at {self._options.peer}, {self._task}",
+                f"{self._refused} rows were refused, and are at "
+                f"address {self._dead_address!r} now; the first: {self._first}",
             )
 
     def _senders(self) -> list[RowPublisher]:

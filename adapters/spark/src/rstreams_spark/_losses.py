@@ -20,7 +20,7 @@ import trio
 
 from rstreams import Reconnect
 from rstreams.errors import AnswerTimeout, ConnectFailed, ConnectionLost, PeerClosed, RStreamsError, TransportError
-from rstreams_spark._log import say
+from rstreams_spark._log import CONNECTED, CONNECTION_LOST, LINK_LOST, NOT_CONNECTED_YET, say
 
 logging.getLogger("rstreams.net.reconnect").addHandler(logging.NullHandler())
 # Without a handler Python writes the line of each attempt to the log; `Losses` writes one for each state.
@@ -99,7 +99,8 @@ class Losses:
             after = " after the loss" if self._was_open else ""
             with trio.move_on_at(self._lost_at + self._limit_s):
                 await found.wait()
-                say(f"{self._where()}: connected {again}{trio.current_time() - self._lost_at:.1f} s{after}")
+                lost_s = trio.current_time() - self._lost_at
+                say(CONNECTED, self._where(), f"connected {again}{lost_s:.1f} s{after}")
                 continue
             text = f"no connection for {self._limit_s:g} s (option maxReconnectTime): {self.why}"
             self._give_up(ConnectionLost(text))
@@ -117,7 +118,7 @@ class Losses:
             self._open = False
             if not self._lost_at or now - self._opened_at >= LASTING_S:
                 self._lost_at = now
-                say(f"{self._where()}: the connection was lost, and is opened again: {self.why}")
+                say(CONNECTION_LOST, self._where(), f"the connection was lost, and is opened again: {self.why}")
             self._found = trio.Event()
             self._lost.set()
             self._on_away()
@@ -140,14 +141,18 @@ class Losses:
             self._found = trio.Event()
             self._lost.set()
             say(
-                f"{self._where()}: there is no connection yet, and it is tried for up to {self._limit_s:g} s (option "
-                f"maxReconnectTime): {self.why}"
+                NOT_CONNECTED_YET,
+                self._where(),
+                f"there is no connection yet, and it is tried for up to {self._limit_s:g} s (option "
+                f"maxReconnectTime): {self.why}",
             )
 
     def _tell_of_detached(self, error: PeerClosed | AnswerTimeout) -> None:
         say(
-            f"{self._where()}: the link has ended, and it is attached again for up to {self._limit_s:g} s "
-            f"(option maxReconnectTime): {type(error).__name__}: {error}"
+            LINK_LOST,
+            self._where(),
+            f"the link has ended, and it is attached again for up to {self._limit_s:g} s "
+            f"(option maxReconnectTime): {type(error).__name__}: {error}",
         )
         self._on_detached()
 

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 
-from rstreams_spark._log import say
+from rstreams_spark._log import TWO_READERS, say
 
 
 class OneReader:
@@ -32,9 +32,11 @@ class OneReader:
             self._name.bind(f"\0rstreams-spark-{os.getuid()}-{os.getppid()}-{digest}")
         except OSError:
             say(
-                f"{where}: another stream of this driver reads this queue, and each message goes to one of the two "
+                TWO_READERS,
+                where,
+                "another stream of this driver reads this queue, and each message goes to one of the two "
                 "only. To write the rows to several places, start one query, and write each batch to all of them in "
-                "foreachBatch"
+                "foreachBatch",
             )
 
     def close(self) -> None:

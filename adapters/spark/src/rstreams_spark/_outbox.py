@@ -11,7 +11,7 @@ import trio
 from rstreams.errors import ConfigError, DeliveryFailed, RStreamsError
 from rstreams.message import decode_message
 from rstreams_spark._connections import connection_for, user_of
-from rstreams_spark._log import say
+from rstreams_spark._log import ROWS_NOT_ACCEPTED, say
 from rstreams_spark._options import SinkOptions, hide_credentials
 from rstreams_spark._rows import RowPublisher, SentRows
 from rstreams_spark.errors import SinkFailed
@@ -190,11 +190,13 @@ class Outbox:
         if not late and now - self._told_at < SILENCE_S:
             return
         self._told_at = now
+        where = f"rstreams sink at {self._options.peer}, {self._task}"
         text = self._how_it_stands(silent_s)
         if not late:
-            say(text)
+            say(ROWS_NOT_ACCEPTED, where, text)
             return
-        msg = f"{text}. Option sendTimeout allows {limit_s:g} s; all rows are sent again when the batch is run again"
+        allowed = f"Option sendTimeout allows {limit_s:g} s; all rows are sent again when the batch is run again"
+        msg = f"{where}: {text}. {allowed}"
         raise SinkFailed(msg)
 
     def _how_it_stands(self, silent_s: float) -> str:
@@ -205,8 +207,7 @@ class Outbox:
             if lane.added > lane.accepted
         ]
         return (
-            f"rstreams sink at {self._options.peer}, {self._task}: no row was accepted for {silent_s:.0f} s; the peer "
-            f"gives no credit or settles nothing: {', '.join(stuck)}"
+            f"no row was accepted for {silent_s:.0f} s; the peer gives no credit or settles nothing: {', '.join(stuck)}"
         )
 
     def _fail(self, failure: _Failure) -> None:

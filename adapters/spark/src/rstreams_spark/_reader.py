@@ -35,7 +35,7 @@ from rstreams.errors import ConfigError
 from rstreams_spark._ahead import Ahead
 from rstreams_spark._first_line import reason_first
 from rstreams_spark._last_words import Witness, take_witness
-from rstreams_spark._log import say
+from rstreams_spark._log import BATCH_STAYS_EMPTY, say
 from rstreams_spark._logs.plan import of_another_source
 from rstreams_spark._options import SourceOptions
 from rstreams_spark._short_way import MOST_BYTES
@@ -336,8 +336,10 @@ class _Runner:
             msg = f"the batch of messages {start} to {end} is not in the spool of the runner that planned it"
             raise SourceFailed(msg)
         say(
-            f"rstreams source: the batch of messages {start} to {end} was planned before this restart and never "
-            "committed: it stays empty, and its messages, which were never settled, come again in a later batch"
+            BATCH_STAYS_EMPTY,
+            "rstreams source",
+            f"the batch of messages {start} to {end} was planned before this restart and never "
+            "committed: it stays empty, and its messages, which were never settled, come again in a later batch",
         )
         return []
 

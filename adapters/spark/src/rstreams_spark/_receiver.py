@@ -22,7 +22,7 @@ import rstreams
 from rstreams_spark._backlog import ask_every_s, count_queued
 from rstreams_spark._commits import CommitLog
 from rstreams_spark._intake import BatchPart, RowIntake
-from rstreams_spark._log import say
+from rstreams_spark._log import BATCH_NOT_COMMITTED, say
 from rstreams_spark._losses import Losses
 from rstreams_spark._one_reader import OneReader
 from rstreams_spark._options import SourceOptions, hide_credentials
@@ -129,8 +129,10 @@ class Receiver:
             if self._awaited and not self._warned and not self._log.has_batch():
                 self._warned = True
                 say(
+                    BATCH_NOT_COMMITTED,
+                    self._where,
                     f"option checkpointLocation={self._options.checkpoint!r}: a batch that Spark has committed is not "
-                    "in this folder. Is it the checkpointLocation of the query? Batches are settled late now"
+                    "in this folder. Is it the checkpointLocation of the query? Batches are settled late now",
                 )
             self._log.plan(end)
             self._token.run_sync_soon(self._await_commit, taken)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import trio
 
-from rstreams_spark._log import say
+from rstreams_spark._log import NO_ROWS, PEER_KEEPS_MESSAGES, ROWS_READ, say
 
 LINE_EVERY_S: Final = 60.0
 _LOOK_EVERY_S: Final = 5.0
@@ -139,10 +139,12 @@ class Report:
         if stands and self._queued and not self._lost and not self._has_warned:
             self._has_warned = True
             say(
-                f"{self._where}: {self._queued} messages wait at the peer, which sends none: it lets no more than "
+                PEER_KEEPS_MESSAGES,
+                self._where,
+                f"{self._queued} messages wait at the peer, which sends none: it lets no more than "
                 f"{now.unsettled} be unsettled, and maxMessagesPerTrigger allows {now.credit} more. Batches end with "
                 "fewer rows. Raise the limit of the peer (of a Node: max_unsettled, max_unsettled_bytes, "
-                "total_unsettled_bytes), or set maxMessagesPerTrigger to it"
+                "total_unsettled_bytes), or set maxMessagesPerTrigger to it",
             )
 
     def _tell(self, before: SourceCounts, now: SourceCounts, seconds: float) -> None:
@@ -155,11 +157,11 @@ class Report:
         )
         if rows:
             self._idle = 0
-            say(f"{self._where}: {rows} rows in {seconds:.0f} s ({self._rate:.0f}/s); {state}")
+            say(ROWS_READ, self._where, f"{rows} rows in {seconds:.0f} s ({self._rate:.0f}/s); {state}")
             return
         self._idle += 1
         if self._idle & (self._idle - 1) == 0 or self._idle % _LONGEST_SILENCE == 0:
-            say(f"{self._where}: no row for {self._idle} min: {self._reason(now)}; {state}")
+            say(NO_ROWS, self._where, f"no row for {self._idle} min: {self._reason(now)}; {state}")
 
     def _reason(self, now: SourceCounts) -> str:
         if self._lost:

@@ -9,7 +9,7 @@ import os
 
 import trio
 
-from rstreams_spark._log import say
+from rstreams_spark._log import ROWS_SENT, say
 from rstreams_spark._report import LINE_EVERY_S
 from rstreams_spark._rows import RowPublisher
 
@@ -57,7 +57,7 @@ class SinkReport:
             rows, seconds = self.accepted - before, trio.current_time() - began
             if rows:
                 rate = f"{rows} rows in {seconds:.0f} s ({rows / seconds:.0f}/s)"
-                say(f"{self._where}, worker {os.getpid()}: {rate}; {self}")
+                say(ROWS_SENT, f"{self._where}, worker {os.getpid()}", f"{rate}; {self}")
 
     def __str__(self) -> str:
         credit = sum(lane.demand for lane in self._lanes)

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from rstreams.errors import RStreamsError
-from rstreams_spark._log import say
+from rstreams_spark._log import LOG_NOT_SERVED, say
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
@@ -45,8 +45,10 @@ class PassingRefusals:
         if self._since is None:
             self._since = now
             say(
+                LOG_NOT_SERVED,
+                "rstreams source",
                 f"the peer cannot serve a log now, and is asked again for up to {self._limit_s:g} s "
-                f"(option maxReconnectTime): {type(error).__name__}: {error}"
+                f"(option maxReconnectTime): {type(error).__name__}: {error}",
             )
         await trio.sleep(self._wait_s)
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import InputPartition
 
 from rstreams.errors import MADE_ANEW, Condition, PeerClosed, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for, user_of
-from rstreams_spark._log import say
+from rstreams_spark._log import MESSAGES_GONE, MESSAGES_LEFT_OUT, say
 from rstreams_spark._logs.jumps import Jump
 from rstreams_spark._logs.link import LinkLost, LinkOptions, LinkPart, LogLink
 from rstreams_spark._logs.logs import Logs, Tail
@@ -215,7 +215,7 @@ class _RangeReader:
         if self._fails:
             msg = f"{text}. With option failOnDataLoss=false the query goes on without them"
             raise SourceFailed(msg)
-        say(f"{self._where}: {text}. The query goes on without them (option failOnDataLoss=false)")
+        say(MESSAGES_GONE, self._where, f"{text}. The query goes on without them (option failOnDataLoss=false)")
 
     def _is_anew(self, tail: Tail) -> bool:
         """Whether the log was deleted and made anew: it has another id, or ends before the range begins."""
@@ -269,7 +269,8 @@ class _RangeReader:
         if link is None:
             return
         if link.skipped:
-            say(f"{self._where}: {link.skipped} messages were left out (option onUnparsable=reject)")
+            what = f"{link.skipped} messages were left out (option onUnparsable=reject)"
+            say(MESSAGES_LEFT_OUT, self._where, what)
             link.skipped = 0
         kept = _kept.setdefault(self._connection, [])
         if not link.is_idle:

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from rstreams_spark._first_line import reason_first
-from rstreams_spark._log import say
+from rstreams_spark._log import MESSAGES_GONE, say
 from rstreams_spark._logs.plan import (
     Positions,
     Split,
@@ -231,7 +231,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if fails:
             msg = f"{self._survey.where}: {text}. With option failOnDataLoss=false the query goes on without them"
             raise SourceFailed(msg)
-        say(f"{self._survey.where}: {text}. The query goes on without them (option failOnDataLoss=false)")
+        say(MESSAGES_GONE, self._survey.where, f"{text}. The query goes on without them (option failOnDataLoss=false)")
 
 
 def read_rows(options: SourceOptions, schema: StructType | None, part: LogRange) -> Generator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ import trio
 
 from rstreams.errors import ConfigError, RStreamsError
 from rstreams_spark._connections import SendingConnection, connection_for, user_of
-from rstreams_spark._log import say
+from rstreams_spark._log import MESSAGES_GONE, say
 from rstreams_spark._logs.bounds import Bound, Place
 from rstreams_spark._logs.logs import Logs, Tail
 from rstreams_spark._logs.plan import Positions, Range, order
@@ -268,7 +268,7 @@ class Survey:
             )
             raise SourceFailed(msg)
         if is_anew:
-            say(f"{self.where}: {text}. The query goes on without them (option failOnDataLoss=false)")
+            say(MESSAGES_GONE, self.where, f"{text}. The query goes on without them (option failOnDataLoss=false)")
         log, number = order(task.key)
         return LogRange(log, number, "", task.first, task.end, 0, self._peer)  # its task has no rows
 
