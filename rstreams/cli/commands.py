@@ -24,6 +24,8 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "node": ("node", "run a node, described by options or by a file"),
     "send": ("send", "send messages to an address, each with its outcome"),
     "recv": ("recv", "look at the messages of an address, or take them"),
+    "ls": ("ls", "list the addresses of a node"),
+    "info": ("info", "show what a peer is and does, or all about an address"),
     "context": ("context", "keep urls and users under short names"),
     "completion": ("completion", "print the script by which bash, zsh or fish completes words"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,7 +26,7 @@ async def looks_of(connection: Connection, address: str, start: Offset | None, *
     Errors: `CommandEnded` if the peer would remove the messages.
     """
     if connection.dialect.ignores_browse:
-        if await _is_rabbitmqs_stream(connection, address):
+        if (await rabbitmqs_queue(connection, address)).get("type") == "stream":
             return {"start": start or ("first" if to_end else "next")}
         peer = product_of(connection)
         msg = f"{peer} removes the messages of a queue when they are looked at; give --take to take them"
@@ -37,14 +38,15 @@ async def looks_of(connection: Connection, address: str, start: Offset | None, *
     return {"browse": True}
 
 
-async def _is_rabbitmqs_stream(connection: Connection, address: str) -> bool:
+async def rabbitmqs_queue(connection: Connection, address: str) -> Mapping[str, Any]:
+    """Return what a RabbitMQ 4 tells about a queue."""
     from rstreams.net.rabbitmq_management import rabbitmq_management
 
     name = address.removeprefix("queue://")
     if name.startswith("/queues/"):
         name = unquote(name.removeprefix("/queues/"))
     async with rabbitmq_management(connection) as management:
-        return (await management.queue(name)).get("type") == "stream"
+        return await management.queue(name)
 
 
 async def _kind_at_node(connection: Connection, address: str) -> str:
