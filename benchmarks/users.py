@@ -134,6 +134,24 @@ def consuming(shape: Shape, source: str, seconds: float) -> Group:
     return group
 
 
+COMMANDS: Final = {
+    "send": ("drain", 60_000),
+    "send_json": ("drain", 40_000),
+    "recv": ("feed", 100_000),
+    "recv_json": ("feed", 40_000),
+}
+"""The commands: what the node does meanwhile, and how many messages a second they move about."""
+
+
+def commands(seconds: float) -> Group:
+    """Return the cases of the commands `rstreams send` and `rstreams recv`."""
+    group = _begin("commands", seconds)
+    for name, (produce, items_per_s) in COMMANDS.items():
+        kind = Kind("users_cli", items_per_s, 1_000, produce, name)
+        _add(group, f"cli/{name}", Candidate(kind, _load(kind, seconds)))
+    return group
+
+
 def large(seconds: float) -> Group:
     """Return the cases with bodies of 1 MB, beside the shortest way with such bodies."""
     group = Group("large items")
@@ -252,6 +270,7 @@ def groups(seconds: float, tls_files: tuple[str, str] | None) -> list[Group]:
     return [
         *(consuming(shape, source, seconds) for source, shape in product(_PRODUCING, SHAPES)),
         *(publishing(shape, seconds) for shape in SHAPES),
+        commands(seconds),
         large(seconds),
         requests(seconds),
         fan_out(seconds),

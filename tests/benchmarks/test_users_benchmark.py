@@ -22,6 +22,7 @@ from benchmarks._users_tables import SHAPES, SHORTEST, tables
 from benchmarks.users import (
     CONSUMING,
     PUBLISHING,
+    commands,
     consuming,
     fan_out,
     groups,
@@ -110,6 +111,7 @@ def test_without_certificates_there_are_no_cases_of_tls() -> None:
 
 def test_other_cases() -> None:
     assert cases(fan_out(1.0)) == {"multicast/fanout_8", "broadcast/fanout_8"}
+    assert cases(commands(1.0)) == {"cli/send", "cli/send_json", "cli/recv", "cli/recv_json"}
     assert cases(map_async(1.0)) == {"map_async", "map_async/at_once"}
     assert {case for case, _ in PAIRS if case.startswith("request")} == {"request/1", "request/64"}
 
