@@ -31,6 +31,7 @@ __all__ = [
     "feed",
     "for_each",
     "idle",
+    "keep",
     "local_map_async",
     "local_map_async_at_once",
     "manual",
@@ -43,6 +44,8 @@ __all__ = [
     "send",
     "serve",
     "submit",
+    "there_and_back",
+    "there_and_back_traced",
 ]
 
 CONCURRENCY: Final = 16
@@ -111,6 +114,11 @@ class _Drain:
         raise error
 
     def on_complete(self) -> None: ...
+
+
+def keep(load: Load, ready: Callable[[], None]) -> None:
+    """Have a queue that is filled and emptied over the network."""
+    trio.run(run_node, load, ready, lambda node: node.queue("items"))
 
 
 def multicast(load: Load, ready: Callable[[], None]) -> None:
@@ -311,6 +319,41 @@ async def send(connection: Connection, load: Load) -> None:
 
         for _ in range(SENDING_TASKS):
             nursery.start_soon(send_some)
+
+
+# ----------------------------------------------------------------------------------------------------- there and back
+
+SAMPLED: Final = 0.01
+"""Which part of the traces is recorded."""
+
+
+async def _there_and_back(connection: Connection, load: Load, counter: Counter) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.publish, "items", _items(load))
+        await connection.consume("items", counter)
+
+
+@_consumer
+async def there_and_back(connection: Connection, load: Load, counter: Counter) -> None:
+    """Publish the items to a queue, and have a function called with each that comes from there."""
+    await _there_and_back(connection, load, counter)
+
+
+@_consumer
+async def there_and_back_traced(connection: Connection, load: Load, counter: Counter) -> None:
+    """Do that with traces, of which one in a hundred is recorded."""
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - only who measures this needs it
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - likewise
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: PLC0415 - likewise
+    from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio  # noqa: PLC0415 - likewise
+
+    from rstreams import telemetry  # noqa: PLC0415 - it would give all other ways a carrier
+
+    provider = TracerProvider(sampler=ParentBasedTraceIdRatio(SAMPLED))
+    provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+    telemetry.instrument(connection, provider)
+    await _there_and_back(connection, load, counter)
+    provider.shutdown()
 
 
 # ------------------------------------------------------------------------------------------------ without a network

@@ -254,6 +254,22 @@ def streams_memory(group: Group, figures: Mapping[str, Figures]) -> Row:
     return replace(with_costs(row, seen, seen), peer_cpu_us=None, peer_consumer_us=None, peer_peak_mib=None)
 
 
+_OFF: Final = "sight/off"
+_WATCHED: Final = {"sight/traces": _ours(40_000, "keep", "there_and_back_traced")}
+"""What looks on while items go to a queue and come back, beside the same with nobody looking on."""
+
+
+def sight(seconds: float) -> Group:
+    """Return the cases that show what it costs to look on."""
+    group = _begin("sight", seconds)
+    kind = _ours(40_000, "keep", "there_and_back")
+    _add(group, _OFF, Candidate(kind, _load(kind, seconds)))
+    for case, watched in _WATCHED.items():
+        group.candidates[case] = Candidate(watched, _load(watched, seconds))
+        group.pairs.append((case, case, _OFF, "off"))
+    return group
+
+
 def map_async(seconds: float) -> Group:
     """Return `map_async` without a network, beside a task for each item."""
     group = Group("map_async")
@@ -276,6 +292,7 @@ def groups(seconds: float, tls_files: tuple[str, str] | None) -> list[Group]:
         fan_out(seconds),
         tls(seconds, tls_files),
         many_streams(seconds),
+        sight(seconds),
         map_async(seconds),
     ]
 

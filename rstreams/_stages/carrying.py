@@ -1,6 +1,6 @@
 """Contexts that came with items: made current again where a function of the user is called, see `_core.contexts`.
 
-Theory of operation. An item and its context travel as a pair, `Carried`, from where the context is known to where it is
+Theory of operation. An item and its context travel as a pair, from where the context is known to where it is
 made current. There are two such ways:
 
     from a link        `decode` makes the pair. `ContextStage` takes it apart: the context is the current one while the
@@ -29,15 +29,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PAIRS: Final = Work("context", "item = {function}(item)")
-
-
-class Carried(tuple[Any, Any]):
-    """A context, and the item that it came with; it is shown as the item."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return repr(self[1])
 
 
 class ContextStage(StepStage[Any, Any]):
@@ -84,10 +75,16 @@ class ContextStage(StepStage[Any, Any]):
                 return
 
 
-def beside(carrier: Carrier) -> Callable[[Any], Carried]:
+def takes_pairs(subscriber: object) -> bool:
+    """Return whether a subscriber wants the pairs of a link: then it makes contexts current itself."""
+    takes: bool = getattr(subscriber, "takes_pairs", False)
+    return takes
+
+
+def beside(carrier: Carrier) -> Callable[[Any], tuple[Any, Any]]:
     """Return a function that makes the pair of the current context and an item."""
     current = carrier.current
-    return lambda item: Carried((current(), item))
+    return lambda item: (current(), item)
 
 
 def in_context(carrier: Carrier, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -107,9 +104,14 @@ def in_context(carrier: Carrier, function: Callable[[Any], Any]) -> Callable[[An
     async def wait(context: Any, result: Awaitable[Any]) -> Any:  # noqa: ANN401 - likewise
         token = attach(context)
         try:
-            return await result
-        finally:
+            made = await result
+        except GeneratorExit:  # the garbage collector throws this away, perhaps in another context
+            raise
+        except BaseException:
             detach(token)
+            raise
+        detach(token)
+        return made
 
     return call
 
@@ -143,8 +145,8 @@ def one_result(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[An
         made = call(pair)
         return paired(pair[0], made) if isinstance(made, Awaitable) else made  # else the stage refuses it
 
-    async def paired(context: Any, made: Awaitable[Any]) -> Carried:  # noqa: ANN401 - the context of a pair
-        return Carried((context, await made))
+    async def paired(context: Any, made: Awaitable[Any]) -> tuple[Any, Any]:  # noqa: ANN401 - the context of a pair
+        return context, await made
 
     return begun
 
@@ -153,10 +155,10 @@ def plain_result(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[
     """Return a function whose result is the pair of the context and `function(item)`; any thread may call it."""
     attach, detach = carrier.attach, carrier.detach
 
-    def paired(pair: Any) -> Carried:  # noqa: ANN401 - a pair
+    def paired(pair: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a pair
         token = attach(pair[0])
         try:
-            return Carried((pair[0], function(pair[1])))
+            return pair[0], function(pair[1])
         finally:
             detach(token)
 
@@ -169,6 +171,6 @@ def stream_of_results(function: Callable[[Any], Any], carrier: Carrier) -> Calla
 
     def paired(pair: Any) -> abc.Publisher[Any]:  # noqa: ANN401 - a pair
         context, stream = call(pair)
-        return with_step(stream, Step(_PAIRS, lambda item: Carried((context, item))))
+        return with_step(stream, Step(_PAIRS, lambda item: (context, item)))
 
     return paired

@@ -10,6 +10,8 @@ from functools import wraps
 from typing import Any, Generic, TypeVar
 
 from rstreams._checks.functions import require_function
+from rstreams._core.contexts import carrier_here
+from rstreams._stages.carrying import in_context
 from rstreams.abc import Publisher, Subscriber
 from rstreams.aio._guest import Guest, awaited
 from rstreams.aio._scheduler import AsyncioScheduler
@@ -54,7 +56,11 @@ def bound_handler(handler: Handler, scheduler: Callable[[], AsyncioScheduler], a
 
     @wraps(handler, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def handle(request: Any) -> object:  # noqa: ANN401 - whatever `decode` makes
-        return result_of(scheduler().context.run(handler, request))
+        carrier = carrier_here()
+        if carrier is None:
+            return result_of(scheduler().context.run(handler, request))
+        pair = carrier.current(), request  # the context of the request is current here, and not in the scope
+        return result_of(scheduler().context.run(in_context(carrier, handler), pair))
 
     def result_of(result: Any) -> object:  # noqa: ANN401 - whatever the handler returns
         if isinstance(result, Publisher) and not isinstance(result, type):

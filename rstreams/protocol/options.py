@@ -76,8 +76,13 @@ class WatchesItems(Protocol):
     def hands_over(self, epoch: int, places: Sequence[Hashable]) -> None:
         """Hear that the items of these places are handed over now, as far as the subscriber takes them.
 
-        `decode` is called with each that it takes, in this order. The place of an item that came settled is None.
+        `decode` is called with each that it takes, in this order, unless `decode_alike` decodes them. The place of an
+        item that came settled is None.
         """
+        ...
+
+    def decode_alike(self, payloads: Sequence[bytes]) -> Callable[[Iterator[bytes]], Iterator[Any]] | None:
+        """Return what decodes these messages together, without a call for each, if they are all of one kind."""
         ...
 
     def handed_over(self) -> None:

@@ -32,6 +32,10 @@ _MOST_BODY_BYTES: Final = 2**32 - 1 - _SECTION_BYTES
 """The largest body that can be encoded."""
 
 
+_BYTES: Final = frozenset({bytes})
+_ENCODED: Final = frozenset({bytes, StreamedHead})
+
+
 class OutgoingItems:
     """The items that wait to be sent by a `LinkSubscriber`; see the text of this module.
 
@@ -107,12 +111,13 @@ class OutgoingItems:
             self.holds.put(claims)
             return len(items), None
         self._encode_held()
-        may_stream = largest < 0 and Message in set(map(type, items))
+        kinds = frozenset(map(type, items)) if largest < 0 else _BYTES
+        may_stream = Message in kinds or StreamedHead in kinds
         encode = self.encode if may_stream else self._of_plain
         payloads: list[bytes] = []
         wrong = None
         try:
-            payloads.extend(self._encoded(items, largest, made) or map(encode, items))
+            payloads.extend(self._encoded(items, kinds, made) or map(encode, items))
         except Exception as error:  # the caller's own encoder may raise anything
             wrong = error
         count = len(payloads)
@@ -128,9 +133,11 @@ class OutgoingItems:
             self.holds.put(claims)
         return count, wrong
 
-    def _encoded(self, items: list[Any], largest: int, made: dict[Callable[..., Any], list[Any]] | None) -> list[bytes]:
+    def _encoded(
+        self, items: list[Any], kinds: frozenset[type], made: dict[Callable[..., Any], list[Any]] | None
+    ) -> list[bytes]:
         """Return the messages of a run that are encoded already, also by another link that gets it; else none."""
-        if self.are_encoded and largest >= 0:
+        if self.are_encoded and kinds <= _ENCODED:
             return items
         if made is None or self._of_plain is not encode_item:
             return []

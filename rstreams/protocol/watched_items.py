@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from rstreams._core.claims import Claims, Ending, Settles
@@ -34,6 +34,13 @@ class WatchedItems(IncomingItems[T], Settles):
             super()._hand_over(on_run, deliveries, payloads)
         finally:
             self._watch.handed_over()
+
+    def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
+        decode = self._watch.decode_alike(payloads)
+        if decode is None:
+            return super()._decoded(payloads)
+        waiting: Iterator[Any] = iter(payloads)
+        return waiting, decode(waiting)
 
     def settle(self, epoch: int, places: Sequence[Hashable], how: Ending) -> None:
         """Tell the outcomes, and pass them on."""

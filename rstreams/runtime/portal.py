@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeVar, TypeVarTuple
 
 import trio
 
+from rstreams._core.contexts import carrier_here
 from rstreams._core.scheduler import current_scheduler
 from rstreams.errors import RStreamsError
 from rstreams.runtime.scope import Scope
@@ -195,12 +196,17 @@ class _Call(Generic[T]):
     def __init__(self, function: Callable[[], Awaitable[T]], closed: str) -> None:
         self._function = function
         self._closed_text = closed
+        carrier = carrier_here()
+        self._carried = None if carrier is None else (carrier, carrier.current())  # the calling thread's own
         self.begun = False
         self.cancel_scope = trio.CancelScope()
         self.future: Future[T] = Future()
 
     async def serve(self, scope: Scope) -> None:
         current_scheduler.set(scope.scheduler)  # the task that runs posted calls knows no scope
+        if self._carried is not None:
+            carrier, context = self._carried
+            carrier.attach(context)
         try:
             with self.cancel_scope:
                 self.future.set_result(await self._function())

@@ -138,6 +138,11 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, str | Symbol) else ""
 
 
+def front_of(header: Header) -> bytes:
+    """Return how a message begins that `Stamp` has made of a body; nothing begins so if there is more to read of it."""
+    return Stamp(header)._section  # noqa: SLF001 - of the class below
+
+
 class Stamp:
     """Writes one context into encoded messages.
 
@@ -162,6 +167,13 @@ class Stamp:
             return self._merged(encoded)
         except Malformed:  # it was not made here: the peer may report it
             return encoded
+
+    def on_all(self, encoded: list[bytes]) -> list[bytes]:
+        """Return messages that are bodies and nothing else with the context; a header may mark each as durable."""
+        if encoded[0][2] >= _BODY:
+            section = self._section
+            return [section + each for each in encoded]
+        return list(map(self.on, encoded))
 
     def _merged(self, encoded: bytes) -> bytes:
         at = before = 0

@@ -6,17 +6,18 @@ that nothing behind it is recorded either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, get_current_span, set_span_in_context
 
 from rstreams._core.claims import DONE, RELEASED, Ending
-from rstreams._stages.carrying import Carried
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import read_message_id
-from rstreams.telemetry._header import Header, Reader
+from rstreams.telemetry._header import Header, Reader, front_of
 from rstreams.telemetry._spans import MAX_ID_CHARACTERS, MAX_LINKS, Operations, context_from, fail
 
 _NOWHERE = Context()
@@ -25,12 +26,13 @@ _NOWHERE = Context()
 class _Incoming:
     """The context of a received message."""
 
-    __slots__ = ("context", "sampled", "span")
+    __slots__ = ("context", "front", "sampled", "span")
 
     def __init__(self, header: Header) -> None:
         self.context = context_from(header)
         self.span: SpanContext = get_current_span(self.context).get_span_context()
         self.sampled = header.sampled
+        self.front = front_of(header)  # of most messages that come with this context
 
 
 class _Processing:
@@ -82,6 +84,7 @@ class Receiving:
         self._operations = operations
         self._each = each
         self._contexts = Reader(_Incoming)
+        self._decode: Callable[[bytes], Any] = bytes
         self._open: dict[tuple[int, Hashable], tuple[_Processing, _Incoming | None]] = {}
         self._run: _Processing | None = None
         self._epoch = 0
@@ -91,13 +94,14 @@ class Receiving:
     def decoding(self, decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         """See `TracesReceiving`."""
         read, process = self._contexts.read, self._process
+        self._decode = decode
 
-        def decoded(encoded: bytes) -> Carried:
+        def decoded(encoded: bytes) -> tuple[Context, Any]:
             self._next += 1
             incoming = read(encoded)
-            if incoming is not None and not incoming.sampled:
-                return Carried((incoming.context, decode(encoded)))
-            return Carried((process(incoming, encoded), decode(encoded)))
+            if incoming is None or incoming.sampled:
+                return process(incoming, encoded), decode(encoded)
+            return incoming.context, decode(encoded)
 
         return decoded
 
@@ -120,6 +124,24 @@ class Receiving:
     def hands_over(self, epoch: int, places: Sequence[Hashable]) -> None:
         """See `WatchesItems`."""
         self._epoch, self._places, self._next, self._run = epoch, places, 0, None
+
+    def decode_alike(self, payloads: Sequence[bytes]) -> Callable[[Iterator[bytes]], Iterator[Any]] | None:
+        """See `WatchesItems`: messages of which none is recorded. Those that were sent together begin alike."""
+        contexts: list[Iterator[Context]] = []
+        begin, end = 0, len(payloads)
+        while begin < end:
+            first, at = self._contexts.read(payloads[begin]), begin + 1
+            if first is None or first.sampled:
+                return None
+            front = first.front
+            while at < end and payloads[at].startswith(front):
+                at += 1
+            contexts.append(repeat(first.context, at - begin))
+            begin = at
+        return partial(self._decode_alike, contexts)
+
+    def _decode_alike(self, contexts: list[Iterator[Context]], waiting: Iterator[bytes]) -> Iterator[Any]:
+        return zip(chain.from_iterable(contexts), map(self._decode, waiting))  # noqa: B905 - the first has as many
 
     def handed_over(self) -> None:
         """See `WatchesItems`."""

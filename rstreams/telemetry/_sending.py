@@ -11,6 +11,7 @@ recorded.
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -52,9 +53,9 @@ class SendBatch:
         self.first = first
         self.size = 0
 
-    def add(self, message_id: MessageId | None) -> None:
-        """Account for a message."""
-        self.size += 1
+    def add(self, message_id: MessageId | None, more: int = 1) -> None:
+        """Account for a message, or for more of them."""
+        self.size += more
         if self.size > 1:
             self._span.set_attribute("messaging.batch.message_count", self.size)
         elif message_id is not None:
@@ -98,7 +99,7 @@ class Sending:
         self._settled = settled
         self._ambient = get_current()  # where nothing else is current: in the tasks of a connection
         self._context: Context | None = None  # of the messages sent last
-        self._left: float = 0
+        self._left = 0
         self._until = math.inf
         self._stamp: Stamp | None = None
         self._batch: SendBatch | None = None
@@ -112,8 +113,7 @@ class Sending:
 
     def begin(self, context: Context, encoded: bytes, message_id: MessageId | None) -> tuple[bytes, SendBatch | None]:
         """See `TracesSending`."""
-        if context is not self._context or self._left <= 0 or _machine.now() > self._until:
-            self._begin(context)
+        self._look(context)
         self._left -= 1
         batch = self._batch
         if batch is not None:
@@ -125,18 +125,35 @@ class Sending:
 
     def stamping(self, encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
         """See `TracesSending`."""
-        begin, told = self.begin, self._told
+        begin = self.begin
 
         def stamped(item: Any) -> bytes:  # noqa: ANN401 - an item of the user
             encoded = encode(item)
             message_id = item.id if type(item) is Message else None
             encoded, batch = begin(get_current(), encoded, message_id)
-            if batch is not None and batch.size == 1:
-                batch.first = self._count
-                if not self._settled:
-                    told.append(batch)
+            if batch is not None:
+                self._note(batch, 1)
             self._count += 1
             return encoded
+
+        return stamped
+
+    def stamping_all(self, encode: Callable[[Any], bytes]) -> Callable[[list[bytes]], list[bytes]]:
+        """See `TracesSending`."""
+
+        def stamped(bodies: list[bytes]) -> list[bytes]:
+            context, made = get_current(), []
+            while bodies:
+                self._look(context)
+                size = min(self._left, len(bodies))
+                chunk, bodies = list(map(encode, bodies[:size])), bodies[size:]
+                self._left -= size
+                if self._batch is not None:
+                    self._batch.add(None, size)
+                    self._note(self._batch, size)
+                self._count += size
+                made += chunk if self._stamp is None else self._stamp.on_all(chunk)
+            return made
 
         return stamped
 
@@ -161,9 +178,20 @@ class Sending:
         for batch in batches:
             batch.abandoned(error)
 
+    def _note(self, batch: SendBatch, size: int) -> None:
+        """Note the first messages of a batch, whose outcomes will be told by their numbers."""
+        if batch.size == size:
+            batch.first = self._count
+            self._told.append(batch)
+
+    def _look(self, context: Context) -> None:
+        """See which span the next message has."""
+        if context is not self._context or not self._left or _machine.now() > self._until:
+            self._begin(context)
+
     def _begin(self, context: Context) -> None:
         """Begin with messages that are sent in another context, or need another span."""
-        self._context, self._batch, self._left, self._until = context, None, math.inf, math.inf
+        self._context, self._batch, self._left, self._until = context, None, sys.maxsize, math.inf
         parent = get_current_span(context).get_span_context()
         if not parent.is_valid:
             context = self._ambient

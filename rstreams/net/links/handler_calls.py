@@ -24,7 +24,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
-from functools import partial
 from typing import Any
 
 import trio
@@ -32,13 +31,13 @@ import trio
 from rstreams import _machine
 from rstreams._checks.functions import refuse_unrun
 from rstreams._checks.publishers import require_subscription
-from rstreams._core.contexts import Carrier, carrier_here, has_changed
+from rstreams._core.contexts import carrier_here, has_changed
 from rstreams._core.demand import SLICE, TURN_S
 from rstreams._core.run import Run
 from rstreams._core.sight import Asked
 from rstreams._core.subscription import ENDED
 from rstreams._events.table import HANDLER_FAILED
-from rstreams._stages.carrying import beside, in_context
+from rstreams._stages.carrying import in_context
 from rstreams._stages.intake import Intake
 from rstreams.abc import Event, Hold, Publisher, Subscription
 from rstreams.culprits import Culprit
@@ -97,9 +96,8 @@ class Handling:
                 asks for ahead (`window_ahead_of`), and not less than `concurrency`.
         """
         self._concurrency = concurrency
-        inbox = self._inbox = _Inbox(self._on_change, concurrency, window)
-        if self._carrier is not None:
-            inbox = self._inbox = _CarryingInbox(self._on_change, concurrency, window, self._carrier)
+        make = _Inbox if self._carrier is None else _PairedInbox
+        inbox = self._inbox = make(self._on_change, concurrency, window)
         async with self._ground.scope() as scope:
             self._scheduler = scope.scheduler
             try:
@@ -320,19 +318,13 @@ class _Inbox(Sink[Any]):
         return ""
 
 
-class _CarryingInbox(_Inbox):
-    """An inbox that keeps the context of each item beside it."""
+class _PairedInbox(_Inbox):
+    """An inbox of pairs: an item, and the context that it came with before it."""
 
-    __slots__ = ("_pair",)
+    __slots__ = ()
 
-    def __init__(self, on_change: Callable[[], None], concurrency: int, window: int | None, carrier: Carrier) -> None:
-        super().__init__(on_change, concurrency, window)
-        self._pair = beside(carrier)
+    takes_pairs = True
 
-    def on_next(self, item: Any) -> None:  # noqa: ANN401 - whatever comes
-        """Receive an item."""
-        super().on_next(self._pair(item))
-
-    def on_run(self, run: Run[Any]) -> None:
-        """Receive many items."""
-        super().on_run(run.then(partial(map, self._pair)))
+    def keep_in_hand(self, item: Any) -> tuple[int, Hold]:  # noqa: ANN401 - a pair
+        """See `_Inbox.keep_in_hand`; the item alone is shown."""
+        return super().keep_in_hand(item[1])

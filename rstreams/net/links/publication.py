@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import trio
@@ -13,6 +14,7 @@ from rstreams import _machine, operators
 from rstreams._checks.publishers import hint_for, is_publisher
 from rstreams._events.table import CALLBACK_RAISED
 from rstreams._published import PublishResult, RefusedItem
+from rstreams._stages.stage import Lifted
 from rstreams.abc import Publisher
 from rstreams.errors import ConfigError, DeliveryFailed, PeerClosed, RStreamsError, TransportError
 from rstreams.message import as_is
@@ -20,6 +22,7 @@ from rstreams.net.links.bodies import open_body
 from rstreams.net.links.connection_links import Links, Sending
 from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, Stamper
 from rstreams.net.links.encoding import Encoding
+from rstreams.net.links.stamping import StampingStage
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.outgoing_body import streaming
 from rstreams.protocol.sender import LinkSubscriber
@@ -86,8 +89,10 @@ class Publication:
             traces = self._tracing.sending(self._address, settled=options.settled)
             message_of = traces.stamping(options.encode)
             encoding = Encoding(self._encoder(message_of, streams=stamper is None), makes_messages=True)
+            all_of = traces.stamping_all(options.encode) if self._encode is None else None
+            items = Lifted(items, partial(StampingStage, stamp=encoding.__call__, stamp_all=all_of))
             options = replace(options, encode=as_is)
-        if encoding is not None:
+        elif encoding is not None:
             items = operators.map(items, encoding.__call__)
         sending = self._links.send(
             call, self._address, items, options, capabilities=capabilities, stamper=stamper, traces=traces

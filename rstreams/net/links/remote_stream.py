@@ -12,7 +12,7 @@ from rstreams._core.contexts import carrier_here
 from rstreams._core.sight import Watched
 from rstreams._core.subscription import subscribe_failed
 from rstreams._events.table import LINK_PLACE_MISSING
-from rstreams._stages.carrying import ContextStage
+from rstreams._stages.carrying import ContextStage, takes_pairs
 from rstreams.abc import Subscriber
 from rstreams.errors import Condition, ConfigError, LinkDetached
 from rstreams.net.dialects import Dialect, Offset
@@ -23,6 +23,7 @@ from rstreams.net.links.last_message import LastMessage
 from rstreams.net.links.manual_settlement import manual_stage
 from rstreams.net.links.named_subscriptions import Subscribed, as_subscription, attach_subscribed, log_raised
 from rstreams.net.links.offsets import Position, end_filter, group_filter
+from rstreams.net.links.tracing import TracesReceiving
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.options import ReceivingOptions
 from rstreams.protocol.receiver import LinkSubscription
@@ -210,10 +211,7 @@ class LinkPublisher(Watched, Generic[T]):
             receiver = manual_stage(receiver)
         oldest = receiver.oldest if isinstance(receiver, KnowsOldest) else str
         decode: Callable[[bytes], Any] = options.receiving.decode
-        carrier, traces = carrier_here(), None
-        if links.tracing is not None and carrier is not None:
-            traces = links.tracing.receiving(options.address, options.group or options.subscription)
-            receiver, decode = ContextStage(receiver, carrier), traces.decoding(decode)
+        receiver, decode, traces = self._traced(receiver, decode)
         if options.remembered:
             receiver = once = OnceStage(receiver, decode, remembered=options.remembered, losses=lambda: end.losses)
             decode = once.decode
@@ -252,6 +250,18 @@ class LinkPublisher(Watched, Generic[T]):
             attach_subscribed(links, end, as_subscription(frame, options.subscription))
         else:
             links.receive(end, frame)
+
+    def _traced(
+        self, receiver: Subscriber[Any], decode: Callable[[bytes], Any]
+    ) -> tuple[Subscriber[Any], Callable[[bytes], Any], TracesReceiving | None]:
+        """Return the subscriber and the decoder, with the contexts of messages if somebody traces them, and who."""
+        carrier, tracing, options = carrier_here(), self._links.tracing, self._options
+        if tracing is None or carrier is None:
+            return receiver, decode, None
+        traces = tracing.receiving(options.address, options.group or options.subscription)
+        if not takes_pairs(receiver):
+            receiver = ContextStage(receiver, carrier)
+        return receiver, traces.decoding(decode), traces
 
     def _raised(self, error: BaseException) -> None:
         log_raised(self._options.address, error)

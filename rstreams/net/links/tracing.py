@@ -46,6 +46,10 @@ class TracesSending(Protocol):
         """Return a function that encodes items with the context in which it is called; `told` hears the outcomes."""
         ...
 
+    def stamping_all(self, encode: Callable[[Any], bytes]) -> Callable[[list[bytes]], list[bytes]]:
+        """Return a function as that of `stamping` for many bodies of bytes, whose messages `encode` makes."""
+        ...
+
     def told(self, accepted: int, refused: Mapping[int, DeliveryFailed]) -> None:
         """Hear how many items of `stamping` were accepted so far, and what became of the others, by their numbers."""
         ...
