@@ -81,8 +81,10 @@ class WatchesItems(Protocol):
         """
         ...
 
-    def decode_alike(self, payloads: Sequence[bytes]) -> Callable[[Iterator[bytes]], Iterator[Any]] | None:
-        """Return what decodes these messages together, without a call for each, if they are all of one kind."""
+    def decode_alike(
+        self, decode: Callable[[bytes], Any], payloads: Sequence[bytes]
+    ) -> Callable[[Iterator[bytes]], Iterator[Any]] | None:
+        """Return what decodes messages together as `decode` does, without a call for each; None: `decode` is called."""
         ...
 
     def handed_over(self) -> None:

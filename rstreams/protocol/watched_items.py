@@ -36,7 +36,7 @@ class WatchedItems(IncomingItems[T], Settles):
             self._watch.handed_over()
 
     def _decoded(self, payloads: Sequence[bytes]) -> tuple[Iterator[Any], Iterator[T]]:
-        decode = self._watch.decode_alike(payloads)
+        decode = self._watch.decode_alike(self._decode, payloads)
         if decode is None:
             return super()._decoded(payloads)
         waiting: Iterator[Any] = iter(payloads)

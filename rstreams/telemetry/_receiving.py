@@ -85,6 +85,7 @@ class Receiving:
         self._each = each
         self._contexts = Reader(_Incoming)
         self._decode: Callable[[bytes], Any] = bytes
+        self._decoded: Callable[[bytes], Any] | None = None
         self._open: dict[tuple[int, Hashable], tuple[_Processing, _Incoming | None]] = {}
         self._run: _Processing | None = None
         self._epoch = 0
@@ -103,6 +104,7 @@ class Receiving:
                 return process(incoming, encoded), decode(encoded)
             return incoming.context, decode(encoded)
 
+        self._decoded = decoded
         return decoded
 
     def _process(self, incoming: _Incoming | None, encoded: bytes) -> Context:
@@ -125,8 +127,12 @@ class Receiving:
         """See `WatchesItems`."""
         self._epoch, self._places, self._next, self._run = epoch, places, 0, None
 
-    def decode_alike(self, payloads: Sequence[bytes]) -> Callable[[Iterator[bytes]], Iterator[Any]] | None:
+    def decode_alike(
+        self, decode: Callable[[bytes], Any], payloads: Sequence[bytes]
+    ) -> Callable[[Iterator[bytes]], Iterator[Any]] | None:
         """See `WatchesItems`: messages of which none is recorded. Those that were sent together begin alike."""
+        if decode is not self._decoded:
+            return None  # somebody else wants to see each message, too
         contexts: list[Iterator[Context]] = []
         begin, end = 0, len(payloads)
         while begin < end:
