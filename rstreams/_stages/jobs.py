@@ -51,14 +51,18 @@ _LOOK_EACH: Final = 16
 
 
 class _Job(Generic[R]):
-    """An item in progress: the claim on it, and its result when it is ready."""
+    """An item in progress: the claim on it, when its worker looked at the clock last, and its result when it is ready.
 
-    __slots__ = ("claims", "is_done", "result")
+    A worker whose items take longer than a turn looks at the clock before each of them.
+    """
+
+    __slots__ = ("claims", "is_done", "looked_at_s", "result")
 
     result: R
 
-    def __init__(self, claims: Claims) -> None:
+    def __init__(self, claims: Claims, looked_at_s: float) -> None:
         self.claims = claims
+        self.looked_at_s = looked_at_s
         self.is_done = False
 
 
@@ -121,11 +125,18 @@ class Jobs(KeepingStage[T, R], EachHold):
 
     def blame(self, asked: Asked) -> Culprit | None:
         """Return that calls of its function are under way, if there are some."""
-        calls = sum(not job.is_done for job in self._jobs)
+        calls = [job for job in self._jobs if not job.is_done]
         if not calls:
             return None
-        told = f"slow handler: {self.label} of {asked.consumer} waits for {calls} of {self._concurrency} calls"
-        return asked.blame("slow_handler", told)
+        told = f"slow handler: {self.label} of {asked.consumer} waits for {len(calls)} of {self._concurrency} calls"
+        return asked.blame("slow_handler", told, for_s=self._scheduler.now() - calls[0].looked_at_s)
+
+    @property
+    def waits_for(self) -> str:
+        """How long its function has had an item, if that is long."""
+        oldest = next((job for job in self._jobs if not job.is_done), None)
+        passed_s = 0.0 if oldest is None else self._scheduler.now() - oldest.looked_at_s
+        return f"its function has had an item for {passed_s:.0f} s" if passed_s >= 1 else ""
 
     def on_subscribe(self, subscription: Subscription) -> None:
         require_subscription(subscription)
@@ -211,7 +222,8 @@ class Jobs(KeepingStage[T, R], EachHold):
         """Take items until none may be begun with, or the context is not `context` any more."""
         scheduler, intake, function = self._scheduler, self._intake, self._function
         waiting, jobs, concurrency = intake.items, self._jobs, self._concurrency
-        taken, look_at, until = 0, 1, scheduler.now() + TURN_S
+        looked_at_s = scheduler.now()
+        taken, look_at, until = 0, 1, looked_at_s + TURN_S
         while True:
             if not waiting:
                 self._ask_from_worker()
@@ -219,7 +231,8 @@ class Jobs(KeepingStage[T, R], EachHold):
                 return
             if taken < look_at:
                 taken += 1
-                job: _Job[R] = _Job(Claims(self, 0, (intake.take_hold(),)) if intake.needs_claims else NO_HOLD)
+                claims = Claims(self, 0, (intake.take_hold(),)) if intake.needs_claims else NO_HOLD
+                job: _Job[R] = _Job(claims, looked_at_s)
                 jobs[job] = None
                 item = waiting.popleft()
                 if not waiting:
@@ -234,13 +247,14 @@ class Jobs(KeepingStage[T, R], EachHold):
                     self._failed(job, error)
                 else:
                     self._emit_results(job, result)
-            elif taken < SLICE and scheduler.now() <= until:
+            elif taken < SLICE and (looked_at_s := scheduler.now()) <= until:
                 look_at += min(taken, _LOOK_EACH)
             else:
                 pause = scheduler.event()
                 scheduler.call_later(0, pause.set)
                 await pause.wait()
-                taken, look_at, until = 0, 1, scheduler.now() + TURN_S
+                looked_at_s = scheduler.now()
+                taken, look_at, until = 0, 1, looked_at_s + TURN_S
 
     def _ask_from_worker(self) -> None:
         """Ask for items, if there may be more; the worker takes those that come at once."""
