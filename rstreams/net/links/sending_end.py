@@ -188,6 +188,7 @@ class PublishingEnd(LinkSubscriber[T]):
     def _tell(self) -> None:
         """Say in the log that it waits, if it has for long enough."""
         self._looks_again = False
+        self.look_at_window()
         waits_for_window = self.is_shut and self._something_waits()
         if self._since is None and waits_for_window:
             self._since = trio.current_time()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import pytest
 import trio
 
 from rstreams import Connection, DeadLetters, Stream
+from rstreams._core import spell
 from rstreams.errors import StreamTimeout
+from rstreams.net.links.link_info import LinkInfo
 from rstreams.net.links.sending_end import TOLD_AFTER_S, TOLD_AGAIN_AFTER_S
 from tests.net.over_tcp import connected
 from tests.net.peers import ReceivingPeer, until
@@ -184,11 +187,17 @@ async def large(connection: Connection) -> None:
 @pytest.mark.parametrize("window", [0, 4])
 @pytest.mark.parametrize("send", [all_at_once, settled, and_no_end, by_hand, large])
 async def test_a_window_that_is_used_up_is_a_closed_one(
-    send: Callable[[Connection], Awaitable[None]], window: int, credit: int, caplog: pytest.LogCaptureFixture
+    send: Callable[[Connection], Awaitable[None]],
+    window: int,
+    credit: int,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The peer has never said 0, or says so at once; explain and log tell the same."""
+    """The peer has never said 0, or says so at once; explain, the log and the numbers of the link tell the same."""
+    monkeypatch.setattr(spell, "_machine", SimpleNamespace(monotonic=trio.current_time))
     caplog.set_level(logging.INFO, "rstreams.net")
     shown: list[str] = []
+    links: list[LinkInfo] = []
 
     async def peer(peer: Peer) -> None:
         await peer.opens()
@@ -199,6 +208,7 @@ async def test_a_window_that_is_used_up_is_a_closed_one(
             await peer.expect("transfer")
         await peer.is_silent(3 * TOLD_AFTER_S)
         shown.append(str(connection.explain()))
+        links.extend(connection.links())
         await peer.send(windowed_flow(window, MANY_FRAMES))
         delivered = 0
         while (came := await peer.frame()).name == "transfer":
@@ -218,6 +228,8 @@ async def test_a_window_that_is_used_up_is_a_closed_one(
     assert "has opened the session window again" in info
     assert "the peer's session window is closed since" in shown[0]
     assert "window" not in shown[1]
+    assert links[0].blocked_by == "session window"
+    assert links[0].blocked_for_s >= 2 * TOLD_AFTER_S - 1  # one that is used up is seen after `TOLD_AFTER_S`
 
 
 async def test_who_gives_up_before_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
