@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rstreams._core.beyond import Question
+from rstreams._core.sight import Asked
 from rstreams.culprits import WaitTree, shown
 from rstreams.errors import Condition, RStreamsError
 from rstreams.message import encode_item
@@ -12,6 +13,7 @@ from rstreams.net._proton import LinkDriver
 from rstreams.net.links.asking import EXPLAIN, go_on
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.explain_link import Starts, Trees
+from rstreams.net.links.link_name import LinkName
 from rstreams.net.management.paired_requests import paired_requests, quoted
 from rstreams.protocol.frames import Attach, Role, Settlement
 from rstreams.protocol.options import SendingOptions
@@ -66,17 +68,32 @@ class ClientAnswers:
         end.start()
 
 
-async def ask_rabbitmq(links: Links, address: str) -> str:
-    """Return what the management of RabbitMQ 4 tells of a queue, in one line; "" if the peer has none."""
-    if str(links.carrier.peer_properties.get("product", "")).lower() != "rabbitmq" or not address:
-        return ""
-    queue = address.removeprefix("/queues/").removeprefix("/queue/")
+async def ask_rabbitmq(links: Links, name: LinkName, question: Question) -> WaitTree | None:
+    """Return what the management of RabbitMQ 4 tells of a link's queue; None if the peer has no such management."""
+    if str(links.carrier.peer_properties.get("product", "")).lower() != "rabbitmq" or not name.address:
+        return None
+    queue = name.address.removeprefix("/queues/").removeprefix("/queue/")
     try:
         async with paired_requests(links, "explain", "/management") as requests:
             told = (await requests.request("GET", f"/queues/{quoted(queue)}")).body
     except RStreamsError as error:
-        return f"its management tells nothing: {shown(str(error))}"
-    numbers = {name: told.get(name) for name in ("message_count", "consumer_count")} if isinstance(told, dict) else {}
-    if not all(isinstance(each, int) for each in numbers.values()) or not numbers:
-        return "its management tells nothing of it"
-    return f"queue {queue!r:.80}: {numbers['message_count']} messages, {numbers['consumer_count']} consumers"
+        return WaitTree("peer", links.peer, f"its management tells nothing: {shown(str(error))}")
+    numbers = [told.get(each) for each in ("message_count", "consumer_count")] if isinstance(told, dict) else []
+    counts = [each for each in numbers if isinstance(each, int)]
+    if len(counts) < 2:
+        return WaitTree("peer", links.peer, "its management tells nothing of it")
+    return _queue_of_rabbitmq(links.asked(question), queue, *counts, publishes=name.does == "publish")
+
+
+def _queue_of_rabbitmq(asked: Asked, queue: str, messages: int, consumers: int, *, publishes: bool) -> WaitTree:
+    """Return the state of a queue, as far as it is the reason that one who publishes, or consumes, waits."""
+    place = f"queue {queue!r:.80} of RabbitMQ"
+    state = f"{messages} message{'' if messages == 1 else 's'}, {consumers} consumer{'' if consumers == 1 else 's'}"
+    blame = None
+    if publishes and messages:
+        kind = "slow_consumer" if consumers else "no_consumer"
+        why = f"the consumers of {place} do not keep up" if consumers else f"nobody takes from {place}"
+        blame = asked.blame(kind, f"{why}: {state}", queue)
+    elif not publishes and not messages:
+        blame = asked.blame("no_publisher", f"{place} is empty: nobody publishes to it", queue)
+    return WaitTree("address", place, state, blame)

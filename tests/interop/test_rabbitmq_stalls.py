@@ -87,7 +87,7 @@ async def test_a_slow_handler(rabbitmq_4: RabbitMQ) -> None:
         playing(rabbitmq_4, "shop", partial(publish_again, name=name)) as shop,
     ):
         await says(worker, Truth("slow_handler", "worker"))
-        await says(shop, Truth("queue_full", name, ("1 consumer",)))
+        await says(shop, Truth("slow_consumer", name, ("1 consumer",)))
 
 
 async def test_a_paused_consumer(rabbitmq_4: RabbitMQ) -> None:
@@ -97,13 +97,13 @@ async def test_a_paused_consumer(rabbitmq_4: RabbitMQ) -> None:
         playing(rabbitmq_4, "shop", partial(publish_again, name=name)) as shop,
     ):
         await says(worker, Truth("paused", "worker"))
-        await says(shop, Truth("queue_full", name, ("1 consumer",)))
+        await says(shop, Truth("slow_consumer", name, ("1 consumer",)))
 
 
 async def test_no_consumer(rabbitmq_4: RabbitMQ) -> None:
     name = queue(rabbitmq_4, FULL)
     async with playing(rabbitmq_4, "shop", partial(publish_again, name=name)) as shop:
-        await says(shop, Truth("no_consumer", name))
+        await says(shop, Truth("no_consumer", name, ("5 messages",)))
 
 
 @pytest.mark.parametrize("alarm", ALARMS)
@@ -121,4 +121,4 @@ async def test_an_alarm(rabbitmq_4: RabbitMQ, alarm: str) -> None:
 async def test_nobody_publishes(rabbitmq_4: RabbitMQ) -> None:
     name = queue(rabbitmq_4)
     async with playing(rabbitmq_4, "worker", partial(consume_slowly, name=name)) as worker:
-        await says(worker, Truth("no_publisher", name))
+        await says(worker, Truth("no_publisher", name, ("is empty",)))

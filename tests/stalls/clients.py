@@ -206,6 +206,14 @@ async def beside(cue: Cue) -> None:
 
 
 async def member(cue: Cue, name: str) -> None:
-    """Read the log with the other members of the group."""
-    async with connected(cue, name) as connection:
-        await connection.consume("events", lambda _: None, group="billing", window=4)
+    """Read the log with the other members of the group; it plays when its first message has come."""
+    async with rstreams.connect(cue.url, container_id=name) as connection:
+        is_ready = False
+
+        def handle(_: int) -> None:
+            nonlocal is_ready
+            if not is_ready:
+                is_ready = True
+                cue.ready(of_connection(connection))
+
+        await connection.consume("events", handle, group="billing", window=4)

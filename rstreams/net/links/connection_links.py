@@ -104,7 +104,7 @@ class Links:
 
     Attributes:
         at_work: Where handlers of `consume` and `respond` are at work.
-        asks_broker: Returns what the management of a broker tells of an address; None: nobody asks it.
+        asks_broker: Asks the management of a broker about a link's address; None: nobody asks it.
         answer_timeout_s: How long the peer may take to answer a management request, in seconds.
         tracing: Makes traces of what is sent and received; None: nobody does.
 
@@ -148,7 +148,7 @@ class Links:
         self._producers: set[tuple[str, str]] = set()  # producers that stamp their messages, with their addresses
         self._dead_letters: dict[str, DeadLetterQueue] = {}
         self._asking = Asking(carrier.attach, self.new_name, lambda: self.peer, container_id, trusts=True)
-        self.asks_broker: Callable[[Links, str], Awaitable[str]] | None = None
+        self.asks_broker: Callable[[Links, LinkName, Question], Awaitable[WaitTree | None]] | None = None
 
     @property
     def peer(self) -> str:
@@ -373,8 +373,11 @@ class Links:
         if EXPLAINS in self.carrier.peer_capabilities:
             about = replace(question, address="", container=name.container, does=name.does, link=name.link)
             return await self._asking.ask(about)
-        told = "" if self.asks_broker is None else await self.asks_broker(self, name.address)
-        return WaitTree("peer", self.peer, told or "the peer tells nothing more")
+        tree = None
+        if self.asks_broker is not None:
+            with trio.move_on_after(question.within_s):
+                tree = await self.asks_broker(self, name, question)
+        return tree or WaitTree("peer", self.peer, "the peer tells nothing more")
 
     async def ask_node(self, question: Question) -> WaitTree:
         """Ask the peer about one of its addresses, or about all that waits there."""
