@@ -44,6 +44,7 @@ COUNTERS: Final[Mapping[str, type[Any]]] = {
 METRICS: Final[Mapping[str, Table]] = {
     "The node": metric_tables.NODE,
     "Messages that are missing": metric_tables.CONSERVATION,
+    "Users with a limited rate": metric_tables.USERS,
     "The store": metric_tables.STORE,
     "The links of an address": metric_tables.LINKS,
     "A queue": metric_tables.QUEUES,

@@ -25,6 +25,7 @@ from rstreams.node.access import Access, Permission, require_permissions
 from rstreams.node.address import Address, NodeServices
 from rstreams.node.explain_address import NodeWaits
 from rstreams.node.node_links import NodeLinks
+from rstreams.node.rates import Rates
 from rstreams.node.statistics import NodeStatistics
 from rstreams.node.statistics_address import counters
 from rstreams.node.watch import Watch
@@ -44,6 +45,7 @@ class AdministeredNode:
     _watch: Watch
     _waits: NodeWaits
     _services: NodeServices
+    _user_rates: Rates
     _start_soon: Callable[..., None]
 
     def statistics(self) -> NodeStatistics:
@@ -65,6 +67,7 @@ class AdministeredNode:
             missing=dict(self._watch.missing),
             rates=self._watch.rates(),
             links=self._links.attached.blocked(),
+            held_s=self._user_rates.held_s,
             store=None if self._services.store is None else self._services.store.statistics(),
             **counters(self._addresses),
         )

@@ -193,7 +193,9 @@ class Node(NodeAddresses, AdministeredNode):
             unsettled=unsettled,
             total_links=require_count("", "total_links", total_links, 1, 2**31 - 1, unit=" links"),
         )
-        rates = Rates(trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call))
+        rates = self._user_rates = Rates(
+            trio.current_time, lambda delay_s, call: self._start_soon(_call_later, delay_s, call)
+        )
         total = StoredBytes(stored)
         own = self._options.container_id
         self._links = NodeLinks(

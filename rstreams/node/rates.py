@@ -49,11 +49,17 @@ class Rate:
         account: Has the limits, which may change.
         now: Returns the time, in seconds that only go on.
         call_later: Calls a function after a number of seconds.
+        held: Counts the time in which a link waits.
     """
 
     def __init__(
-        self, account: Account, now: Callable[[], float], call_later: Callable[[float, Callable[[], None]], None]
+        self,
+        account: Account,
+        now: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], None],
+        held: Spell,
     ) -> None:
+        self._held = held
         self._account = account
         self._now = now
         self._call_later = call_later
@@ -108,6 +114,8 @@ class Rate:
                 self._bytes -= items * link.expected
                 link.reserved += items * link.expected
             link.grant(items)
+        if self._held.lasts is not bool(self._waiting):
+            self._held.note(lasts=not self._held.lasts)
         if self._waiting and not self._looks_again:
             self._looks_again = True
             self._call_later(self._delay(), self._look_again)
@@ -339,6 +347,18 @@ class Rates:
     def __init__(self, now: Callable[[], float], call_later: Callable[[float, Callable[[], None]], None]) -> None:
         self._now = now
         self._call_later = call_later
+        self._held: dict[tuple[str, str], Spell] = {}  # they outlive the connections of the users
+
+    @property
+    def held_s(self) -> dict[str, float]:
+        """For each user that has a rate, and "" for clients without a user: how long its links have waited for it."""
+        seconds: dict[str, float] = {}
+        for (user, _), held in self._held.items():
+            seconds[user] = seconds.get(user, 0.0) + held.total_s
+        return seconds
+
+    def _held_of(self, account: Account, does: str) -> Spell:
+        return self._held.setdefault((account.user or "", does), Spell())
 
     def metered(self, producer: Subscriber[bytes], account: Account) -> Subscriber[bytes]:
         """Return the subscriber for a link of a user, which asks for no more than the user's rate allows."""
@@ -346,7 +366,8 @@ class Rates:
             return producer
         rate = account.rate
         if not isinstance(rate, Rate):
-            rate = account.rate = Rate(account, self._now, self._call_later)
+            held = self._held_of(account, Rate.does)
+            rate = account.rate = Rate(account, self._now, self._call_later, held)
         return Metered(producer, rate)
 
     def metered_supply(self, supply: Supply, account: Account) -> Supply:
@@ -355,7 +376,8 @@ class Rates:
             return supply
         rate = account.received_rate
         if not isinstance(rate, ReceivedRate):
-            rate = account.received_rate = ReceivedRate(account, self._now, self._call_later)
+            held = self._held_of(account, ReceivedRate.does)
+            rate = account.received_rate = ReceivedRate(account, self._now, self._call_later, held)
         size = None if supply.encoded else supply.size or ItemSize()
         return replace(supply, publisher=_MeteredPublisher(supply.publisher, rate, size), size=size or supply.size)
 

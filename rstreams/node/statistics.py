@@ -444,6 +444,8 @@ class NodeStatistics:
             dropped: a defect of the node. Looked at each second while somebody asks for statistics.
         rates: How fast messages come to each address and leave it.
         links: How long links were blocked, by address; "" for the relay and for replies.
+        held_s: For each user with a limited rate: how long its links have waited for it, in seconds. "" stands for
+            clients without a user.
         queues: Queues, by name.
         multicasts: Multicasts, by name.
         served: Served streams, by name.
@@ -462,6 +464,7 @@ class NodeStatistics:
     missing: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, AddressRates] = field(default_factory=dict)
     links: Mapping[str, LinksStatistics] = field(default_factory=dict)
+    held_s: Mapping[str, float] = field(default_factory=dict, compare=False)
     queues: Mapping[str, QueueStatistics] = field(default_factory=dict)
     multicasts: Mapping[str, MulticastStatistics] = field(default_factory=dict)
     served: Mapping[str, ServedStatistics] = field(default_factory=dict)
@@ -482,6 +485,7 @@ class NodeStatistics:
             "missing": dict(self.missing),
             "rates": {name: _as_dict(rates) for name, rates in self.rates.items()},
             "links": {name: _as_dict(each) for name, each in self.links.items()},
+            "held_s": dict(self.held_s),
             "queues": _plain(self.queues),
             "multicasts": _plain(self.multicasts),
             "served": _plain(self.served),

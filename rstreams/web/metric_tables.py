@@ -81,6 +81,19 @@ CONSERVATION: Final = Table(
     ),
 )
 
+USERS: Final = Table(
+    (),
+    (),
+    (
+        Metric(
+            "held_s",
+            "rstreams_user_limited_seconds_total",
+            "Seconds in which links of a user waited because of the limits of its rate.",
+            "user",
+        ),
+    ),
+)
+
 STORE: Final = _table(
     ("store",),
     (),
@@ -243,4 +256,17 @@ GROUPS: Final = _table(
     ("lost", "messages_lost_total", "Messages that were deleted before they were settled."),
 )
 
-TABLES: Final = (NODE, CONSERVATION, STORE, LINKS, QUEUES, MULTICASTS, SUBSCRIPTIONS, SERVED, LOGS, PARTITIONS, GROUPS)
+TABLES: Final = (
+    NODE,
+    CONSERVATION,
+    USERS,
+    STORE,
+    LINKS,
+    QUEUES,
+    MULTICASTS,
+    SUBSCRIPTIONS,
+    SERVED,
+    LOGS,
+    PARTITIONS,
+    GROUPS,
+)

@@ -12,6 +12,7 @@ import trio
 
 import rstreams
 from rstreams import Node, Stream
+from rstreams._core.spell import Spell
 from rstreams.errors import Condition, ConfigError, ConnectionClosed, DemandError, LinkDetached
 from rstreams.message import decode_body
 from rstreams.net.transport.accounts import Account
@@ -19,6 +20,7 @@ from rstreams.node import UserLimits
 from rstreams.node.rates import PART, Metered, Rate
 from rstreams.push import Unicast
 from rstreams.testing import ManualPublisher, ProbeSubscriber
+from rstreams.web.metrics import metrics_text
 from tests.net.foreign import foreign
 from tests.net.over_tcp import until
 
@@ -65,7 +67,7 @@ class Sender:
 
 
 def limited(clock: Clock, **limits: Any) -> Rate:  # noqa: ANN401 - those of UserLimits
-    return Rate(Account(UserLimits(**limits)), lambda: clock.now, clock.call_later)
+    return Rate(Account(UserLimits(**limits)), lambda: clock.now, clock.call_later, Spell())
 
 
 def test_one_seconds_worth_at_once_and_then_as_many_as_the_rate_allows() -> None:
@@ -199,7 +201,7 @@ def test_holds_bad_requests_and_second_subscriptions_are_the_links() -> None:
 
 def test_new_limits_hold_at_once() -> None:
     clock, account = Clock(), Account(UserLimits(items_per_s=1))
-    sender = Sender(Rate(account, lambda: clock.now, clock.call_later))
+    sender = Sender(Rate(account, lambda: clock.now, clock.call_later, Spell()))
     sender.address.request(10_000)
     sender.send()
     clock.go_to(10, sender.send)
@@ -253,7 +255,12 @@ async def test_a_user_beyond_its_rate_does_not_slow_down_another_one() -> None:
             await until(lambda: queue.statistics().enqueued == 1)
             await bob.publish("work", Stream.range(700))
             assert queue.statistics().enqueued == 701
+            held_s = node.statistics().held_s
+            assert list(held_s) == ["alice"], "bob has no limits"
+            assert held_s["alice"] > 0
+            assert 'rstreams_user_limited_seconds_total{user="alice"}' in metrics_text(node.statistics().as_dict())
             nursery.cancel_scope.cancel()
+        assert node.statistics().held_s["alice"] >= held_s["alice"], "it does not fall when a connection closes"
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ STALLS: Final = (
         "dead group member",
         Truth("silent", "dead"),
         ("nodes.log", "clients.appender", "clients.member living", "clients.member dead", "clients.operator events"),
-        "GroupMemberIsStuck",
+        "GroupIsStuck",
         {"address": "events", "group": "billing"},
         silent=("clients.appender", "clients.member living", "clients.member dead"),  # the first two do not wait
         stopped="clients.member dead",

@@ -45,7 +45,7 @@ NO_NUMBERS = {"overflow", "incarnation", "container_id", "container", "name", "u
 """Fields that are words, or do not change while an address is there; Prometheus finds rates by itself."""
 
 ELSEWHERE = {"queues", "multicasts", "served", "logs", "others", "partitions", "groups", "named", "subscribers"}
-ELSEWHERE |= {"store", "missing", "dead_lettered", "links"}
+ELSEWHERE |= {"store", "missing", "held_s", "dead_lettered", "links"}
 """Fields that hold what other tables are about, or what is told of single links."""
 
 SAMPLE = re.compile(
