@@ -259,3 +259,7 @@ def _text(told: Mapping[Any, Any], name: str) -> str:
 def _refuse(what: str, value: object) -> NoReturn:
     msg = f"{what} must not be a {type(value).__name__}"
     raise ValueError(msg)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,6 +16,7 @@ import trio
 import rstreams.net.client as network
 from rstreams._checks.argument_names import require_argument_names
 from rstreams._checks.functions import require_effect, require_plain
+from rstreams._core.beyond import HOPS, WITHIN_S
 from rstreams.abc import Publisher
 from rstreams.blocking._background import Background
 from rstreams.blocking._body import readable
@@ -121,18 +122,20 @@ class BlockingConnection:
 
         return self._portal.run(links)
 
-    @like_method(Connection.explain_across)
-    def explain_across(self, stream: BlockingStream[Any] | None = None, **options: Any) -> WaitTree:
+    def explain_across(
+        self, stream: BlockingStream[Any] | None = None, *, within_s: float = WITHIN_S, hops: int = HOPS
+    ) -> WaitTree:
         """Return what the links wait for, also at their other sides; see `rstreams.Connection.explain_across`.
 
         Args:
             stream: A stream that runs: its runs are looked at; None: all links.
-            **options: As for `rstreams.Connection.explain_across`.
+            within_s: How long the answer may take, in seconds.
+            hops: Over how many connections the question goes.
 
         Context: Any thread but the connection's own; blocks it.
         """
         asked = None if stream is None else stream._stream  # noqa: SLF001 - the same stream
-        return self._portal.run(partial(self._connection.explain_across, asked, **options))
+        return self._portal.run(partial(self._connection.explain_across, asked, within_s=within_s, hops=hops))
 
     @overload
     def stream(

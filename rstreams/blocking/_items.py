@@ -24,6 +24,7 @@ from rstreams._core.run import Run
 from rstreams._core.subscription import ENDED, checked_error
 from rstreams._core.windows import WINDOW, window_ahead_of
 from rstreams.abc import Cancellable, Scheduler, Subscription
+from rstreams.culprits import Culprit
 from rstreams.errors import RStreamsError
 from rstreams.runtime.context_managers import entered
 from rstreams.runtime.portal import Portal
@@ -201,6 +202,12 @@ class Items(Generic[T]):
         if self._settled > before:
             self._untold = False
             self._look_later()
+
+    def culprit(self) -> Culprit | None:
+        """Return that the loop is not through with its item; see `rstreams.culprits.Tells`."""
+        if self._closed:
+            return None
+        return Culprit("slow_handler", "slow handler: the loop of a thread is not through with its item")
 
     def on_subscribe(self, subscription: Subscription) -> None:
         """Ask for a window of items; a second subscription is cancelled (2.5), and one that comes after the block."""

@@ -480,3 +480,28 @@ async def test_a_handler_that_would_wait_for_itself_is_told_so(on: Loop, kind: s
         await handling.ended()
         drained = await owner.drain_and_close(timeout_s=5)
         assert drained.complete
+
+
+@over_both_loops
+async def test_who_waits_for_whom_is_told_over_connections(on: Loop) -> None:
+    async with on.Node(container_id="node") as node:
+        node.queue("orders", capacity=2)
+        url = (await node.listen("127.0.0.1:0")).url
+        async with on.connect(url, container_id="shop") as shop, on.connect(url, container_id="worker") as worker:
+            stream = on.Stream.range(9)
+            task = on.start(lambda: shop.publish("orders", stream))
+            async with worker.stream("orders", window=1).open(window=1) as orders, shop.management() as management:
+                await anext(orders)
+                await on.until(lambda: node.statistics().queues["orders"].full_s > 0)
+                for ask in (
+                    shop.explain_across,
+                    lambda: shop.explain_across(stream),
+                    worker.explain_across,
+                    lambda: node.explain_across("orders", within_s=2, hops=1),
+                    lambda: management.explain("orders"),
+                ):
+                    tree = await ask()
+                    assert (tree.culprit.kind, tree.culprit.name) == ("slow_handler", "worker"), str(tree)
+                assert shop.explain().culprit.kind == "no_credit"
+            assert await worker.stream("orders").take(8).to_list() == list(range(1, 9))
+            await task.ended()

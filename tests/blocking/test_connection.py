@@ -355,3 +355,16 @@ def test_threads_share_a_run_that_the_first_of_them_leaves(here: Fixture, source
         first.join()
         seen += [next(items) for _ in range(9)]
     assert seen == list(range(seen[0], seen[0] + 10))
+
+
+def test_who_waits_for_whom_is_told_in_a_thread(here: Fixture) -> None:
+    here.publish(1)
+    numbers = here.connection.stream("jobs")
+    assert here.connection.explain_across(numbers).state == "it has no run"
+    with numbers.open(window=1) as items:
+        next(items)
+        tree = here.connection.explain_across(within_s=2)
+        assert tree.culprit is not None
+        assert tree.culprit.kind == "slow_handler", str(tree)
+    with here.connection.management() as management:
+        assert "queue 'jobs'" in str(management.explain("jobs", within_s=2))

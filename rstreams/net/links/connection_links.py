@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import trio
@@ -38,6 +38,10 @@ from rstreams.protocol.unsettled import UnsettledLimits
 from rstreams.runtime.at_work import AtWork
 
 _End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
+
+
+_OF_PEER: Final = ("$", "/management")
+"""How the addresses of a peer itself begin; its answers are awaited by calls, which have limits of their own."""
 
 
 class _Attached(NamedTuple):
@@ -395,7 +399,8 @@ class Links:
         found: list[WaitTree] = []
         for name, end in self.named():
             if not question.link:
-                found.append(end.part(None, asked))
+                if not name.address.startswith(_OF_PEER):
+                    found.append(end.part(None, asked))
             elif (name.link, name.does) == (question.link, question.does):
                 found.append(end.part(question.want, asked))
         state = "it has no such link" if question.link and not found else ""

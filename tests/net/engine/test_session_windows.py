@@ -296,7 +296,7 @@ async def test_a_node_explains_that_a_window_is_closed(kind: str, window: int, a
             for _ in range(window):
                 await due(peer, "transfer")
             await peer.is_silent()
-            (line,) = [line for line in str(node.explain()).splitlines() if "window" in line]
+            (line,) = [f"  {line}" for line in node.explain().lines if "window" in line]
             assert re.fullmatch(r"  to 127\.0\.0\.1:\d+ from 'a': the peer's session window is closed", line)
             await peer.send(windowed_flow(window, MANY_FRAMES))
             for _ in range(window, ITEMS):
