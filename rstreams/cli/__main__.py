@@ -101,7 +101,7 @@ def _flush() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # a closed terminal, or no standard output at all
+    except (OSError, ValueError, AttributeError):  # a closed terminal, or no standard output at all
         pass
 
 

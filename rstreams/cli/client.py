@@ -146,6 +146,6 @@ def _leave(client: Client, number: int) -> None:
     try:
         client.tell()
         sys.stdout.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError):  # a closed terminal, or no standard output at all
         pass
     os._exit(128 + number)

@@ -15,6 +15,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 _REDRAW_S: Final = 0.1
@@ -59,12 +60,19 @@ class Console:
     def print_object(self, value: Mapping[str, Any]) -> None:
         """Print an object as one line."""
         self.clear_progress()
-        print(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+        self._print(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
     def line(self, text: str = "") -> None:
         """Print a line of a result."""
         self.clear_progress()
-        print(text)
+        self._print(text)
+
+    @staticmethod
+    def _print(text: str) -> None:
+        try:
+            print(text)
+        except BrokenPipeError:  # whoever reads has enough; what the command does is done all the same
+            sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Print a table. On a terminal the last column ends where the terminal does."""
@@ -99,7 +107,7 @@ class Console:
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
-        except (OSError, ValueError):  # the terminal is closed: nobody reads it
+        except (OSError, ValueError, AttributeError):  # the terminal is closed: nobody reads it
             self.has_progress = False
 
 

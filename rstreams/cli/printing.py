@@ -174,6 +174,9 @@ def printer_of(arguments: argparse.Namespace) -> Printer:
     """
     if arguments.out is not None:
         return FilePrinter(arguments.out, is_json=arguments.json)
+    if sys.stdout is None:
+        msg = "standard output is closed; redirect it to a file, or give --out DIR"
+        raise mistake(msg)
     if arguments.json:
         return Printer(lambda message, _: _json(message))
     return Printer(None if arguments.format is None else writer_of(os.fsdecode(arguments.format)))

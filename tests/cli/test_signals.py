@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import Run, node, run, started
-from tests.cli.peers import CommandNode
+from tests.cli.peers import CommandNode, command_node
 
 __all__ = ["node", "run"]
 
@@ -78,6 +81,43 @@ def test_a_reader_that_has_enough_gets_no_more_than_it_read(run: Run, node: Comm
     assert "3 messages accepted" in told
     assert "Traceback" not in told
     assert run("recv", queue, "-e").lines == [str(each) for each in range(3, 50)]
+
+
+def test_a_peer_that_dies_leaves_outcomes_unknown(tmp_path: Path) -> None:
+    with command_node(tmp_path) as dying:
+        process = started("send", "q1", "--json", "--url", dying.url, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"1\n")
+        process.stdin.flush()
+        receiving = started("recv", "q1", "-n", "1", "--url", dying.url, stdout=subprocess.PIPE)
+        assert receiving.communicate(timeout=60)[0] == b"1\n"
+    process.stdin.write(b"2\n")
+    process.stdin.close()
+    summary = json.loads(process.stdout.read().splitlines()[-1])
+    process.stdout.close()
+    assert process.wait(60) == 4
+    assert summary["accepted"] == 1
+    assert summary["sent"] == summary["accepted"] + summary["unknown"]
+
+
+def test_a_list_whose_reader_has_enough_ends_in_silence(node: CommandNode) -> None:
+    process = started("ls", "--json", "--url", node.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(AT_MOST_S) == 0
+
+
+def test_a_closed_output_is_said(node: CommandNode) -> None:
+    command = [sys.executable, "-m", "rstreams", "recv", "q0", "--url", node.url]
+    script = f"exec {shlex.join(command)} >&-"
+    ended = subprocess.run(["/bin/sh", "-c", script], check=False, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("standard output is closed; redirect it to a file, or give --out DIR\n")
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_reader_that_goes_while_nothing_comes_ends_it(node: CommandNode) -> None:
