@@ -99,7 +99,7 @@ class Sending:
 
     async def _send(self, sender: Sender, batches: AsyncIterator[Iterable[Any]]) -> None:
         most, rate = self._arguments.count, self._arguments.rate
-        plain = self._parts.are_none and not self._arguments.jsonl
+        plain = self._parts.are_none
         console = self._client.console
         async for batch in batches:
             left = batch if most is None else islice(batch, most - self.sent)
