@@ -237,7 +237,7 @@ async def test_draining_ends_at_its_time_limit_and_the_log_tells_what_is_left(tm
 async def test_the_log_tells_what_is_left_also_without_the_time_for_a_drain(tmp_path: Path, drain_s: int) -> None:
     file = config(tmp_path, f'[node]\ndrain_s = {drain_s}\nstore = "store"\n' + shop(queue="durable = true"))
     async with running(file) as node, rstreams.connect(node.url_for("alice", "sesame")) as connection:
-        await node.tells(" s: 0 messages are in it\n")
+        await node.tells(" s: 0 messages are in it [")
         assert re.search(r"\d INFO store '.*' was opened in \d+\.\d\d s: 0 messages", node.told)
         await connection.publish("orders", Stream.of("a", "b"))
         async with connection.stream("orders", settlement="manual").open() as orders:
