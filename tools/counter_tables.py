@@ -55,6 +55,7 @@ METRICS: Final[Mapping[str, Table]] = {
     "A partition of a log": metric_tables.PARTITIONS,
     "A consumer group": metric_tables.GROUPS,
     "A link, at `/metrics/detailed`": metric_tables.LINK,
+    "A client": metric_tables.CLIENT,
 }
 """The tables of metrics, likewise."""
 

@@ -26,6 +26,7 @@ from rstreams.net.connection import Delivery, PublishResult, SettlementName
 from rstreams.net.dialects import Dialect
 from rstreams.net.links.draining import Drained
 from rstreams.net.links.link_info import LinkInfo
+from rstreams.net.links.link_totals import LinkTotals
 from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender as TrioSender
 from rstreams.net.links.sender import SenderPublisher
@@ -101,6 +102,10 @@ class Connection:
     def links(self) -> list[LinkInfo]:
         """Return the numbers of each link of this side, and how long it was blocked."""
         return self._connection.links()
+
+    def link_totals(self) -> list[LinkTotals]:
+        """Return the numbers of all links to each address together; they do not fall when a link ends."""
+        return self._connection.link_totals()
 
     @like_method(TrioConnection.explain_across)
     async def explain_across(self, stream: Stream[Any] | None = None, **options: Any) -> WaitTree:

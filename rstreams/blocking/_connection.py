@@ -31,6 +31,7 @@ from rstreams.net.connection import Connection, Delivery, PublishResult, Settlem
 from rstreams.net.links.draining import Drained
 from rstreams.net.links.effectively_once import decode_unstamped
 from rstreams.net.links.link_info import LinkInfo
+from rstreams.net.links.link_totals import LinkTotals
 from rstreams.net.links.remote_stream import StreamOptions
 from rstreams.net.links.sender import Sender
 from rstreams.net.links.sight import Sight
@@ -121,6 +122,14 @@ class BlockingConnection:
             return self._connection.links()
 
         return self._portal.run(links)
+
+    def link_totals(self) -> list[LinkTotals]:
+        """Return the numbers of all links to each address together; they do not fall when a link ends."""
+
+        async def link_totals() -> list[LinkTotals]:
+            return self._connection.link_totals()
+
+        return self._portal.run(link_totals)
 
     def explain_across(
         self, stream: BlockingStream[Any] | None = None, *, within_s: float = WITHIN_S, hops: int = HOPS

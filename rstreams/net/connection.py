@@ -28,6 +28,7 @@ from rstreams.net.links.encoding import message_encoder
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
 from rstreams.net.links.link_info import LinkInfo
+from rstreams.net.links.link_totals import LinkTotals
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start, require_to_end
 from rstreams.net.links.publication import Publication, stamper_for
@@ -104,6 +105,15 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
         Context: Any task of the connection's trio run.
         """
         return self._links.info()
+
+    def link_totals(self) -> list[LinkTotals]:
+        """Return the numbers of all links to each address together; they do not fall when a link ends.
+
+        `rstreams.web.client_metrics_text(connection)` makes metrics of them.
+
+        Context: Any task of the connection's trio run.
+        """
+        return self._links.totals()
 
     async def explain_across(
         self, stream: Stream[Any] | None = None, *, within_s: float = WITHIN_S, hops: int = HOPS

@@ -37,7 +37,7 @@ from rstreams.net.links.effectively_once import ONCE
 from rstreams.net.transport.accounts import Client
 from rstreams.node.access import Access, Action
 from rstreams.node.address_waits import Standing
-from rstreams.node.statistics import AddressStatistics, Tally
+from rstreams.node.statistics import AddressStatistics, AddressTotals
 from rstreams.node.stored_bytes import StoredBytes
 from rstreams.node.wishes import Wishes
 from rstreams.node.written import Begun
@@ -329,7 +329,7 @@ class Address:
         """Return the counters as they are now, or None for an address without counters."""
         return None
 
-    def tally(self) -> Tally | None:
+    def tally(self) -> AddressTotals | None:
         """Return the totals as they are now, quickly; None for an address without counters."""
         return None
 

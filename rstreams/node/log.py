@@ -39,7 +39,7 @@ from rstreams.node.log_partition import LogPartition, Retention
 from rstreams.node.log_reader import LogReader, begin_of, end_of, position_of
 from rstreams.node.memory_partition import AnyPartition, MemoryPartition
 from rstreams.node.state_lines import log_line
-from rstreams.node.statistics import LogStatistics, PartitionStatistics, Tally
+from rstreams.node.statistics import AddressTotals, LogStatistics, PartitionStatistics
 from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
 from rstreams.node.written import Written
 
@@ -333,11 +333,11 @@ class LogAddress(Address):
             group.go_on(now)
             self._deadline = min(self._deadline, group.due)
 
-    def tally(self) -> Tally:
+    def tally(self) -> AddressTotals:
         """Return the totals. Each message that was appended has an offset of its own."""
         came, groups = self._intake.appended, self._groups.values()
         lost = came - sum(each.safe_end for each in self.partitions) + self._began_at
-        return Tally(came, sum(each.handed_out for each in groups), sum(each.settled for each in groups), lost)
+        return AddressTotals(came, sum(each.handed_out for each in groups), sum(each.settled for each in groups), lost)
 
     def statistics(self) -> LogStatistics:
         """Return the log's counters."""

@@ -26,7 +26,7 @@ from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.named_subscriptions import BacklogOptions
 from rstreams.node.producer import Producer
 from rstreams.node.state_lines import multicast_line
-from rstreams.node.statistics import MulticastStatistics, Tally
+from rstreams.node.statistics import AddressTotals, MulticastStatistics
 from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
 
 
@@ -218,14 +218,14 @@ class MulticastAddress(Address):
         """Return how many copies wait, and whether the slowest subscriber holds the producers back."""
         return multicast_line(self.name, self.statistics())
 
-    def tally(self) -> Tally:
+    def tally(self) -> AddressTotals:
         """Return the totals. Each copy is delivered, waits, was dropped, or was thrown away."""
         of = self._copying
         delivered = of.delivered + sum(each.delivered for each in of.subscribers)
         pending = sum(len(each.pending) for each in of.subscribers)
         lost = of.copies - delivered - pending - of.dropped - of.abandoned
         named = sum(each.backlog.tally().missing for each in self.named.all)
-        return Tally(of.enqueued, delivered, delivered, lost or named)
+        return AddressTotals(of.enqueued, delivered, delivered, lost or named)
 
     def statistics(self) -> MulticastStatistics:
         """Return the address's counters."""

@@ -23,7 +23,7 @@ from rstreams.node.memory_storage import MemoryStorage
 from rstreams.node.producer import Producer
 from rstreams.node.redelivery import Attempts
 from rstreams.node.state_lines import queue_line
-from rstreams.node.statistics import QueueStatistics, Tally
+from rstreams.node.statistics import AddressTotals, QueueStatistics
 from rstreams.node.storage import Storage
 from rstreams.node.stored_message import Stored
 from rstreams.node.wishes import AS_THEY_COME, IN_MEMORY
@@ -245,7 +245,7 @@ class Queue(Address):
             most_failures=storage.backlog.most_failures,
         )
 
-    def tally(self) -> Tally:
+    def tally(self) -> AddressTotals:
         """Return the totals: what came is here or has left; what was handed over is at a consumer or has an outcome."""
         storage, consumers, gone = self.storage, self._consumers, self._unaccepted
         settled = (
@@ -254,7 +254,7 @@ class Queue(Address):
         lost = storage.enqueued - settled - (self._room.stored - gone.leaving)
         back = consumers.accepted + gone.rejected + consumers.released + consumers.modified
         unknown = consumers.delivered - back - (storage.out - gone.leaving)
-        return Tally(storage.enqueued, consumers.delivered, settled, lost or unknown)
+        return AddressTotals(storage.enqueued, consumers.delivered, settled, lost or unknown)
 
     def explain(self) -> str:
         """Return how many messages are stored and where, and which producers wait for room."""

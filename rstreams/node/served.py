@@ -15,7 +15,7 @@ from rstreams.errors import ConfigError
 from rstreams.net.links.encoding import encoded_for
 from rstreams.node.address import Address, LinkRequest, Supply, require_address_name
 from rstreams.node.state_lines import served_line
-from rstreams.node.statistics import ServedStatistics, Tally
+from rstreams.node.statistics import AddressTotals, ServedStatistics
 from rstreams.protocol.unsettled import ItemSize
 
 T = TypeVar("T")
@@ -89,9 +89,9 @@ class Served(Address, Generic[T]):
         """Return how many subscribers there are, and how many items they got."""
         return served_line(self.name, self.statistics())
 
-    def tally(self) -> Tally:
+    def tally(self) -> AddressTotals:
         """Return the totals: nothing comes or is kept here."""
-        return Tally(self.delivered, self.delivered, self.delivered)
+        return AddressTotals(self.delivered, self.delivered, self.delivered)
 
     def statistics(self) -> ServedStatistics:
         """Return the address's counters."""

@@ -17,6 +17,7 @@ from rstreams.store import StoreStatistics, SyncTimes
 __all__ = [
     "AddressRates",
     "AddressStatistics",
+    "AddressTotals",
     "GroupPartitionStatistics",
     "GroupStatistics",
     "LinksStatistics",
@@ -29,12 +30,11 @@ __all__ = [
     "StoreStatistics",
     "SubscriberStatistics",
     "SyncTimes",
-    "Tally",
     "WaitsFor",
 ]
 
 
-class Tally(NamedTuple):
+class AddressTotals(NamedTuple):
     """The totals of an address, for those who look at all of them each second.
 
     Attributes:

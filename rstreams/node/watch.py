@@ -19,7 +19,7 @@ import trio
 
 from rstreams._events.table import MESSAGES_MISSING
 from rstreams.node.address import Address
-from rstreams.node.statistics import AddressRates, Tally
+from rstreams.node.statistics import AddressRates, AddressTotals
 
 EACH_S: Final = 1.0
 """The time between two looks, in seconds."""
@@ -36,7 +36,7 @@ class _Look(NamedTuple):
     """The totals of all addresses at a time."""
 
     at: float
-    totals: Mapping[str, Tally]
+    totals: Mapping[str, AddressTotals]
 
 
 class Watch:
@@ -80,7 +80,7 @@ class Watch:
         if now - self._looked_at < EACH_S * 0.9:
             return
         self._looked_at = now
-        totals: dict[str, Tally] = {}
+        totals: dict[str, AddressTotals] = {}
         for name, address in self._addresses.items():
             tally = address.tally()
             if tally is not None:

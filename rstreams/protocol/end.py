@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rstreams._core.beyond import Beyond, Sides
 from rstreams._core.sight import Asked
+from rstreams._core.spell import Spell
 from rstreams.culprits import Culprit
 from rstreams.errors import MADE_ANEW, AnswerTimeout, Condition, PeerClosed, SessionEnded
 from rstreams.protocol.driver import Driver
@@ -16,6 +17,7 @@ from rstreams.protocol.life import Life, ReceiverPhase, SenderPhase
 from rstreams.protocol.link import Link
 from rstreams.protocol.packing import PACK_ITEMS, agreed_items, offer
 from rstreams.protocol.states import State
+from rstreams.protocol.tally import Tally, TallySum
 
 _FINAL: Final = frozenset(
     {
@@ -67,7 +69,10 @@ class End:
         beyond: Names its link, and asks the peer; None: nobody does.
         outlives_detach: Whether it is attached again if the peer detaches its link, also when the connection stays.
             Without it, that is done only if the peer refuses the link that follows a lost one, or does not answer it.
+        counted: Gets the numbers of this end when it is gone; None: nobody counts them.
     """
+
+    counted: TallySum | None = None
 
     def __init__(self, pack_items: int) -> None:
         """Start without a link; a delivery may carry `pack_items` items if the peer knows packs."""
@@ -81,6 +86,20 @@ class End:
         self._pack_items = pack_items
         self._link: Link | None = None
         self._life: Life[Any, Any]
+
+    def __del__(self) -> None:
+        """Leave the numbers behind: outcomes may have come until now."""
+        if self.counted is not None:
+            self.counted.add(self.tally(), self.blocked_spell.total_s)
+
+    @abstractmethod
+    def tally(self) -> Tally:
+        """Return the numbers of its items."""
+
+    @property
+    @abstractmethod
+    def blocked_spell(self) -> Spell:
+        """While it is blocked: it cannot send an item that it has, or grants no credit."""
 
     def _survives(self, error: PeerClosed | AnswerTimeout) -> bool:
         """Return whether it is attached again although the connection stays: it was attached, and is wanted."""

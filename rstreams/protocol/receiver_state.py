@@ -136,6 +136,11 @@ class ReceiverState(End, Scannable, Generic[T]):
         if full is not self.full.lasts:
             self.full.note(lasts=full)
 
+    @property
+    def blocked_spell(self) -> Spell:
+        """See `End`."""
+        return self.full
+
     def tally(self) -> Tally:
         """Return the numbers of its items."""
         items, others, unsettled = self._items.delivered, self._outcomes.not_taken, self.ledger.unsettled

@@ -187,6 +187,11 @@ class SenderState(End):
         """Items sent, each counted once, when the link has ended."""
         return self._deliveries.accepted + self._deliveries.refused + self.outcome_unknown
 
+    @property
+    def blocked_spell(self) -> Spell:
+        """See `End`."""
+        return self.blocked
+
     def tally(self) -> Tally:
         """Return the numbers of its items."""
         deliveries, unsettled = self._deliveries, self.unsettled

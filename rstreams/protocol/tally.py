@@ -25,3 +25,39 @@ class Tally(NamedTuple):
     rejected: int
     released: int
     modified: int
+
+
+class TallySum:
+    """The numbers of several ends together, which only grow.
+
+    Attributes:
+        items: As for `Tally`.
+        accepted: Likewise.
+        rejected: Likewise.
+        released: Likewise.
+        modified: Likewise.
+        blocked_s: How long the ends were blocked, in seconds.
+    """
+
+    __slots__ = ("accepted", "blocked_s", "items", "modified", "rejected", "released")
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self.items = self.accepted = self.rejected = self.released = self.modified = 0
+        self.blocked_s = 0.0
+
+    def add(self, tally: Tally, blocked_s: float) -> None:
+        """Add the numbers of one end."""
+        self.items += tally.items
+        self.accepted += tally.accepted
+        self.rejected += tally.rejected
+        self.released += tally.released
+        self.modified += tally.modified
+        self.blocked_s += blocked_s
+
+    def copy(self) -> TallySum:
+        """Return the same numbers, to which others are added."""
+        same = TallySum()
+        for name in self.__slots__:
+            setattr(same, name, getattr(self, name))
+        return same

@@ -7,12 +7,14 @@ read at `$statistics`.
     listener       the sockets, the bounds and who is let in
     pages          the paths, and what is there
     metrics        the counters as the text that Prometheus reads
+    client_metrics the numbers of a client's links, for the HTTP of its own program
     metric_tables  what each counter is called there, and what it means
 """
 
+from rstreams.web.client_metrics import client_metrics_text
 from rstreams.web.metrics import metrics_text
 
-__all__ = ["metrics_text"]
+__all__ = ["client_metrics_text", "metrics_text"]
 
 
 def __dir__() -> list[str]:

@@ -256,6 +256,24 @@ GROUPS: Final = _table(
     ("lost", "messages_lost_total", "Messages that were deleted before they were settled."),
 )
 
+CLIENT: Final = _table(
+    (),
+    ("address", "direction"),
+    "client",
+    ("links", "links", "Links that are there."),
+    ("credit", "credit_messages", "Deliveries that may be sent now."),
+    ("waiting", "items_waiting", "Items in this process that wait: for credit, or to be handed over."),
+    ("unsettled", "items_unsettled", "Items that are sent, or handed over, and not settled."),
+    ("oldest_s", "oldest_unsettled_seconds", "How long the oldest delivery that was sent is not settled."),
+    ("items", "items_total", "Items sent, or handed over."),
+    ("accepted", "items_accepted_total", "Items of these that were accepted."),
+    ("rejected", "items_rejected_total", "Items of these that were rejected."),
+    ("released", "items_released_total", "Items of these that were given back unchanged."),
+    ("modified", "items_modified_total", "Items of these that were given back as failed."),
+    ("blocked_s", "blocked_seconds_total", "Seconds in which an item could not be sent, or no credit was granted."),
+)
+"""What a client tells of its links: `rstreams.web.client_metrics_text`."""
+
 TABLES: Final = (
     NODE,
     CONSERVATION,

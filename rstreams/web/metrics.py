@@ -30,9 +30,7 @@ def metrics_text(statistics: Mapping[str, Any]) -> str:
 
 def families(statistics: Mapping[str, Any]) -> Iterator[str]:
     """Yield the text of `metrics_text`, a family of numbers at a time."""
-    facts = {"version": version("rstreams"), "python": platform.python_version()}
-    yield "# HELP rstreams_build_info The version of rstreams and of Python.\n# TYPE rstreams_build_info gauge\n"
-    yield f"rstreams_build_info{labels_text(facts)} 1\n"
+    yield build_info()
     for table in TABLES:
         rows = list(_rows(table, statistics))
         if rows:
@@ -45,6 +43,13 @@ def families(statistics: Mapping[str, Any]) -> Iterator[str]:
                 else:
                     lines += [f"{name}{labels} {_number(numbers[field])}\n" for labels, numbers in rows]
                 yield "".join(lines)
+
+
+def build_info() -> str:
+    """Return the family that tells the versions."""
+    facts = {"version": version("rstreams"), "python": platform.python_version()}
+    head = "# HELP rstreams_build_info The version of rstreams and of Python.\n# TYPE rstreams_build_info gauge\n"
+    return f"{head}rstreams_build_info{labels_text(facts)} 1\n"
 
 
 def _number(value: float | str) -> float:

@@ -73,6 +73,6 @@ def test_the_guide_has_every_counter_as_its_class_tells_it() -> None:
     assert counter_tables() in MONITORING, "run `make format`"
     assert {*vars(statistics)["__all__"]} - {kind.__name__ for kind in COUNTERS.values()} <= {
         "AddressStatistics",
-        "Tally",
+        "AddressTotals",
         "WaitsFor",
     }

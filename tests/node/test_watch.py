@@ -13,7 +13,7 @@ import rstreams
 from rstreams import Node, Stream
 from rstreams.message import encode_item
 from rstreams.node.queue import Queue
-from rstreams.node.statistics import Tally
+from rstreams.node.statistics import AddressTotals
 from rstreams.node.watch import KEPT_S, Watch
 from tests.node.queues import consumed, filled
 
@@ -26,9 +26,9 @@ class Counted:
     kind = "queue"
 
     def __init__(self) -> None:
-        self.total = Tally(0, 0, 0)
+        self.total = AddressTotals(0, 0, 0)
 
-    def tally(self) -> Tally:
+    def tally(self) -> AddressTotals:
         return self.total
 
 
@@ -48,7 +48,7 @@ async def test_rates_are_those_of_a_second_and_of_a_minute() -> None:
             watch.asked()
             step = 10 if second <= 60 else 100
             came, delivered, settled, _ = orders.total
-            orders.total = Tally(came + step, delivered + 2 * step, settled + step // 2)
+            orders.total = AddressTotals(came + step, delivered + 2 * step, settled + step // 2)
             await trio.sleep(1)
         [rates] = watch.rates().values()
         assert (rates.came_1s, rates.delivered_1s, rates.settled_1s) == (100, 200, 50)
@@ -61,12 +61,12 @@ async def test_an_address_that_is_new_or_gone_or_was_made_anew_has_no_wild_rates
     async with trio.open_nursery() as nursery:
         watch = await watch_of(addresses, nursery)
         await trio.sleep(10)
-        addresses["first"].total = Tally(1000, 1000, 1000)
+        addresses["first"].total = AddressTotals(1000, 1000, 1000)
         addresses["second"] = Counted()
-        addresses["second"].total = Tally(10**6, 0, 0)  # a durable queue that had been there
+        addresses["second"].total = AddressTotals(10**6, 0, 0)  # a durable queue that had been there
         await trio.sleep(1)
         assert watch.rates()["second"].came_1s == watch.rates()["second"].came_60s == 0
-        addresses["first"].total = Tally(1, 0, 0)
+        addresses["first"].total = AddressTotals(1, 0, 0)
         del addresses["second"]
         await trio.sleep(1)
         assert [each.came_1s for each in watch.rates().values()] == [0]
@@ -88,7 +88,7 @@ async def test_what_is_missing_is_told_once_for_each_address(caplog: pytest.LogC
     addresses = {name: Counted() for name in ("orders", "letters")}
     async with trio.open_nursery() as nursery:
         watch = await watch_of(addresses, nursery)
-        addresses["orders"].total = Tally(5, 0, 0, 2)
+        addresses["orders"].total = AddressTotals(5, 0, 0, 2)
         await trio.sleep(5)
         assert watch.missing == {"orders": 2}
         [line] = [each for each in caplog.records if each.levelno == logging.ERROR]

@@ -23,6 +23,7 @@ from rstreams.node.statistics import (
     StoreStatistics,
 )
 from rstreams.web.metric_tables import (
+    CLIENT,
     GROUPS,
     LINK,
     LINKS,
@@ -79,14 +80,14 @@ def test_each_number_has_one_line(table: Table, kind: type[Any]) -> None:
 def test_the_guide_has_the_same_tables() -> None:
     lines = [
         f"| `{metric.name}` | {metric.kind} | `{metric.field}` | {metric.help} |"
-        for table in (*TABLES, LINK)
+        for table in (*TABLES, LINK, CLIENT)
         for metric in table.metrics
     ]
     assert [line for line in GUIDE.read_text().splitlines() if line.startswith("| `rstreams_")] == lines
 
 
 def test_names_and_texts_follow_the_conventions() -> None:
-    metrics = [metric for table in (*TABLES, LINK) for metric in table.metrics]
+    metrics = [metric for table in (*TABLES, LINK, CLIENT) for metric in table.metrics]
     names = [metric.name for metric in metrics]
     assert len(set(names)) == len(names)
     for metric in metrics:

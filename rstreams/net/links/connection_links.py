@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,7 @@ from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.net.links.filters_in_force import FilterCheck
 from rstreams.net.links.link_info import LinkInfo, Rates, info_of
 from rstreams.net.links.link_name import LinkName
+from rstreams.net.links.link_totals import Does, LinkTotals, totals_of
 from rstreams.net.links.own_run import called_elsewhere
 from rstreams.net.links.sending_end import PublishingEnd
 from rstreams.net.links.sight import Sight
@@ -34,10 +36,14 @@ from rstreams.net.transport.carrier import Carrier
 from rstreams.protocol.frames import ANONYMOUS_RELAY, EXPLAINS, Attach, Lost, Role
 from rstreams.protocol.options import SendingOptions
 from rstreams.protocol.receiver import LinkSubscription
+from rstreams.protocol.tally import TallySum
 from rstreams.protocol.unsettled import UnsettledLimits
 from rstreams.runtime.at_work import AtWork
 
 _End: TypeAlias = LinkSubscription[Any] | PublishingEnd[Any]
+
+_MOST_COUNTED: Final = 1000
+"""The most addresses whose links are counted by themselves; the others count together."""
 
 
 _OF_PEER: Final = ("$", "/management")
@@ -145,6 +151,7 @@ class Links:
         self._attached = itertools.count()
         self._own_run = trio.lowlevel.current_trio_token()
         self._received: WeakKeyDictionary[LinkSubscription[Any], None] = WeakKeyDictionary()  # in their order
+        self._counted: dict[tuple[str, Does], TallySum] = {}  # of ends that are gone
         self._ends: WeakKeyDictionary[_End, _Attached] = WeakKeyDictionary()
         self._sendings: dict[Sending, None] = {}
         self.answer_timeout_s = math.inf
@@ -202,6 +209,7 @@ class Links:
         if not address:
             shown = "to each message's own address" if sends else "from the peer's choice"
         self._ends[end] = _Attached(next(self._attached), shown, frame, Rates())
+        end.counted = self._counted_for(address or "", "publish" if sends else "subscribe")
         if isinstance(end, LinkSubscription) and frame.filters:
             check = FilterCheck(frame.filters)
             end.why_not, end.why_not_first = partial(self._why_not, check), check.first
@@ -361,6 +369,18 @@ class Links:
         """Return what the ends of the links tell that have not ended, in the order in which they were attached."""
         peer = self.peer
         return [info_of(self._name_of(each.frame), end, peer, each.rates) for end, each in self._living()]
+
+    def _counted_for(self, address: str, does: Does) -> TallySum:
+        if len(self._counted) >= _MOST_COUNTED and (address, does) not in self._counted:
+            address = ""
+        return self._counted.setdefault((address, does), TallySum())
+
+    def totals(self) -> list[LinkTotals]:
+        """Return the numbers of all links to each address, of those that have ended, too."""
+        ends: defaultdict[TallySum | None, list[_End]] = defaultdict(list)
+        for end in list(self._ends):
+            ends[end.counted].append(end)
+        return [totals_of(address, does, gone, ends[gone]) for (address, does), gone in self._counted.items()]
 
     def sides(self, end: _End) -> Sides:
         """Return the names of an end's link; see `Beyond`."""
