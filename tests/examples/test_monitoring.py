@@ -22,7 +22,9 @@ LABELS["rstreams_build_info"] = {"version", "python", "instance"}
 
 
 def metrics_of(expression: str) -> set[str]:
-    return set(re.findall(r"\brstreams_\w+", expression))
+    """Return the names of the metrics; a histogram has three series."""
+    names = re.findall(r"\brstreams_\w+", expression)
+    return {name if name in LABELS else re.sub("_(bucket|sum|count)$", "", name) for name in names}
 
 
 def check(expression: str, text: str) -> None:
