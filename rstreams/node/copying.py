@@ -6,13 +6,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
+from rstreams import _machine
 from rstreams._core.claims import no_claims
 from rstreams._core.spell import Spell
 from rstreams._events.table import MESSAGE_MISSED
 from rstreams.abc import Subscriber
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import Stamp
+from rstreams.node.address import SubscriptionOwner
 from rstreams.node.address_waits import Waits
+from rstreams.node.arrivals import Arrivals
 from rstreams.node.memory_room import CopiesBytes
 from rstreams.node.multicast_outcomes import Outcomes, OutcomesInStore
 from rstreams.node.named_subscriptions import BacklogOptions, NamedSubscriptions
@@ -121,9 +124,9 @@ class Copying:
 
     # subscribers come and go
 
-    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+    def subscribe(self, subscriber: Subscriber[bytes], who: SubscriptionOwner) -> None:
         """Add a subscriber; it gets the items that come in from now on."""
-        copies = Copies(self, subscriber)
+        copies = Copies(self, subscriber, who)
         copies.waits = self.waits
         self.subscribers = (*self.subscribers, copies)
         subscriber.on_subscribe(copies)
@@ -224,13 +227,15 @@ class Copying:
 class Copies(OwnDemand):
     """One subscription of a multicast address, and the copies that wait for it."""
 
-    __slots__ = ("_begin", "_of", "arrived", "dropped", "pending", "size")
+    __slots__ = ("_arrivals", "_begin", "_of", "_who", "arrived", "dropped", "pending", "size")
 
     operator = "multicast"
 
-    def __init__(self, address: Copying, subscriber: Subscriber[bytes]) -> None:
+    def __init__(self, address: Copying, subscriber: Subscriber[bytes], who: SubscriptionOwner) -> None:
         super().__init__(address.name, subscriber)
         self._of = address
+        self._who = who
+        self._arrivals = Arrivals()  # by the clock of the machine
         self._begin = address.passed
         self.pending: deque[bytes] = deque()
         self.size = 0  # the bytes of these
@@ -250,7 +255,18 @@ class Copies(OwnDemand):
             pending=len(self.pending),
             dropped=self.dropped,
             demand=self.demand,
+            container=self._who.container,
+            user=self._who.user or "",
+            link=self._who.name,
+            blocked_s=self.unasked.total_s,
+            oldest_s=self.oldest_s,
         )
+
+    @property
+    def oldest_s(self) -> float:
+        """The age of the oldest item that waits, about, in seconds; 0 if none does."""
+        now = _machine.monotonic()
+        return now - self._arrivals.time_of(self.arrived - len(self.pending), now) if self.pending else 0.0
 
     def offer(self, run: list[bytes]) -> None:
         """Hand copies over as far as there is demand, and keep the others; without room the oldest ones are dropped."""
@@ -262,7 +278,9 @@ class Copies(OwnDemand):
         self.pending.extend(run)
         self.size += sum(map(len, run))
         self.emit()
-        address.bytes.is_used |= bool(self.pending)
+        if self.pending:
+            address.bytes.is_used = True
+            self._arrivals.note(self.arrived, _machine.monotonic())
         # With "block" there is room for all items that were granted: only "drop_oldest" drops. Where there is demand
         # no item is lost: an item that came while another one was handed over is handed over next.
         before = self.dropped

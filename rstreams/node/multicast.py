@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from rstreams._checks.publishers import require_subscriber
@@ -21,6 +22,7 @@ from rstreams.node.address import (
     require_capacity,
 )
 from rstreams.node.address_waits import Standing
+from rstreams.node.consumer import Subscribing
 from rstreams.node.copying import Copying
 from rstreams.node.memory_room import DEFAULT_CAPACITY_BYTES
 from rstreams.node.named_subscriptions import BacklogOptions
@@ -123,15 +125,23 @@ class MulticastAddress(Address):
         for each in self.named.all:
             each.backlog.expire()
 
-    def subscribe(self, subscriber: Subscriber[bytes]) -> None:
+    def subscribe(
+        self,
+        subscriber: Subscriber[bytes],
+        who: SubscriptionOwner = SubscriptionOwner("", ""),  # noqa: B008 - it never changes
+    ) -> None:
         """Add a subscriber; it gets the items that come in from now on, as it requests them, until it cancels.
+
+        Args:
+            subscriber: The subscriber.
+            who: The container, the link and the user of the subscriber, for the statistics.
 
         Errors: `TypeError` if `subscriber` is None; `on_error(DemandError)` for a bad request (3.9). A subscriber that
             raises in `on_next` is ended with that error; the others go on.
         Spec: Reactive Streams 1.9, 2.13.
         """
         require_subscriber(subscriber)
-        self._copying.subscribe(subscriber)
+        self._copying.subscribe(subscriber, who)
 
     def producer(self, *, once: bool = False) -> Subscriber[bytes]:
         """Return the subscriber for one producer link, to be subscribed to that link's items.
@@ -150,7 +160,7 @@ class MulticastAddress(Address):
         """Return copies of the items that come in; for a link that never expires, those of a named subscription."""
         if link.attach.expiry == "never":
             return self.named.supply(link)
-        return Supply(self, encoded=True, sees_through=True)
+        return Supply(Subscribing(partial(self.subscribe, who=link.owner)), encoded=True, sees_through=True)
 
     def has_subscription(self, owner: SubscriptionOwner) -> bool:
         """Tell whether there is a named subscription of this owner and name."""
@@ -248,6 +258,7 @@ class MulticastAddress(Address):
             duplicates=of.seen.duplicates,
             named=tuple(each.statistics() for each in self.named.all),
             refused=self._outcomes.refused,
+            oldest_s=max((each.oldest_s for each in subscribers), default=0.0),
         )
 
     # producers call these, and `join`, `leave` and `refuse_in_turn`; see `Receives`

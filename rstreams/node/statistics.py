@@ -221,6 +221,11 @@ class SubscriberStatistics:
         pending: Items waiting for its demand.
         dropped: Items that it lost because `capacity` items were waiting already.
         demand: Items that it has asked for and not received.
+        container: The container id of the subscriber; "" for one in the program of the node.
+        user: Its user; "" for none.
+        link: The name of its link.
+        blocked_s: How long it asked for no item while one waited, or publishers waited for it, in seconds.
+        oldest_s: The age of the oldest item that waits for it, in seconds, at most a tenth too high; 0 if none does.
     """
 
     arrived: int
@@ -228,6 +233,11 @@ class SubscriberStatistics:
     pending: int
     dropped: int
     demand: int
+    container: str = ""
+    user: str = ""
+    link: str = ""
+    blocked_s: float = field(default=0.0, compare=False)
+    oldest_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +265,7 @@ class MulticastStatistics(AddressStatistics):
         named: The numbers of each named subscription.
         refused: Items rejected because a named subscription could not store them or the node had no memory for them,
             and numbered ones behind these of the same producer.
+        oldest_s: The age of the oldest copy that waits for a subscriber without a name, in seconds; 0 if none does.
     """
 
     group: ClassVar[str] = "multicasts"
@@ -275,6 +286,7 @@ class MulticastStatistics(AddressStatistics):
     held: int = 0
     named: tuple[NamedSubscriptionInfo, ...] = ()
     refused: int = 0
+    oldest_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

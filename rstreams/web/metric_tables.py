@@ -186,6 +186,7 @@ MULTICASTS: Final = _table(
     ("dropped", "copies_dropped_total", "Copies that slow subscribers lost."),
     ("abandoned", "copies_abandoned_total", "Copies that waited for a subscriber when it left."),
     ("pending", "copies_pending", "Copies that wait for demand."),
+    ("oldest_s", "oldest_copy_age_seconds", "The age of the oldest copy that waits; 0 if none does."),
     ("held", "messages_held", "Messages that wait for the next subscriber."),
     ("refused", "messages_refused_total", "Messages refused because they could not be stored."),
     ("producers", "producers", "Producers attached."),

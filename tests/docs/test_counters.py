@@ -22,9 +22,11 @@ NO_LOSS = {
     },
     "multicast": {
         *("overflow", "capacity", "enqueued", "copies", "delivered", "pending", "producers", "credit", "subscribers"),
-        *("duplicates", "named"),
+        *("duplicates", "named", "oldest_s"),
     },
-    "subscriber of a multicast": {"arrived", "delivered", "pending", "demand"},
+    "subscriber of a multicast": {
+        *("arrived", "delivered", "pending", "demand", "container", "user", "link", "blocked_s", "oldest_s"),
+    },
     "named subscription": {
         *("container", "name", "user", "attached", "durable", "arrived", "waiting", "unsettled", "accepted"),
         *("size_bytes",),
