@@ -61,12 +61,12 @@ async def scene(**options: Any) -> AsyncIterator[Scene]:  # noqa: ANN401 - those
 
 async def culprit(ask: Ask, kind: str, name: str) -> Culprit:
     """Ask until the culprit is of the kind: the stall takes a moment to come about. It has the name."""
-    found: Culprit | None = None
+    tree = await ask()
     with trio.move_on_after(10):
-        while found is None or found.kind != kind:
-            tree = await ask()
-            found = tree.culprit
+        while (found := tree.culprit) is None or found.kind != kind:
             await trio.sleep(0.01)
+            tree = await ask()
+    found = tree.culprit
     assert found is not None, str(tree)
     assert found.kind == kind, str(tree)
     assert name in found.name, str(tree)
@@ -234,7 +234,7 @@ async def test_a_subscriber_of_ones_own_that_tells() -> None:
             self.subscription = subscription
             subscription.request(2)
 
-        def on_next(self, _item: object) -> None:
+        def on_next(self, item: object) -> None:  # noqa: ARG002 - all are held
             self.held.append(self.subscription.hold())
 
         def on_error(self, error: BaseException) -> None: ...
