@@ -168,12 +168,14 @@ class Stamp:
         except Malformed:  # it was not made here: the peer may report it
             return encoded
 
-    def on_all(self, encoded: list[bytes]) -> list[bytes]:
-        """Return messages that are bodies and nothing else with the context; a header may mark each as durable."""
-        if encoded[0][2] >= _BODY:
-            section = self._section
-            return [section + each for each in encoded]
-        return list(map(self.on, encoded))
+    def on_all(self, bodies: list[bytes], encode: Callable[[Any], bytes]) -> list[bytes]:
+        """Return the messages that `encode` makes of bodies, with the context; bodies of one size are copied once."""
+        first = self.on(encode(bodies[0]))
+        size = len(bodies[0])
+        if size and set(map(len, bodies)) == {size} and first.endswith(bodies[0]):
+            front = first[:-size]
+            return [front + body for body in bodies]
+        return [self.on(encode(body)) for body in bodies]
 
     def _merged(self, encoded: bytes) -> bytes:
         at = before = 0

@@ -142,17 +142,18 @@ class Sending:
         """See `TracesSending`."""
 
         def stamped(bodies: list[bytes]) -> list[bytes]:
-            context, made = get_current(), []
+            context = get_current()
+            made: list[bytes] = []
             while bodies:
                 self._look(context)
                 size = min(self._left, len(bodies))
-                chunk, bodies = list(map(encode, bodies[:size])), bodies[size:]
+                chunk, bodies = bodies[:size], bodies[size:]
                 self._left -= size
                 if self._batch is not None:
                     self._batch.add(None, size)
                     self._note(self._batch, size)
                 self._count += size
-                made += chunk if self._stamp is None else self._stamp.on_all(chunk)
+                made += map(encode, chunk) if self._stamp is None else self._stamp.on_all(chunk, encode)
             return made
 
         return stamped

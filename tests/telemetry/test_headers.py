@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from opentelemetry.trace import TraceFlags, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from rstreams.message import Message, Symbol, decode_message, encode_item
+from rstreams.net.links.encoding import encode_durable
 from rstreams.telemetry import context_of
 from rstreams.telemetry._header import Header, Reader, Stamp
 
@@ -44,11 +46,15 @@ def test_a_context_is_written_into_any_message_and_everything_else_stays(message
     assert Stamp(Header(PARENT.replace("-b7", "-c8"))).on(stamped) == stamped, "the first context stays"
 
 
-@pytest.mark.parametrize("item", [b"body", b"x" * 1000])
-def test_many_bodies_are_written_as_each_alone(item: bytes) -> None:
+@pytest.mark.parametrize("encode", [encode_item, encode_durable])
+@pytest.mark.parametrize(
+    "bodies",
+    [[b"body", b"tail"], [b"x" * 1000] * 3, [b"", b""], [b"one", b"three"], [b"x" * 255, b"x" * 256]],
+    ids=range(5),
+)
+def test_many_bodies_are_written_as_each_alone(bodies: list[bytes], encode: Callable[[object], bytes]) -> None:
     stamp = Stamp(Header(PARENT))
-    encoded = [encode_item(item)] * 3
-    assert stamp.on_all(encoded) == [stamp.on(each) for each in encoded]
+    assert stamp.on_all(bodies, encode) == [stamp.on(encode(each)) for each in bodies]
 
 
 def test_another_library_reads_what_is_written_and_writes_what_is_read() -> None:
