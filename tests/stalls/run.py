@@ -136,7 +136,9 @@ async def _ask_until_right(row: Row, asked: Sequence[Part], http: int, prometheu
         if prometheus is not None:
             held = await prometheus.alerts(http)
             row.alerts = sorted({each["alertname"] for each in held})
-            row.alert_is_right = any(each["alertname"] == name and labels.items() <= each.items() for each in held)
+            row.alert_is_right = any(
+                each["alertname"] in name.split(" or ") and labels.items() <= each.items() for each in held
+            )
         if trio.current_time() > until or (row.is_right and was_right):
             return
         was_right = row.is_right

@@ -18,7 +18,7 @@ class Staging:
         title: Its name in the table.
         truth: The culprit.
         parts: Its processes: for each the module and function, and arguments. The first one is the node.
-        alert: The name of the alert that must hold; "" for none.
+        alert: The name of the alert that must hold, or two with "or" between; "" for none.
         labels: Labels that the alert must have.
         silent: The parts that cannot answer: another library, or a process that is stopped.
         stopped: A part that is stopped (SIGSTOP) when all play.
@@ -74,7 +74,13 @@ STALLS: Final = (
         ORDERS,
         silent=("clients.foreign",),
     ),
-    Staging("paused consumer", Truth("paused", "worker"), (NODE, SHOP, "clients.paused"), "ConsumersAreStuck", ORDERS),
+    Staging(
+        "paused consumer",
+        Truth("paused", "worker"),
+        (NODE, SHOP, "clients.paused"),
+        "ConsumersAreStuck or ConsumersAskForNothing",
+        ORDERS,
+    ),
     Staging(
         "small window, long network",
         Truth("small_window", "worker"),

@@ -37,6 +37,9 @@ MOST_BYTES: Final = 256 * 1024
 MOST_OPEN: Final = 4
 """The most questions that one peer has not answered."""
 
+MOST_ENDING: Final = 32
+"""The most links of questions that it has answered, and that it has not detached."""
+
 MOST_ENDS: Final = 16
 """The most links over which one tree goes on."""
 
@@ -66,7 +69,7 @@ class Asking:
         self._new_name = new_name
         self._peer = peer
         self._own = own
-        self._open: list[LinkSubscription[bytes]] = []
+        self._open: dict[LinkSubscription[bytes], _Answer] = {}
         self._places = trio.Semaphore(MOST_OPEN)
 
     async def ask(self, question: Question) -> WaitTree:
@@ -82,9 +85,11 @@ class Asking:
             self._places.release()
 
     async def _ask(self, question: Question) -> WaitTree:
-        self._open = [each for each in self._open if _is_open(each)]
-        if len(self._open) >= MOST_OPEN:
+        self._open = {end: answer for end, answer in self._open.items() if _is_open(end)}
+        if sum(not answer.came.is_set() for answer in self._open.values()) >= MOST_OPEN:
             return self._silent(f"it has not answered {MOST_OPEN} questions")
+        if len(self._open) >= MOST_ENDING:
+            return WaitTree("peer", self._peer(), "it does not end the links of earlier questions")
         answer = _Answer()
         options = ReceivingOptions(decode=as_is, window=1, label="explain")
         end = LinkSubscription(answer, options, answer.on_error)
@@ -96,7 +101,7 @@ class Asking:
             Settlement.AT_MOST_ONCE,
             properties={EXPLAINS: question.as_dict()},
         )
-        self._open.append(end)
+        self._open[end] = answer
         try:
             self._attach(end, frame)
             with trio.move_on_after(question.within_s):
