@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 from uuid import uuid4
@@ -79,7 +80,8 @@ async def test_prometheus_runs_each_expression_over_what_a_node_tells(folder: Pa
         try:
             async with rstreams.connect(listener.url) as connection:
                 await connection.publish("orders", Stream.of("tea", "milk"))
-            with trio.fail_after(30):
+            with trio.fail_after(60):
+                await until_ready(port)
                 while await value(port, "rstreams_queue_messages_ready") != "2":  # noqa: ASYNC110 - it is seen by asking
                     await trio.sleep(0.2)
             assert await value(port, 'up{job="rstreams"}') == "1"
@@ -87,6 +89,20 @@ async def test_prometheus_runs_each_expression_over_what_a_node_tells(folder: Pa
                 await ask(port, expression)
         finally:
             server.kill()
+
+
+async def until_ready(port: int) -> None:
+    """Wait until Prometheus answers questions: its port is open before that."""
+
+    def is_ready() -> bool:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=10):
+                return True
+        except HTTPError:
+            return False
+
+    while not await trio.to_thread.run_sync(is_ready):  # noqa: ASYNC110 - as above
+        await trio.sleep(0.2)
 
 
 async def ask(port: int, expression: str) -> list[Any]:
