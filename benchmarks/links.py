@@ -87,6 +87,7 @@ async def measure(count: int, runs: int) -> None:
             print(f"{name}: cpu {median(_cpu_ms(call) for _ in range(runs)):.1f} ms")
         for path in ("/metrics/detailed", "/metrics"):
             times: list[float] = []
+            size = 0
             turns = _Turns()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(turns.run)

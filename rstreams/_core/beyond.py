@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
-from rstreams._core.sight import FAULTS, ITEMS, OUTCOMES, ROOM, Want
+from rstreams._core.sight import Want
 from rstreams.culprits import MOST_TEXT, WaitTree
 
 WITHIN_S: Final = 5.0
@@ -87,16 +87,17 @@ class Question:
     def from_dict(cls, value: object) -> Question:
         """Return the question of a peer, within bounds; what is missing or wrong is as if it had not been said."""
         told: Mapping[Any, Any] = value if isinstance(value, Mapping) else {}
-        words = {name: _text(told.get(name)) for name in ("address", "container", "link")}
-        wants: Sequence[Want] = (ROOM, ITEMS, OUTCOMES, FAULTS)
+        wanted: list[Want] = [want for want in get_args(Want) if want == told.get("want")]
         trail = told.get("trail")
         return cls(
+            address=_text(told.get("address")),
+            container=_text(told.get("container")),
             does="publish" if told.get("does") == "publish" else "subscribe",
-            want=next((want for want in wants if want == told.get("want")), ROOM),
+            link=_text(told.get("link")),
+            want=wanted[0] if wanted else "room",
             within_s=min(_count(told.get("within_ms"), int(WITHIN_S * 1000)) / 1000, _MOST_S),
             hops=min(_count(told.get("hops"), HOPS), HOPS),
             trail=tuple(map(_text, trail[:_MOST_TRAIL])) if isinstance(trail, list) else (),
-            **words,
         )
 
     def passed_on(self, opened: Open) -> Question:

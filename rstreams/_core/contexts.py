@@ -4,9 +4,9 @@ A task has one context, and nothing can take back what was set in it. Therefore 
 items looks at its context after each call. If the call has changed it, another task does the rest. Such a look costs
 little, and most functions change nothing. A context for each call would cost as much as the rest of an item's way.
 
-An item may have a context of its own that came with it, such as a trace. Then somebody has given a `Carrier`, and the
-stages that call a function later than the item has come keep the context beside the item (`rstreams._stages.carrying`).
-Without a carrier they keep nothing, and do nothing else than without this module.
+An item may have a context of its own that came with it, such as a trace. Then somebody has given a `ContextCarrier`,
+and the stages that call a function later than the item has come keep the context beside the item
+(`rstreams._stages.carrying`). Without a carrier they keep nothing, and do nothing else than without this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextvars import Context, copy_context
 from typing import Any, Protocol
 
 
-class Carrier(Protocol):
+class ContextCarrier(Protocol):
     """What knows the context that came with an item, and makes it the current one; all calls are of one thread."""
 
     def current(self) -> Any:  # noqa: ANN401 - whatever the carrier has
@@ -31,15 +31,15 @@ class Carrier(Protocol):
         ...
 
 
-_carriers: list[Carrier] = []
+_carriers: list[ContextCarrier] = []
 
 
-def carry(carrier: Carrier) -> None:
+def carry(carrier: ContextCarrier) -> None:
     """Have contexts kept beside items from now on, in every stage that is made later."""
     _carriers[:] = [carrier]
 
 
-def carrier_here() -> Carrier | None:
+def carrier_here() -> ContextCarrier | None:
     """Return what makes contexts current; None: items have none."""
     return _carriers[0] if _carriers else None
 

@@ -8,7 +8,7 @@ made current. There are two such ways:
     through a stage    that keeps items and calls its function later. The pair is made in front of the stage, the
                        function gets the item in its context, and `ContextStage` stands behind the stage
 
-Without a `Carrier` there are neither pairs nor these stages.
+Without a `ContextCarrier` there are neither pairs nor these stages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from rstreams import abc
-from rstreams._core.contexts import Carrier, carrier_here
+from rstreams._core.contexts import ContextCarrier, carrier_here
 from rstreams._core.run import Run, runs_of
 from rstreams._stages.fusion import Step, Work
 from rstreams._stages.stage import Lifted
@@ -38,7 +38,7 @@ class ContextStage(StepStage[Any, Any]):
 
     operator = "context"
 
-    def __init__(self, downstream: abc.Subscriber[Any], carrier: Carrier) -> None:
+    def __init__(self, downstream: abc.Subscriber[Any], carrier: ContextCarrier) -> None:
         super().__init__(downstream)
         self._current, self._attach, self._detach = carrier.current, carrier.attach, carrier.detach
 
@@ -81,13 +81,13 @@ def takes_pairs(subscriber: object) -> bool:
     return takes
 
 
-def beside(carrier: Carrier) -> Callable[[Any], tuple[Any, Any]]:
+def beside(carrier: ContextCarrier) -> Callable[[Any], tuple[Any, Any]]:
     """Return a function that makes the pair of the current context and an item."""
     current = carrier.current
     return lambda item: (current(), item)
 
 
-def in_context(carrier: Carrier, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def in_context(carrier: ContextCarrier, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function that calls `function` with the item of a pair, in its context; so is the result awaited."""
     attach, detach = carrier.attach, carrier.detach
 
@@ -120,7 +120,7 @@ def carrying(
     source: abc.Publisher[T],
     function: Callable[[T], Any],
     make: Callable[[abc.Publisher[Any], Callable[[Any], Any]], abc.Publisher[R]],
-    results: Callable[[Callable[[Any], Any], Carrier], Callable[[Any], Any]],
+    results: Callable[[Callable[[Any], Any], ContextCarrier], Callable[[Any], Any]],
 ) -> abc.Publisher[R]:
     """Return `make(source, function)`, a stage that keeps items; their contexts come through it, if there is a carrier.
 
@@ -137,7 +137,7 @@ def carrying(
     return Lifted(kept, lambda downstream: ContextStage(downstream, carrier))
 
 
-def one_result(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[Any], Any]:
+def one_result(function: Callable[[Any], Any], carrier: ContextCarrier) -> Callable[[Any], Any]:
     """Return a function like `function`, which is async, with the pair of the context and its result."""
     call = in_context(carrier, function)
 
@@ -151,7 +151,7 @@ def one_result(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[An
     return begun
 
 
-def plain_result(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[Any], Any]:
+def plain_result(function: Callable[[Any], Any], carrier: ContextCarrier) -> Callable[[Any], Any]:
     """Return a function whose result is the pair of the context and `function(item)`; any thread may call it."""
     attach, detach = carrier.attach, carrier.detach
 
@@ -165,7 +165,7 @@ def plain_result(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[
     return paired
 
 
-def stream_of_results(function: Callable[[Any], Any], carrier: Carrier) -> Callable[[Any], Any]:
+def stream_of_results(function: Callable[[Any], Any], carrier: ContextCarrier) -> Callable[[Any], Any]:
     """Return a function whose result is the stream of `function(item)`, each of its items with the context."""
     call = plain_result(function, carrier)
 

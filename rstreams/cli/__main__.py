@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     if words[:1] == [ASKED]:
-        return answer(words[1:])
+        return answer(words[1:], root_parser)
     try:
         arguments = _parsed(words)
     except SystemExit as stop:  # argparse has printed the reason: --help, --version, or a mistake

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from rstreams.cli.console import Console
 from rstreams.cli.exit_codes import ExitCode
-from rstreams.cli.peer import Peer, chosen_peer
+from rstreams.cli.peer import ChosenPeer, chosen_peer
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -35,7 +35,7 @@ _SIGNALS: Final = tuple(
 )
 
 
-class Client:
+class Command:
     """A command at work.
 
     Attributes:
@@ -45,7 +45,7 @@ class Client:
         summary: Called once when the work ends, however it ends; None: there is nothing to tell.
     """
 
-    def __init__(self, arguments: argparse.Namespace, console: Console, peer: Peer) -> None:
+    def __init__(self, arguments: argparse.Namespace, console: Console, peer: ChosenPeer) -> None:
         """Work with the peer."""
         self.arguments = arguments
         self.console = console
@@ -68,7 +68,7 @@ class Client:
             summary()
 
 
-def run_client(arguments: argparse.Namespace, work: Callable[[Client], Awaitable[int]]) -> int:
+def run_client(arguments: argparse.Namespace, work: Callable[[Command], Awaitable[int]]) -> int:
     """Run a command that talks to a peer.
 
     Args:
@@ -84,7 +84,7 @@ def run_client(arguments: argparse.Namespace, work: Callable[[Client], Awaitable
 
     from rstreams.cli.failures import ending_of
 
-    client = Client(arguments, console, peer)
+    client = Command(arguments, console, peer)
     log, notes = logging.getLogger("rstreams"), _Notes(console)
     log.addHandler(notes)
     log.propagate = False
@@ -112,7 +112,7 @@ class _Notes(logging.Handler):
         self._console.note(" ".join(record.getMessage().split()))
 
 
-async def _until_told(client: Client, work: Callable[[Client], Awaitable[int]]) -> int:
+async def _until_told(client: Command, work: Callable[[Command], Awaitable[int]]) -> int:
     import trio
 
     from rstreams import Scope
@@ -129,7 +129,7 @@ async def _until_told(client: Client, work: Callable[[Client], Awaitable[int]]) 
     return 128 + told[0] if told else code
 
 
-async def _watch(client: Client, signals: AsyncIterator[int], working: trio.CancelScope, told: list[int]) -> None:
+async def _watch(client: Command, signals: AsyncIterator[int], working: trio.CancelScope, told: list[int]) -> None:
     """End the work at the first signal, and the process at the second, or when the peer lets it wait."""
     async for number in signals:
         if told:
@@ -141,7 +141,7 @@ async def _watch(client: Client, signals: AsyncIterator[int], working: trio.Canc
         working.cancel()
 
 
-def _leave(client: Client, number: int) -> None:
+def _leave(client: Command, number: int) -> None:
     """End the process now; the peer gives what was in hand to others when the connection is gone."""
     try:
         client.tell()

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 from rstreams.cli.contexts import read_contexts
 from rstreams.cli.exit_codes import CommandEnded, ExitCode
 from rstreams.cli.parser import Parser
 from rstreams.cli.peer import add_peer_options, chosen_peer
+
+RootParser: TypeAlias = Callable[[Sequence[str]], tuple[Parser, Any]]
 
 ASKED: Final = "__complete"
 """The first word of a call by the script."""
@@ -192,10 +194,13 @@ def _addresses(before: Sequence[str]) -> Iterator[tuple[str, str]]:
         return
 
 
-def answer(words: Sequence[str]) -> int:
-    """Answer the script; whatever is wrong with the words, nothing is printed about it."""
-    from rstreams.cli.__main__ import root_parser
+def answer(words: Sequence[str], root_parser: RootParser) -> int:
+    """Answer the script; whatever is wrong with the words, nothing is printed about it.
 
+    Args:
+        words: The words up to the one to complete.
+        root_parser: Makes the parser of the whole program, and those of its commands, for some words.
+    """
     try:
         parser, commands = root_parser(words[:-1])
         parser.commands = commands.choices

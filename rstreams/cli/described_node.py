@@ -16,7 +16,7 @@ import trio
 from rstreams import logs
 from rstreams._checks.choices import require_choice
 from rstreams._checks.numbers import require_seconds
-from rstreams.cli.node import LIMITS
+from rstreams.cli.node_limits import LIMITS
 from rstreams.cli.serving import serve
 from rstreams.errors import ConfigError
 from rstreams.net.transport.address import parse_place

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from rstreams.cli.client import Client, run_client
+from rstreams.cli.client import Command, run_client
 from rstreams.cli.console import Console, add_output_options
 from rstreams.cli.exit_codes import CommandEnded, ExitCode
 from rstreams.cli.parser import Parser
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     return run_client(arguments, _work)
 
 
-async def _work(client: Client) -> int:
+async def _work(client: Command) -> int:
     address: str | None = client.arguments.address
     async with client.connect() as connection:
         found = _peer(client, connection) if address is None else await _address(connection, address)
@@ -56,7 +56,7 @@ async def _work(client: Client) -> int:
     return ExitCode.DONE
 
 
-def _peer(client: Client, connection: Connection) -> dict[str, Any]:
+def _peer(client: Command, connection: Connection) -> dict[str, Any]:
     from rstreams.cli.addresses import is_node, product_of
     from rstreams.cli.envelope import plain_value
 

@@ -27,7 +27,7 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 STDIN: Final = "-"
 
 
-class Input:
+class InputFiles:
     """Files to be read one after the other.
 
     Attributes:
@@ -114,7 +114,7 @@ def _read_some(file: Any) -> bytes:  # noqa: ANN401 - a file that may have `read
 class Rows:
     """The rows of a CSV file, as JSON objects by the names of its first row."""
 
-    def __init__(self, source: Input) -> None:
+    def __init__(self, source: InputFiles) -> None:
         """Read rows of these lines; a value may have newlines within quotes."""
         self._source = source
         self._names: list[str] | None = None

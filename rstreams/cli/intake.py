@@ -20,7 +20,7 @@ ROOM: Final = 1024
 """The most messages requested and not written."""
 
 
-class Intake:
+class MessageIntake:
     """A subscriber that keeps what comes until it is taken.
 
     Attributes:
@@ -148,7 +148,7 @@ class Intake:
         return most
 
 
-def subscribed(stream: Any, intake: Intake) -> Intake:  # noqa: ANN401 - a stream of whatever `decode` returns
+def subscribed(stream: Any, intake: MessageIntake) -> MessageIntake:  # noqa: ANN401 - a stream of whatever `decode` returns
     """Subscribe the intake to a stream of encoded messages; return the intake."""
     stream.subscribe(intake)
     return intake

@@ -6,7 +6,7 @@ import argparse
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from rstreams.cli.client import Client, run_client
+from rstreams.cli.client import Command, run_client
 from rstreams.cli.console import add_output_options
 from rstreams.cli.exit_codes import ExitCode
 from rstreams.cli.parser import Parser
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return run_client(arguments, _work)
 
 
-async def _work(client: Client) -> int:
+async def _work(client: Command) -> int:
     from rstreams.cli.addresses import listed_addresses
 
     async with client.connect() as connection:

@@ -28,7 +28,7 @@ _FAR_TOO_LONG: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class ChosenPeer:
     """A peer to connect to.
 
     Attributes:
@@ -157,7 +157,7 @@ def _checked_url(settings: PeerSettings) -> PeerSettings:
     return replace(settings, url=f"{address.url}{host}", user=settings.user or address.user)
 
 
-def chosen_peer(arguments: argparse.Namespace, *, may_ask: bool = True) -> Peer:
+def chosen_peer(arguments: argparse.Namespace, *, may_ask: bool = True) -> ChosenPeer:
     """Return the peer that the options and the contexts name.
 
     Args:
@@ -179,7 +179,7 @@ def chosen_peer(arguments: argparse.Namespace, *, may_ask: bool = True) -> Peer:
     elif arguments.context:
         msg = f"--url and --context {arguments.context!r}: give one of them"
         raise mistake(msg)
-    return Peer(given, given.url or DEFAULT_URL, _password(given, may_ask=may_ask), name, arguments.timeout)
+    return ChosenPeer(given, given.url or DEFAULT_URL, _password(given, may_ask=may_ask), name, arguments.timeout)
 
 
 def _password(settings: PeerSettings, *, may_ask: bool) -> str | None:

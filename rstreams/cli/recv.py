@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from rstreams.cli.client import Client, run_client
+from rstreams.cli.client import Command, run_client
 from rstreams.cli.console import add_output_options
 from rstreams.cli.exit_codes import CommandEnded, ExitCode, mistake
 from rstreams.cli.parser import Parser
@@ -15,7 +15,7 @@ from rstreams.cli.peer import add_peer_options
 
 if TYPE_CHECKING:
     from rstreams import Connection, Stream
-    from rstreams.cli.intake import Intake, Settle
+    from rstreams.cli.intake import MessageIntake, Settle
     from rstreams.cli.printing import Printer
 
 _EXAMPLES: Final = """\
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         start = read_position(arguments.start)
     printer = printer_of(arguments)
-    return run_client(arguments, lambda client: Receiving(client, printer, start).work())
+    return run_client(arguments, lambda client: RecvRun(client, printer, start).work())
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -122,10 +122,10 @@ def _check(arguments: argparse.Namespace) -> None:
         raise mistake(wrong)
 
 
-class Receiving:
+class RecvRun:
     """One run of the command."""
 
-    def __init__(self, client: Client, printer: Printer, start: Any) -> None:  # noqa: ANN401 - a place in a log
+    def __init__(self, client: Command, printer: Printer, start: Any) -> None:  # noqa: ANN401 - a place in a log
         """Receive what the arguments say, and print it."""
         self._client = client
         self._arguments = client.arguments
@@ -177,9 +177,9 @@ class Receiving:
 
     async def _receive(self, connection: Connection, stream: Stream[bytes], *, ends: bool) -> None:
         from rstreams import Scope
-        from rstreams.cli.intake import Intake
+        from rstreams.cli.intake import MessageIntake
 
-        intake = Intake(self._most, by_hand=self._arguments.step)
+        intake = MessageIntake(self._most, by_hand=self._arguments.step)
         stream.subscribe(intake)
         try:
             async with Scope() as scope:
@@ -195,7 +195,7 @@ class Receiving:
         if intake.error is not None:
             raise intake.error
 
-    async def _print(self, intake: Intake) -> None:
+    async def _print(self, intake: MessageIntake) -> None:
         """Print what comes until it ends; what has not been printed is given back."""
         import trio
 
@@ -238,7 +238,7 @@ class Receiving:
         if self._arguments.take:
             self._printer.wait_until_read()
 
-    async def _watch_reader(self, intake: Intake) -> None:
+    async def _watch_reader(self, intake: MessageIntake) -> None:
         """End when the reader of the pipe has gone, also while no message comes."""
         import trio
 
@@ -246,7 +246,7 @@ class Receiving:
             await trio.sleep(_QUIET_S)
         intake.stop()
 
-    async def _end_when_quiet(self, connection: Connection, intake: Intake) -> None:
+    async def _end_when_quiet(self, connection: Connection, intake: MessageIntake) -> None:
         """End when nothing more comes: the peer is asked to send what it still has, and to say when that is all."""
         import trio
 
@@ -256,7 +256,7 @@ class Receiving:
         await connection.drain_and_close(timeout_s=self._client.peer.timeout_s)
         intake.stop()
 
-    async def _step(self, connection: Connection, intake: Intake) -> None:
+    async def _step(self, connection: Connection, intake: MessageIntake) -> None:
         """Ask for a message whenever Enter is pressed; behind the last Enter, end when nothing more comes."""
         import sys
 

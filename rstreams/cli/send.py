@@ -103,10 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
     """
     _check(arguments)
     from rstreams.cli.parts import Parts
-    from rstreams.cli.sending import Sending
+    from rstreams.cli.sending import SendRun
 
     parts = Parts(arguments)
-    return run_client(arguments, lambda client: Sending(client, parts).work())
+    return run_client(arguments, lambda client: SendRun(client, parts).work())
 
 
 def _check(arguments: argparse.Namespace) -> None:

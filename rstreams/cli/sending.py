@@ -13,9 +13,9 @@ from typing import Any, Final
 import trio
 
 from rstreams import Receipt, Sender
-from rstreams.cli.client import Client
+from rstreams.cli.client import Command
 from rstreams.cli.exit_codes import CommandEnded, ExitCode, mistake
-from rstreams.cli.input import STDIN, Input, Rows, is_typed
+from rstreams.cli.input import STDIN, InputFiles, Rows, is_typed
 from rstreams.cli.parts import Parts
 from rstreams.errors import ConfigError, DeliveryFailed
 
@@ -28,7 +28,7 @@ _LAST_OUTCOMES_S: Final = 0.4
 _MANY: Final = 256
 
 
-class Sending:
+class SendRun:
     """Sends what the arguments say.
 
     Attributes:
@@ -36,7 +36,7 @@ class Sending:
         outcomes: How many have each outcome.
     """
 
-    def __init__(self, client: Client, parts: Parts) -> None:
+    def __init__(self, client: Command, parts: Parts) -> None:
         """Send to the peer of the client."""
         self.sent = 0
         self.outcomes: Counter[str] = Counter()
@@ -72,7 +72,7 @@ class Sending:
         arguments = self._arguments
         if arguments.body:
             return self._given()
-        source = Input(arguments.file or [STDIN])
+        source = InputFiles(arguments.file or [STDIN])
         files = source.open_all()
         if arguments.whole or (arguments.file and not (arguments.lines or arguments.jsonl or arguments.csv)):
             return source.whole(files)

@@ -17,7 +17,7 @@ from rstreams.culprits import WaitTree
 from rstreams.errors import Condition, LinkDetached, ProtocolError
 from rstreams.net._proton import LinkDriver
 from rstreams.net.links.asking import Asking
-from rstreams.net.links.link_info import LinkInfo, Rates, info_of, spell_of
+from rstreams.net.links.link_info import ItemRates, LinkInfo, info_of, spell_of
 from rstreams.net.links.link_name import LinkName
 from rstreams.net.transport.accounts import Client
 from rstreams.node.kept import KeptSubscriber
@@ -52,7 +52,7 @@ class AttachedLink:
     client: Client
     container: str
     name: str
-    rates: Rates
+    rates: ItemRates
     driver: LinkDriver
 
     @property
@@ -100,7 +100,7 @@ class AttachedLinks:
         does: Literal["publish", "subscribe"] = "publish" if isinstance(end, LinkSubscription) else "subscribe"
         before = self._links.get(end)  # a kept subscription, attached again
         number = next(self._numbers) if before is None else before.number
-        rates = Rates() if before is None else before.rates
+        rates = ItemRates() if before is None else before.rates
         self._links[end] = AttachedLink(number, address, does, client, driver.peer_container, name, rates, driver)
         end.beyond = self
         counted = address if address in self._addresses else ""

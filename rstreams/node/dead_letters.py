@@ -83,7 +83,7 @@ class Unaccepted:
         self._refused: list[_Letter] = []
         self._told = False  # the log knows that letters are not taken
         self.leaving = 0
-        self.arrived = dict.fromkeys(REASONS, 0)
+        self.arrived: dict[str, int] = dict.fromkeys(REASONS, 0)
         self.rejected = 0
         self.exhausted = 0
         self.expired = 0

@@ -66,7 +66,7 @@ _CLOSE_S: Final = 10.0
 """The longest time that a close waits for a lock."""
 
 
-class Tells(Protocol):
+class TellsChanges(Protocol):
     """Has the owner hear of changes that are through."""
 
     def __call__(self, changed: list[Ledger], changes: list[Modification], error: StoreError | None) -> None:
@@ -99,7 +99,7 @@ class Writer:
         room: DiskRoom,
         *,
         mark: Callable[[int], None],
-        tell: Tells,
+        tell: TellsChanges,
     ) -> None:
         self._path = path
         self._what = f"store {path!r}"

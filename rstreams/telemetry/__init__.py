@@ -41,10 +41,10 @@ from rstreams.errors import ConfigError
 from rstreams.message import Message
 from rstreams.net.connection import Connection
 from rstreams.net.links.connection_links import Links
-from rstreams.telemetry._header import Reader, header_of
-from rstreams.telemetry._receiving import Receiving
-from rstreams.telemetry._sending import Sending
-from rstreams.telemetry._spans import MAX_LINKS, NODE_SYSTEM, OTHER_SYSTEM, SYSTEMS, Operations, context_from, fail
+from rstreams.telemetry._header import ContextReader, header_of
+from rstreams.telemetry._receiving import ReceivingTraces
+from rstreams.telemetry._sending import SendingTraces
+from rstreams.telemetry._spans import MAX_LINKS, NODE_SYSTEM, OTHER_SYSTEM, SYSTEMS, LinkSpans, context_from, fail
 
 __all__ = ["context_of", "instrument", "processing"]
 
@@ -102,7 +102,7 @@ def context_of(message: Message | bytes | Mapping[str, Any]) -> Context:
     Context: Any thread; does not block.
     """
     if isinstance(message, bytes):
-        return Reader(context_from).read(message) or Context()
+        return ContextReader(context_from).read(message) or Context()
     header = header_of(message.properties if isinstance(message, Message) else message)
     return Context() if header is None else context_from(header)
 
@@ -137,7 +137,7 @@ def processing(
     spans = [span for span in spans if span.is_valid]
     parent = next((span for span in spans if span.trace_flags.sampled), spans[0] if spans else None)
     context = Context() if parent is None else set_span_in_context(NonRecordingSpan(parent), Context())
-    operations = Operations(_tracer(tracer_provider), lambda: {"messaging.system": OTHER_SYSTEM}, address)
+    operations = LinkSpans(_tracer(tracer_provider), lambda: {"messaging.system": OTHER_SYSTEM}, address)
     span = operations.begin("process", SpanKind.CONSUMER, context, links=[Link(each) for each in spans[:MAX_LINKS]])
     size = len(messages) if count is None else count
     if size > 1:
@@ -181,13 +181,13 @@ class _Tracing:
         self._tracer = tracer
         self._each = each
 
-    def sending(self, address: str | None, *, settled: bool = False) -> Sending:
+    def sending(self, address: str | None, *, settled: bool = False) -> SendingTraces:
         """Return what traces a link that sends."""
-        return Sending(Operations(self._tracer, self._about, address), each=self._each, settled=settled)
+        return SendingTraces(LinkSpans(self._tracer, self._about, address), each=self._each, settled=settled)
 
-    def receiving(self, address: str, group: str | None) -> Receiving:
+    def receiving(self, address: str, group: str | None) -> ReceivingTraces:
         """Return what traces a subscription."""
-        return Receiving(Operations(self._tracer, self._about, address, group), each=self._each)
+        return ReceivingTraces(LinkSpans(self._tracer, self._about, address, group), each=self._each)
 
     def _about(self) -> Mapping[str, AttributeValue]:
         """Return the attributes of the peer that the connection has now."""

@@ -67,7 +67,7 @@ class Header(NamedTuple):
         return bool(int(self.parent[53:55], 16) & 1)
 
 
-class Reader(Generic[T]):
+class ContextReader(Generic[T]):
     """Reads the contexts of encoded messages; it knows those that came last, because messages share them.
 
     Args:

@@ -17,8 +17,8 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, get_current_s
 from rstreams._core.claims import DONE, RELEASED, Ending
 from rstreams.errors import DeliveryFailed
 from rstreams.net.links.effectively_once import read_message_id
-from rstreams.telemetry._header import Header, Reader, front_of
-from rstreams.telemetry._spans import MAX_ID_CHARACTERS, MAX_LINKS, Operations, context_from, fail
+from rstreams.telemetry._header import ContextReader, Header, front_of
+from rstreams.telemetry._spans import MAX_ID_CHARACTERS, MAX_LINKS, LinkSpans, context_from, fail
 
 _NOWHERE = Context()
 
@@ -40,7 +40,7 @@ class _Processing:
 
     __slots__ = ("_size", "_unsettled", "context", "span")
 
-    def __init__(self, operations: Operations, first: _Incoming | None) -> None:
+    def __init__(self, operations: LinkSpans, first: _Incoming | None) -> None:
         self.span: Span = operations.begin("process", SpanKind.CONSUMER, _NOWHERE if first is None else first.context)
         self.context = set_span_in_context(self.span, _NOWHERE)
         self._size = self._unsettled = 0
@@ -72,7 +72,7 @@ class _Processing:
         self.span.end()
 
 
-class Receiving:
+class ReceivingTraces:
     """Traces the messages of one subscription; see `TracesReceiving`.
 
     Args:
@@ -80,10 +80,10 @@ class Receiving:
         each: Whether each message has a process span of its own, which is then current where it is handled.
     """
 
-    def __init__(self, operations: Operations, *, each: bool) -> None:
+    def __init__(self, operations: LinkSpans, *, each: bool) -> None:
         self._operations = operations
         self._each = each
-        self._contexts = Reader(_Incoming)
+        self._contexts = ContextReader(_Incoming)
         self._decode: Callable[[bytes], Any] = bytes
         self._decoded: Callable[[bytes], Any] | None = None
         self._open: dict[tuple[int, Hashable], tuple[_Processing, _Incoming | None]] = {}

@@ -24,7 +24,7 @@ from rstreams._core.claims import DONE, Ending
 from rstreams.errors import DeliveryFailed
 from rstreams.message import Message, MessageId
 from rstreams.telemetry._header import Stamp
-from rstreams.telemetry._spans import MAX_ID_CHARACTERS, Operations, fail, header_from
+from rstreams.telemetry._spans import MAX_ID_CHARACTERS, LinkSpans, fail, header_from
 
 MAX_MESSAGES: Final = 128
 """The most messages that share a send span."""
@@ -84,7 +84,7 @@ class SendBatch:
         self._span.end()
 
 
-class Sending:
+class SendingTraces:
     """Traces the messages of one link that sends; see `TracesSending`.
 
     Args:
@@ -93,7 +93,7 @@ class Sending:
         settled: Whether outcomes do not come; then a span ends when it has begun.
     """
 
-    def __init__(self, operations: Operations, *, each: bool, settled: bool) -> None:
+    def __init__(self, operations: LinkSpans, *, each: bool, settled: bool) -> None:
         self._operations = operations
         self._most = 1 if each else MAX_MESSAGES
         self._settled = settled

@@ -46,7 +46,7 @@ NODE_SYSTEM: Final = "rstreams"
 OTHER_SYSTEM: Final = "amqp"
 
 
-class Operations:
+class LinkSpans:
     """Begins the spans of one link.
 
     Args:

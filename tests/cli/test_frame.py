@@ -20,7 +20,7 @@ from rstreams.cli.console import Console, visible
 from rstreams.cli.contexts import contexts_file
 from rstreams.cli.exit_codes import CommandEnded
 from rstreams.cli.parser import Parser
-from rstreams.cli.peer import Peer, add_peer_options, chosen_peer
+from rstreams.cli.peer import ChosenPeer, add_peer_options, chosen_peer
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ def test_options_may_stand_between_the_values_of_a_list() -> None:
 # which peer
 
 
-def peer_of(words: Sequence[str]) -> Peer:
+def peer_of(words: Sequence[str]) -> ChosenPeer:
     parser = Parser()
     add_peer_options(parser)
     return chosen_peer(parser.parse_args(words))

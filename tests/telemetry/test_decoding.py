@@ -9,8 +9,8 @@ from opentelemetry.trace import get_current_span
 
 from rstreams.message import decode_body, encode_item
 from rstreams.telemetry._header import Header, Stamp
-from rstreams.telemetry._receiving import Receiving
-from rstreams.telemetry._spans import Operations
+from rstreams.telemetry._receiving import ReceivingTraces
+from rstreams.telemetry._spans import LinkSpans
 from tests.telemetry.traced import Traces
 
 
@@ -18,8 +18,8 @@ def message(trace: int, body: bytes, *, recorded: bool = False) -> bytes:
     return Stamp(Header(f"00-{trace:032x}-{trace:016x}-0{int(recorded)}")).on(encode_item(body))
 
 
-def receiving() -> Receiving:
-    made = Receiving(Operations(Traces().tracer, dict, "q"), each=False)
+def receiving() -> ReceivingTraces:
+    made = ReceivingTraces(LinkSpans(Traces().tracer, dict, "q"), each=False)
     made.hands_over(0, list(repeat(None, 10)))
     return made
 

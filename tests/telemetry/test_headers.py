@@ -14,7 +14,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from rstreams.message import Message, Symbol, decode_message, encode_item
 from rstreams.net.links.encoding import encode_durable
 from rstreams.telemetry import context_of
-from rstreams.telemetry._header import Header, Reader, Stamp
+from rstreams.telemetry._header import ContextReader, Header, Stamp
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 STATE = "vendor=1,other=2"
@@ -29,7 +29,7 @@ MESSAGES = [
     Message(b"body", id="m1", annotations={"x-opt-a": 1}, ttl_s=5.0, properties={"a": True}),
 ]
 
-read = Reader[Header](lambda header: header).read
+read = ContextReader[Header](lambda header: header).read
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=range(len(MESSAGES)))
@@ -148,7 +148,7 @@ def test_no_bytes_of_a_peer_raise(noise: bytes, at: int) -> None:
 
 
 def test_few_contexts_are_remembered() -> None:
-    reader = Reader[Header](lambda header: header)
+    reader = ContextReader[Header](lambda header: header)
     for number in range(1, 2000):
         parent = f"00-{number:032x}-b7ad6b7169203331-01"
         assert reader.read(Stamp(Header(parent)).on(encode_item(b"body"))) == Header(parent)

@@ -69,7 +69,7 @@ class Asking:
         self._new_name = new_name
         self._peer = peer
         self._own = own
-        self._open: dict[LinkSubscription[bytes], _Answer] = {}
+        self._open: dict[LinkSubscription[bytes], _OneAnswer] = {}
         self._places = trio.Semaphore(MOST_OPEN)
 
     async def ask(self, question: Question) -> WaitTree:
@@ -90,7 +90,7 @@ class Asking:
             return self._silent(f"it has not answered {MOST_OPEN} questions")
         if len(self._open) >= MOST_ENDING:
             return WaitTree("peer", self._peer(), "it does not end the links of earlier questions")
-        answer = _Answer()
+        answer = _OneAnswer()
         options = ReceivingOptions(decode=as_is, window=1, label="explain")
         end = LinkSubscription(answer, options, answer.on_error)
         frame = Attach(
@@ -138,7 +138,7 @@ class Asking:
         return WaitTree("peer", peer, state, Culprit("silent", told, peer, where=self._own))
 
 
-class _Answer:
+class _OneAnswer:
     """The subscriber of one answer."""
 
     def __init__(self) -> None:

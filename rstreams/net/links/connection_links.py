@@ -25,7 +25,7 @@ from rstreams.net.links.bodies import open_body
 from rstreams.net.links.effectively_once import ONCE, Stamper
 from rstreams.net.links.failures import DeadLetterQueue
 from rstreams.net.links.filters_in_force import FilterCheck
-from rstreams.net.links.link_info import LinkInfo, Rates, info_of
+from rstreams.net.links.link_info import ItemRates, LinkInfo, info_of
 from rstreams.net.links.link_name import LinkName
 from rstreams.net.links.link_totals import Does, LinkTotals, totals_of
 from rstreams.net.links.own_run import called_elsewhere
@@ -63,7 +63,7 @@ class _Attached(NamedTuple):
     order: int
     shown: str
     frame: Attach
-    rates: Rates
+    rates: ItemRates
 
 
 class Sending:
@@ -208,7 +208,7 @@ class Links:
         end.beyond = self
         if not address:
             shown = "to each message's own address" if sends else "from the peer's choice"
-        self._ends[end] = _Attached(next(self._attached), shown, frame, Rates())
+        self._ends[end] = _Attached(next(self._attached), shown, frame, ItemRates())
         end.counted = self._counted_for(address or "", "publish" if sends else "subscribe")
         if isinstance(end, LinkSubscription) and frame.filters:
             check = FilterCheck(frame.filters)

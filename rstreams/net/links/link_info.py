@@ -89,7 +89,7 @@ class LinkInfo:
 _NAMES: Final = tuple(each.name for each in fields(LinkInfo))
 
 
-class Rates:
+class ItemRates:
     """The rate of the items of one end, between two looks at it.
 
     Attributes:
@@ -120,7 +120,7 @@ def spell_of(end: LinkSubscription[Any] | LinkSubscriber[Any]) -> Spell:
     return end.full if isinstance(end, LinkSubscription) else end.blocked
 
 
-def info_of(name: LinkName, end: LinkSubscription[Any] | LinkSubscriber[Any], peer: str, rates: Rates) -> LinkInfo:
+def info_of(name: LinkName, end: LinkSubscription[Any] | LinkSubscriber[Any], peer: str, rates: ItemRates) -> LinkInfo:
     """Return what an end tells of its link.
 
     Args:
