@@ -18,12 +18,18 @@ from inspect import (
 from typing import Any, Final, TypeGuard, TypeVar
 
 from rstreams._checks.refusals import refuse_object, refuse_result
+from rstreams.abc import Publisher
 
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S")
 T = TypeVar("T")
 
 _INSTEAD: Final = "do the slow part in map_async before it, and give a plain function here"
+
+
+def is_to_be_awaited(made: object) -> TypeGuard[Awaitable[Any]]:
+    """Tell whether a result of a function is awaited; a stream never is, although it has `__await__` to refuse that."""
+    return isinstance(made, Awaitable) and not isinstance(made, Publisher)
 
 
 def require_function(call: str, option: str, function: F) -> F:

@@ -77,7 +77,7 @@ class Spell:
     @property
     def total_s(self) -> float:
         """How long it has been so, until now."""
-        return self._total_s + self._counted_s(_machine.monotonic())
+        return self._total_s + self.untold_s
 
     @property
     def untold_s(self) -> float:

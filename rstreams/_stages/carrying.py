@@ -13,12 +13,12 @@ Without a `ContextCarrier` there are neither pairs nor these stages.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from rstreams import abc
+from rstreams._checks.functions import is_to_be_awaited
 from rstreams._core.contexts import ContextCarrier, carrier_here
 from rstreams._core.run import Run, runs_of
 from rstreams._stages.fusion import Step, Work
@@ -97,9 +97,7 @@ def in_context(carrier: ContextCarrier, function: Callable[[Any], Any]) -> Calla
             result = function(pair[1])
         finally:
             detach(token)
-        if result is None or not inspect.isawaitable(result):
-            return result
-        return wait(pair[0], result)
+        return wait(pair[0], result) if result is not None and is_to_be_awaited(result) else result
 
     async def wait(context: Any, result: Awaitable[Any]) -> Any:  # noqa: ANN401 - likewise
         token = attach(context)
@@ -143,7 +141,7 @@ def one_result(function: Callable[[Any], Any], carrier: ContextCarrier) -> Calla
 
     def begun(pair: Any) -> Any:  # noqa: ANN401 - a pair, and what it makes
         made = call(pair)
-        return paired(pair[0], made) if isinstance(made, Awaitable) else made  # else the stage refuses it
+        return paired(pair[0], made) if is_to_be_awaited(made) else made  # else the stage refuses it
 
     async def paired(context: Any, made: Awaitable[Any]) -> tuple[Any, Any]:  # noqa: ANN401 - the context of a pair
         return context, await made

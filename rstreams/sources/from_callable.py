@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
-from rstreams._checks.functions import require_function
+from rstreams._checks.functions import is_to_be_awaited, require_function
 from rstreams._core.scheduler import bound_scheduler, current_scheduler
 from rstreams._core.subscription import ENDED
 from rstreams._stages.stage import Lifted, Stage
@@ -72,7 +72,7 @@ class _Called(Stage[None, T]):
             return
         try:
             made: Any = self._function()
-            if _to_be_awaited(made):
+            if is_to_be_awaited(made):
                 self._awaited = made
                 if self._ended:  # the function has cancelled
                     self._let_go()
@@ -119,7 +119,3 @@ class _Called(Stage[None, T]):
         if inspect.iscoroutine(awaited):
             awaited.close()  # it never began: Python would warn of it
         self._task.cancel()
-
-
-def _to_be_awaited(made: object) -> bool:
-    return isinstance(made, Awaitable) and not isinstance(made, Publisher)  # a stream is never awaited
