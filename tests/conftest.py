@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from rstreams._core import contexts
 from rstreams.runtime.seldom import LINES_OF_THREADS
 from tests.generated_examples import load_settings
 from tests.small_spark import set_environment
@@ -91,8 +92,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """Set back what a command sets for its whole process: some tests call `rstreams.cli.__main__.main` in this one."""
+    """Set back what is for a whole process: what a command sets for its own, and that traces are on."""
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("rstreams") and isinstance(logger, logging.Logger):
             logger.setLevel(logging.NOTSET)
     gc.set_threshold(*_HOW_OFTEN_GARBAGE_IS_COLLECTED)
+    contexts.carry(None)

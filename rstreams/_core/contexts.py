@@ -34,9 +34,9 @@ class ContextCarrier(Protocol):
 _carriers: list[ContextCarrier] = []
 
 
-def carry(carrier: ContextCarrier) -> None:
-    """Have contexts kept beside items from now on, in every stage that is made later."""
-    _carriers[:] = [carrier]
+def carry(carrier: ContextCarrier | None) -> None:
+    """Have contexts kept beside items from now on, in every stage that is made later; None: no more."""
+    _carriers[:] = [] if carrier is None else [carrier]
 
 
 def carrier_here() -> ContextCarrier | None:

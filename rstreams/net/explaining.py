@@ -21,7 +21,7 @@ from rstreams.protocol.refusal import refuse
 from rstreams.protocol.sender import LinkSubscriber
 from rstreams.protocol.states import State
 
-MOST_ANSWERS: Final = 4
+MOST_ANSWERS: Final = 16
 """The most links on which a client answers at a time."""
 
 

@@ -19,7 +19,7 @@ from rstreams.node.address import Address, LinkRequest, NodeServices, Supply
 from rstreams.node.attached_links import AttachedLinks
 from rstreams.node.statistics_address import STATISTICS
 
-MOST_ANSWERS: Final = 8
+MOST_ANSWERS: Final = 16
 """The most questions that a node answers at a time; the others wait, each within its own time."""
 
 MOST_ADDRESSES: Final = 32

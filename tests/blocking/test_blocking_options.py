@@ -37,11 +37,9 @@ if TYPE_CHECKING:  # read by the type checkers alone
 
 
 def _named(function: Callable[..., object]) -> list[inspect.Parameter]:
-    """Return its parameters; the handler of `consume` is a plain function for one, of any kind for the other."""
+    """Return its parameters; what differs by design counts as the same: a handler for threads, a stream for threads."""
     parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
-    if function.__qualname__.endswith(".consume"):
-        return [each.replace(annotation="handler") if each.name == "handler" else each for each in parameters]
-    return parameters
+    return [each.replace(annotation=each.name) if each.name in {"handler", "stream"} else each for each in parameters]
 
 
 PAIRS = [

@@ -19,6 +19,7 @@ from rstreams.abc import Subscriber
 from rstreams.culprits import KINDS, MOST_DEPTH, MOST_PARTS, MOST_TEXT, Culprit, WaitTree
 from rstreams.message import encode_item
 from rstreams.net._proton import LinkDriver
+from rstreams.net.explaining import MOST_ANSWERS
 from rstreams.net.links.asking import EXPLAIN, MOST_BYTES, MOST_OPEN
 from rstreams.net.transport.reconnect import KeptConnection
 from rstreams.protocol.frames import EXPLAINS, Attach, Role, Settlement
@@ -194,10 +195,10 @@ async def test_a_client_has_no_other_address_and_answers_few_at_a_time() -> None
             question = {EXPLAINS: {"within_ms": -5, "hops": "x", "trail": [7] * 1000, "link": 7, "want": []}}
             ends = [
                 attach(Attach(str(at), Role.RECEIVER, EXPLAIN, None, Settlement.AT_MOST_ONCE, properties=question))
-                for at in range(10)
+                for at in range(MOST_ANSWERS + 6)
             ]
-            await until(lambda: len(got) == 11)
-            assert sum("resource-limit" in str(each) for each in got) >= 10 - 4
+            await until(lambda: len(got) == MOST_ANSWERS + 7)
+            assert sum("resource-limit" in str(each) for each in got) >= 6
             for end in ends:
                 end.cancel()
 

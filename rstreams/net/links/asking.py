@@ -6,6 +6,7 @@ detached. A node asks its clients in the same way, over the connection that they
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -34,8 +35,8 @@ EXPLAIN: Final = "$explain"
 MOST_BYTES: Final = 256 * 1024
 """The most bytes of an answer that are read."""
 
-MOST_OPEN: Final = 4
-"""The most questions that one peer has not answered."""
+MOST_OPEN: Final = 16
+"""The most questions that one peer has not answered: several may ask at once, each of them in a circle."""
 
 MOST_ENDING: Final = 32
 """The most links of questions that it has answered, and that it has not detached."""
@@ -71,6 +72,7 @@ class Asking:
         self._own = own
         self._open: dict[LinkSubscription[bytes], _OneAnswer] = {}
         self._places = trio.Semaphore(MOST_OPEN)
+        self._answered_at = -math.inf
 
     async def ask(self, question: Question) -> WaitTree:
         """Return the peer's tree; a peer that answers nothing, or nonsense, is one part that says so."""
@@ -102,14 +104,19 @@ class Asking:
             properties={EXPLAINS: question.as_dict()},
         )
         self._open[end] = answer
+        began = trio.current_time()
         try:
             self._attach(end, frame)
             with trio.move_on_after(question.within_s):
                 await answer.came.wait()
         finally:
             end.cancel()
+        if answer.came.is_set():
+            self._answered_at = trio.current_time()
         if answer.encoded is not None:
             return self._read(answer.encoded)
+        if self._answered_at >= began and answer.error is None:
+            return WaitTree("peer", self._peer(), "it has answered others, and this question not in time")
         if answer.error is not None:
             return WaitTree("peer", self._peer(), f"it tells nothing more: {shown(str(answer.error))}")
         return self._silent(f"it has not answered within {question.within_s:.3g} s")
