@@ -169,8 +169,8 @@ class Competing:
 
     def ask_for_room(self) -> None:
         """Tell the consumers with demand that they get no more before a message is settled; some may let go of some."""
-        if self._returned or self._fresh or self._storage.on_disk:
-            return
+        if self._returned or self._fresh or self._storage.on_disk or self._room.unsafe:
+            return  # there are messages for them, or will be: those on their way to the disk
         for consumer in self.takers.waiting:
             if not consumer.asked:
                 consumer.asked = True
