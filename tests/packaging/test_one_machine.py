@@ -15,6 +15,7 @@ CALLS = {
 }
 ELSEWHERE = {
     "_machine.py": "it is that module",
+    "cli": "a command is a program of its own, which is not simulated",
     "aio/_turns.py": "an asyncio loop is not simulated",
     "net/transport/passwords.py": "salts of passwords: they show nowhere",
     "store/writer.py": "the store's own thread waits for a lock",
