@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import replace
 from functools import cached_property
@@ -46,7 +45,6 @@ class SendingDriver(LinkDriver):
         self.numbers = SenderNumbers()
         self.drain_asked = False
         self._session_address = address_of(self._session)
-        self._sent_at_s = math.inf
         self._sent = SentDeliveries(host.loops)
         self._waiting: deque[Transfer | Flow] = deque()  # a message in parts for which there is no room, and all behind
         self._at = 0  # how many bytes of its first payload have been sent
@@ -76,7 +74,7 @@ class SendingDriver(LinkDriver):
         if lib.pn_link_credit(pointer) <= 1 or lib.pn_link_queued(pointer) or not host.owner.begin_ahead():
             return False
         self.sent_at = host.outputs
-        self._sent_at_s = host.turns.at_s
+        self._sent.at_s = host.turns.at_s
         tags = range(tag, tag + 1)
         try:
             sent = self._loops.send(self.address, tags, [message], settled, False, self._frame_bytes)  # noqa: FBT003 - C's
@@ -114,7 +112,7 @@ class SendingDriver(LinkDriver):
 
     def sent_at_s(self) -> float:
         """See `Driver`."""
-        return self._sent_at_s
+        return self._sent.at_s
 
     def is_shut(self, *, used_up: bool = False) -> bool:
         """See `Driver`."""
@@ -267,7 +265,7 @@ class SendingDriver(LinkDriver):
                 lib.pn_delivery_update(self._sent.last, lib.PN_RECEIVED)
 
     def _send_transfer(self, frame: Transfer) -> Transfer | None:
-        self.sent_at, self._sent_at_s = self._host.outputs, self._host.turns.at_s
+        self.sent_at, self._sent.at_s = self._host.outputs, self._host.turns.at_s
         while True:
             if self._partial is not None or frame.more or frame.aborted:
                 count = 1 if self._send_part(frame) else 0

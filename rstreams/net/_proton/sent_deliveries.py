@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -19,13 +20,17 @@ from rstreams.protocol.frames import Disposition
 class SentDeliveries:
     """Deliveries in the order in which they were sent, in runs: their tags, and the loops' names for them.
 
+    Attributes:
+        at_s: When the last of them was sent, in seconds of the run; infinity before the first one.
+
     Context: Only the task that owns the connection.
     """
 
-    __slots__ = ("_loops", "_runs")
+    __slots__ = ("_loops", "_runs", "at_s")
 
     def __init__(self, loops: Loops) -> None:
         """Have no deliveries."""
+        self.at_s = math.inf
         self._loops = loops
         self._runs: list[tuple[Sequence[Hashable], Sequence[Delivery]]] = []
 
