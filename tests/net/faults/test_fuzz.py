@@ -31,6 +31,7 @@ from rstreams.node import Client
 from rstreams.node.queue import Queue
 from rstreams.runtime import seldom
 from rstreams.testing import ProbeSubscriber
+from tests.log_lines import tell_counts
 from tests.net.certificates import node_context
 from tests.net.engines import Alone
 from tests.net.peers import until
@@ -93,6 +94,11 @@ class Lines(logging.Handler):
         assert not self.faults
         taken, self.lines = self.lines, []
         return taken
+
+    def begin(self) -> None:
+        """Have no lines, and let the next of each kind be told at once."""
+        tell_counts()
+        self.take()
 
 
 @pytest.fixture
@@ -201,8 +207,8 @@ async def _attack_node(seed: int, count: int, log: Lines) -> None:
     async with bystanding() as (node, listener, still_there):
         queue = node._addresses["work"]
         assert isinstance(queue, Queue)
-        log.take()
         for number in range(count):
+            log.begin()
             with trio.fail_after(SETTLES_S):
                 async with await trio.open_tcp_stream("127.0.0.1", listener.port) as stream:
                     said = await say(stream, attack(choose), hangs_up=choose.random() < 0.5)
@@ -247,8 +253,8 @@ GARBAGE: list[bytes] = [
 async def _attack_tls(seed: int, count: int, log: Lines) -> None:
     choose = random.Random(seed)  # noqa: S311 - what is said, not a secret
     async with bystanding(node_context()) as (_, listener, still_there):
-        log.take()
         for number in range(count):
+            log.begin()
             garbage = choose.choice([*GARBAGE, b""]) + choose.randbytes(choose.choice([0, 1, 5, 100, 3000]))
             hangs_up = choose.random() < 0.5
             with trio.fail_after(SETTLES_S):
@@ -293,7 +299,7 @@ SAID: dict[str, tuple[bytes, bytes]] = {
 
 async def _attack_with(what: bytes, condition: bytes, log: Lines) -> None:
     async with bystanding() as (_, listener, still_there):
-        log.take()
+        log.begin()
         beginning = recorded("publish", "to_peer", password=True)[:3]  # up to its open
         script = [*beginning, Chunk(0, begin_frame(None) + what), Chunk(10**6, b"")]
         with trio.fail_after(SETTLES_S):
