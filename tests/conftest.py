@@ -93,8 +93,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
     """Set back what is for a whole process: what a command sets for its own, and that traces are on."""
-    for name, logger in logging.root.manager.loggerDict.items():
-        if name.startswith("rstreams") and isinstance(logger, logging.Logger):
-            logger.setLevel(logging.NOTSET)
+    logging.getLogger("rstreams").setLevel(logging.NOTSET)
     gc.set_threshold(*_HOW_OFTEN_GARBAGE_IS_COLLECTED)
     contexts.carry(None)

@@ -27,7 +27,7 @@ class Played:
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines of the log."""
     said: list[str] = []
-    monkeypatch.setattr(_report, "say", said.append)
+    monkeypatch.setattr(_report, "say", lambda _event, where, what: said.append(f"{where}: {what}"))
     return said
 
 
