@@ -12,7 +12,7 @@ from rstreams_spark._one_reader import OneReader
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has names of sockets without files")
 def test_the_second_reader_of_a_queue_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(_one_reader, "say", said.append)
+    monkeypatch.setattr(_one_reader, "say", lambda _event, where, what: said.append(f"{where}: {what}"))
     first, other = OneReader("the first", "h:1 in"), OneReader("the other", "h:1 out")
     assert said == []
     second = OneReader("the second", "h:1 in")
