@@ -28,6 +28,7 @@ ONCE: Final = {
     "rstreams/aio/_guest.py: hold: raise self._error": "a block is left once",
     "rstreams/aio/_guest.py: news: raise self._error": "one task waits for a call, and ends with it",
     "rstreams/aio/_guest.py: result: raise self._error": "one task waits for a call, and ends with it",
+    "rstreams/cli/recv.py: _receive: raise intake.error": "a command ends with it",
     "rstreams/net/links/connection_links.py: ended: raise self.error": "the end of the block of a sender",
     "rstreams/net/links/connection_links.py: send: raise self._draining": "a property, which makes a new one",
     "rstreams/net/links/named_subscriptions.py: unsubscribe: raise end.lost": "of a link that this call made",

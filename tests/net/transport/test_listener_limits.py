@@ -203,7 +203,7 @@ async def test_what_a_stranger_may_send_is_counted(secure: bool, caplog: pytest.
 
 
 async def test_what_comes_behind_the_handshake_does_not_count() -> None:
-    async with listening(max_handshake_bytes=200) as (node, listener):
+    async with listening(max_handshake_bytes=300) as (node, listener):
         queue = node.queue("work")
         async with rstreams.connect(listener.url) as connection:
             await connection.publish("work", Stream.of(b"x" * 10_000))
