@@ -194,8 +194,8 @@ def _check_log(case: Case, fault: Fault) -> None:
             expected += ["another link sends as the producer", "the link was attached again"]
         if fault.kind != "harmless":  # most of them keep one side silent for a while
             expected += [
-                "has granted no credit for 5 s",
-                "has not answered the attach for 5 s",
+                "has granted no credit for 10 s",
+                "has not answered the attach for 10 s",
                 "was away for longer than",
             ]
         if fault.kind == "garbled":
