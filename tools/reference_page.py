@@ -72,6 +72,7 @@ MODULES: dict[str, Module] = {
             "rstreams.net.request_reply.connection_methods.RequestReply",
             "rstreams.net.management.client.ManagementMethods",
             "rstreams.net.links.named_subscriptions.SubscriptionMethods",
+            "rstreams.net.links.looking.LookingMethods",
             "rstreams.net.links.draining.DrainingMethods",
             "rstreams.protocol.delivery.Delivery",
             "rstreams._published",

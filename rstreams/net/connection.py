@@ -11,15 +11,12 @@ from rstreams._checks.functions import refuse_generator, require_function, requi
 from rstreams._checks.names import require_name
 from rstreams._checks.numbers import require_seconds
 from rstreams._checks.terminus import require_capabilities, require_filters
-from rstreams._core.beyond import HOPS, WITHIN_S
 from rstreams._core.windows import WINDOW, require_ahead
 from rstreams._published import PublishResult
 from rstreams.abc import Publisher
-from rstreams.culprits import WaitTree
 from rstreams.errors import ConfigError
 from rstreams.message import Message, as_is, decode_body
 from rstreams.net.dialects import Dialect, Offset
-from rstreams.net.links.asking import go_on, question_of
 from rstreams.net.links.bodies import open_body
 from rstreams.net.links.connection_links import Links
 from rstreams.net.links.draining import DrainingMethods
@@ -27,15 +24,13 @@ from rstreams.net.links.effectively_once import EFFECTIVELY_ONCE, decode_unstamp
 from rstreams.net.links.encoding import message_encoder
 from rstreams.net.links.failures import DeadLetters, FailureName, strategy_for
 from rstreams.net.links.handler_calls import Handling
-from rstreams.net.links.link_info import LinkInfo
-from rstreams.net.links.link_totals import LinkTotals
+from rstreams.net.links.looking import LookingMethods
 from rstreams.net.links.named_subscriptions import SubscriptionMethods, require_subscription
 from rstreams.net.links.offsets import require_group, require_start, require_to_end
 from rstreams.net.links.publication import Publication, stamper_for
 from rstreams.net.links.remote_stream import LinkPublisher, LinkSource, StreamOptions, require_priority
 from rstreams.net.links.sender import Sender
 from rstreams.net.links.settlement_names import SettlementName, remembered_for, settlement_named
-from rstreams.net.links.sight import Sight
 from rstreams.net.links.streamed_messages import StreamedOptions, StreamedPublisher
 from rstreams.net.links.tracing import sender_for
 from rstreams.net.management.client import ManagementMethods
@@ -50,7 +45,6 @@ from rstreams.protocol.outgoing_body import streaming
 from rstreams.runtime.context_managers import async_entered
 from rstreams.runtime.ground import ground_here
 from rstreams.stream import Stream
-from rstreams.stream._explain import trees_of
 
 __all__ = ["Connection", "Delivery", "PublishResult", "SettlementName"]
 
@@ -59,7 +53,7 @@ T = TypeVar("T")
 DEFAULT_PACK_ITEMS = 64
 
 
-class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingMethods):
+class Connection(RequestReply, ManagementMethods, SubscriptionMethods, LookingMethods, DrainingMethods):
     """An open connection; made by `rstreams.connect`.
 
     Context: Tasks of the trio run that opened it; other threads use `rstreams.blocking`.
@@ -87,58 +81,6 @@ class Connection(RequestReply, ManagementMethods, SubscriptionMethods, DrainingM
     def status(self) -> ConnectionStatus:
         """The state of the connection: open, lost for a while, or closed; and the reason."""
         return self._links.carrier.status
-
-    def explain(self) -> Sight:
-        """Return a line for each link, with the reason why it waits: `print(connection.explain())`.
-
-        A sending link may wait for credit, for outcomes, for items or for the peer's attach. A receiving link may wait
-        for items, or for the outcomes of the items that fill its window. `Stream.explain` shows one pipeline with its
-        stages.
-
-        Context: Any task of the connection's trio run.
-        """
-        return self._links.explain()
-
-    def links(self) -> list[LinkInfo]:
-        """Return the numbers of each link of this side, and how long it was blocked.
-
-        Context: Any task of the connection's trio run.
-        """
-        return self._links.info()
-
-    def link_totals(self) -> list[LinkTotals]:
-        """Return the numbers of all links to each address together; they do not fall when a link ends.
-
-        `rstreams.web.client_metrics_text(connection)` makes metrics of them.
-
-        Context: Any task of the connection's trio run.
-        """
-        return self._links.totals()
-
-    async def explain_across(
-        self, stream: Stream[Any] | None = None, *, within_s: float = WITHIN_S, hops: int = HOPS
-    ) -> WaitTree:
-        """Return what the links of this connection wait for, also at the other side: `print(await ...)`.
-
-        The tree goes on from link to link as far as there are peers of rstreams that tell: a node tells of its
-        addresses, and asks its clients, and these ask their nodes. At a broker it ends with what its management tells.
-        `culprit` of the tree is the one end that all others wait for. No message and no password is in it.
-
-        Args:
-            stream: A stream that runs, over this connection or others: its runs are looked at; None: all links.
-            within_s: How long the answer may take, in seconds. A peer that has not answered by then is named as silent.
-            hops: Over how many connections the question goes.
-
-        Errors: `ConfigError` for a number that is not allowed. A peer that refuses, or answers nonsense, is one part of
-            the tree that says so.
-        Cancels: The questions are given up.
-        Context: Any task of the connection's trio run.
-        """
-        question = question_of("explain_across", None, within_s, hops)
-        if stream is None:
-            return await go_on(self._links.waits(question), question)
-        trees = trees_of(stream, self._links.asked(question))
-        return await go_on(WaitTree("stream", "the stream", "" if trees else "it has no run", None, trees), question)
 
     @overload
     def stream(
@@ -537,7 +479,7 @@ def require_target(address: str | None) -> None:
         require_name("", "address", address)
 
 
-name_arguments("Connection", Connection, RequestReply, DrainingMethods)
+name_arguments("Connection", Connection, RequestReply, LookingMethods, DrainingMethods)
 
 
 def __dir__() -> list[str]:
