@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rstreams_spark.metrics import metrics_text
 
 from adapters.spark.tests.conftest import NodeProcess
 from benchmarks._processes import wait_until
@@ -134,6 +135,7 @@ def test_each_message_is_read_once_over_restarts(
     last = json.loads(progress[-1]["sources"][0]["endOffset"])
     assert last == ends | {"incarnations": last["incarnations"]}
     assert len(set(last["incarnations"].values())) == 4
+    assert 'partition="events/0"} 0' in metrics_text(query)
 
     node.append("events", 3_000, 5_000)
     query = run_now(log(minPartitions=6, maxRecordsPerPartition=250), tmp_path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import rstreams_spark
+from rstreams_spark.metrics import metrics_text
 
 from rstreams import Message
 from rstreams.errors import ConfigError
@@ -115,6 +116,7 @@ def test_progress_tells_the_peer_and_the_backlog(
         return next((each for each in told if each["queued"] is not None), None)
 
     told = eventually(last, "the peer's count", 180)
+    assert f'address="in",peer="127.0.0.1:{node.port}"' in metrics_text(query)
     query.stop()
     assert told is not None
     assert (told["address"], told["peer"]) == ("in", f"127.0.0.1:{node.port}")
