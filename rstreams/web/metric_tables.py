@@ -267,10 +267,10 @@ CLIENT: Final = _table(
     ("unsettled", "items_unsettled", "Items that are sent, or handed over, and not settled."),
     ("oldest_s", "oldest_unsettled_seconds", "How long the oldest delivery that was sent is not settled."),
     ("items", "items_total", "Items sent, or handed over."),
-    ("accepted", "items_accepted_total", "Items of these that were accepted."),
-    ("rejected", "items_rejected_total", "Items of these that were rejected."),
-    ("released", "items_released_total", "Items of these that were given back unchanged."),
-    ("modified", "items_modified_total", "Items of these that were given back as failed."),
+    ("accepted", "items_accepted_total", "Items that were accepted."),
+    ("rejected", "items_rejected_total", "Items that were rejected."),
+    ("released", "items_released_total", "Items that were given back unchanged."),
+    ("modified", "items_modified_total", "Items that were given back as failed."),
     ("blocked_s", "blocked_seconds_total", "Seconds in which an item could not be sent, or no credit was granted."),
 )
 """What a client tells of its links: `rstreams.web.client_metrics_text`."""

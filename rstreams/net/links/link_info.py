@@ -36,7 +36,7 @@ class LinkInfo:
         waiting: Items at this end that wait: for credit, or to be handed over.
         unsettled: Items that are sent, or handed over, and not settled.
         items: Items sent, or handed over, since the link was attached for the first time.
-        accepted: Items of these that the receiver has accepted; if they are sent settled, all.
+        accepted: Items that the receiver has accepted; all of them, if they are sent settled.
         rejected: Items that it has rejected.
         released: Items that it has given back unchanged.
         modified: Items that it has given back with a mark, such as failed.

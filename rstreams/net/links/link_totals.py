@@ -28,7 +28,7 @@ class LinkTotals:
         unsettled: Items that are sent, or handed over, and not settled.
         oldest_s: How long the oldest delivery that was sent waits for its outcome, in seconds; 0 if none does.
         items: Items sent, or handed over. This and the following numbers only grow: links that have ended count.
-        accepted: Items of these that were accepted.
+        accepted: Items that were accepted.
         rejected: Items that were rejected.
         released: Items that were given back unchanged.
         modified: Items that were given back with a mark, such as failed.
